@@ -1,0 +1,5 @@
+"""``python -m probe`` is the command ``probe``."""
+
+from .cli import main
+
+main()

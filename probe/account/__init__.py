@@ -1,0 +1,42 @@
+"""The account of one run: store → attribution → the report's JSON.
+
+This is where the two sides meet: :mod:`probe.store` knows nothing of joules per
+phase, :mod:`probe.attribution` and :mod:`probe.report` know nothing of files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..report import render
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of a run; ``data`` is the JSON of the contract, ``str()`` the text."""
+
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: Path) -> Report:
+        """Read and attribute a run directory.
+
+        Raises:
+            StoreError, StoreVersionError: it cannot be read.
+        """
+        from .build import build
+
+        return cls(build(run))
+
+    def render(self, format: str = "text") -> str:  # noqa: A002
+        """In one of the installed formats. Raises UsageError for another."""
+        return render(self.data, format)
+
+    def to_json(self) -> str:
+        """The JSON of the contract."""
+        return self.render("json")
+
+    def __str__(self) -> str:
+        return self.render("text")

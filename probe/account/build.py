@@ -1,0 +1,188 @@
+"""From a run directory to the report's JSON (schema 1)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from ..clock import Anchor
+from ..model import SCHEMA_VERSION, Provenance, RunStatus, Status
+from ..store.reader import RunReader
+from ..units import J_PER_KWH
+from . import energy
+from .timeline import Timeline, timeline
+
+
+def build(path: Path) -> dict[str, Any]:
+    """Read a run and attribute its energy. Raises StoreError, StoreVersionError."""
+    reader = RunReader(path)
+    meta = reader.meta
+    run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
+    timelines = [t for t in (timeline(reader, rank) for rank in reader.ranks()) if t is not None]
+    gaps = reader.gaps()
+    found = energy.devices(reader.series())
+    sources = [energy.source_row(device, run, gaps) for device in found]
+    phases: list[dict[str, Any]] = []
+    for device in found:
+        if device.series.source.in_total or _modelled_cpu(device):
+            owner = timelines[0] if len(timelines) == 1 else None
+            phases += energy.phase_rows(device, owner, run, device.name)
+    phases += _time_only(timelines, [] if phases and len(timelines) == 1 else timelines)
+    return {
+        "schema": SCHEMA_VERSION,
+        "run": _run(reader, run, timelines),
+        "total": _total(found, sources, run, meta),
+        "sources": sources,
+        "phases": phases,
+        "groups": [],
+        "overhead": _overhead(meta),
+        "recorder": meta.get("recorder"),
+        "carbon": meta.get("carbon"),
+        "absent": meta.get("absent") or [],
+        "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
+        "values": _values(reader),
+        "warnings": _warnings(reader, found, timelines, run),
+    }
+
+
+def total(path: Path) -> dict[str, Any]:
+    """``total`` of the report alone, without the phases. Raises StoreError."""
+    reader = RunReader(path)
+    run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
+    found = energy.devices(reader.series())
+    sources = [energy.source_row(device, run, []) for device in found]
+    return _total(found, sources, run, reader.meta)
+
+
+def _run(reader: RunReader, run: tuple[int, int], timelines: list[Timeline]) -> dict[str, Any]:
+    meta = reader.meta
+    anchor = Anchor(**meta["anchor"])
+    return {
+        "id": reader.id,
+        "name": meta.get("name") or "",
+        "status": str(reader.status),
+        "ended_by": meta.get("ended_by") or "",
+        "exit_code": meta.get("exit_code"),
+        "started": meta["started"],
+        "ended": (anchor.wall_of(run[0]) + timedelta(seconds=(run[1] - run[0]) / 1e9)).isoformat(),
+        "duration_s": (run[1] - run[0]) / 1e9,
+        "host": meta.get("host", ""),
+        "ranks": max(1, len(reader.ranks())),
+        "steps": max((t.steps for t in timelines), default=0),
+        "config": meta.get("config"),
+        "data": meta.get("data", "unknown"),
+        "directory": str(reader.path),
+    }
+
+
+def _total(
+    found: list[energy.Device], sources: list[dict[str, Any]], run: tuple[int, int],
+    meta: dict[str, Any],
+) -> dict[str, Any]:
+    counted = [
+        (device, row["energy_j"]) for device, row in zip(found, sources, strict=True)
+        if row["in_total"] and row["energy_j"] is not None
+    ]
+    modelled = [
+        row["energy_j"] for row in sources
+        if row["provenance"] == Provenance.MODELLED and row["energy_j"] is not None
+    ]
+    joules = sum(value for _, value in counted) if counted else None
+    intervals = [energy.total_interval(device, run) for device, _ in counted]
+    modelled_j = sum(modelled) if modelled else None
+    grams = (meta.get("carbon") or {}).get("g_per_kwh")
+    shares = [device.curve.measured_share(*run) for device, _ in counted if device.curve]
+    return {
+        "energy_j": joules,
+        "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]
+        if counted else None,
+        "co2e_g": _co2e(joules, grams),
+        "modelled_energy_j": modelled_j,
+        "modelled_co2e_g": _co2e(modelled_j, grams),
+        "coverage": min(shares) if shares else None,
+    }
+
+
+def _co2e(joules: float | None, grams_per_kwh: float | None) -> float | None:
+    if joules is None or grams_per_kwh is None:
+        return None
+    return joules / J_PER_KWH * grams_per_kwh
+
+
+def _time_only(all_of: list[Timeline], shown: list[Timeline]) -> list[dict[str, Any]]:
+    """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
+    rows = []
+    for one in shown:
+        label = f"rank{one.rank}" if len(all_of) > 1 else "host"
+        for code, seconds in one.seconds().items():
+            rows.append(
+                energy.row(one.name(code), label, one.counts.get(code, 0), seconds, None, None,
+                           Status.NOT_IDENTIFIABLE, Provenance.MEASURED)
+            )
+    return rows
+
+
+def _modelled_cpu(device: energy.Device) -> bool:
+    source = device.series.source
+    return source.provenance is Provenance.MODELLED and source.device.startswith("cpu")
+
+
+def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
+    told = meta.get("overhead") or {}
+    return {
+        "share_of_step": told.get("share_of_step"),
+        "method": told.get("method") or "unknown: no step was recorded",
+        **{k: v for k, v in told.items() if k not in ("share_of_step", "method")},
+    }
+
+
+def _edges_lost(meta: dict[str, Any], gaps: list[Any]) -> int:
+    return max(int(meta.get("edges_lost") or 0),
+               sum(g.count for g in gaps if g.what.startswith("edges of")))
+
+
+def _values(reader: RunReader) -> dict[str, Any]:
+    ranks = reader.ranks()
+    logged = reader.values(ranks[0]) if ranks else {}
+    return {
+        name: {"count": len(values), "last": float(values[-1]), "sum": float(values.sum())}
+        for name, (_, values) in logged.items() if len(values) and values[-1] == values[-1]
+    }
+
+
+def _warnings(
+    reader: RunReader, found: list[energy.Device], timelines: list[Timeline], run: tuple[int, int]
+) -> list[str]:
+    meta = reader.meta
+    lines = list(meta.get("warnings") or [])
+    if not any(d.series.source.in_total for d in found):
+        lines.append(
+            "no energy meter was found, so there is no measured energy: `probe doctor` says why"
+        )
+    for device in found:
+        source = device.series.source
+        if not source.attributable:
+            lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
+        elif device.curve is None and source.in_total:
+            lines.append(f"{source.device}: the run was too short for its meter to move twice")
+        elif device.curve is not None and device.curve.resets:
+            lines.append(f"{source.device}: its counter started anew {device.curve.resets} times; "
+                         "energy across that moment is not counted")
+    if any(t.inferred_forward for t in timelines):
+        lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
+                     "for exact edges")
+    if len(timelines) > 1 and any(d.series.source.in_total for d in found):
+        lines.append("several ranks share the meters of this node: the energy is unattributed")
+    lost = sum(g.count for g in reader.gaps() if g.what.startswith("edges of"))
+    if lost:
+        lines.append(f"{lost} edges found the ring full and are missing; their time is unattributed")
+    for gap in reader.gaps():
+        if gap.what == "recorder":
+            seconds = (gap.end_ns - gap.begin_ns) / 1e9
+            lines.append(f"the recorder was restarted: no samples for {seconds:.1f} s")
+    if meta.get("carbon_problem"):
+        lines.append(str(meta["carbon_problem"]))
+    if reader.status is RunStatus.RUNNING:
+        lines.append("the run is still going on: numbers are those of this moment")
+    return list(dict.fromkeys(lines))

@@ -1,0 +1,148 @@
+"""Energy of every device of a run: source by source, phase by phase, with its account closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..attribution import curve as curves
+from ..attribution.curve import EnergyCurve
+from ..attribution.timesplit import split
+from ..model import Gap, Kind, Phase, Provenance, Status
+from ..store.reader import Series
+from .timeline import Timeline
+
+# Without a power limit: how far short peaks may lie above the highest mean power seen.
+HEADROOM = 1.5
+LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device's energy meter with its curve over the run."""
+
+    series: Series
+    curve: EnergyCurve | None
+    highest_w: float
+
+    @property
+    def name(self) -> str:
+        return self.series.source.device
+
+
+def devices(series: Iterable[Series]) -> list[Device]:
+    """All energy meters and modelled powers of the run, measured ones first."""
+    series = list(series)
+    found = []
+    for one in series:
+        source = one.source
+        counter = source.quantity == "energy" and source.kind is Kind.COUNTER
+        power = source.quantity == "power" and (
+            source.in_total or source.provenance is Provenance.MODELLED
+        )
+        if not (counter or power):
+            continue
+        curve = None
+        if source.attributable and len(one.time_ns):
+            if counter:
+                wrap = source.wrap_raw * source.scale if source.wrap_raw else None
+                curve = curves.from_counter(one.time_ns, one.value, one.span_ns, wrap)
+            else:
+                curve = curves.from_power(one.time_ns, one.value)
+        found.append(Device(one, curve, _highest(curve, one, series)))
+    return sorted(found, key=lambda d: (d.series.source.provenance != "measured", d.name))
+
+
+def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
+    """The row of ``sources`` in the report."""
+    source, curve = device.series.source, device.curve
+    energy = _total(curve, run) if curve else None
+    return {
+        "source": source.id,
+        "device": source.device,
+        "uuid": source.uuid,
+        "method": source.method,
+        "provenance": str(source.provenance),
+        "in_total": source.in_total,
+        "energy_j": energy,
+        "gaps": sum(gap.count for gap in gaps if gap.what == source.id),
+        "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
+        "note": source.note,
+    }
+
+
+def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
+    """A device's energy is known to one update period at its mean power, plus what was not measured."""
+    assert device.curve is not None
+    curve = device.curve
+    energy = _total(curve, run)
+    unmeasured = 1.0 - curve.measured_share(*run)
+    half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
+    return max(0.0, energy - half), energy + half
+
+
+def phase_rows(
+    device: Device, timeline: Timeline | None, run: tuple[int, int], label: str
+) -> list[dict[str, Any]]:
+    """The rows of ``phases`` for one device; they add up to its energy."""
+    source, curve = device.series.source, device.curve
+    if curve is None:
+        return []
+    modelled = source.provenance is Provenance.MODELLED
+    provenance = Provenance.MODELLED if modelled else Provenance.ESTIMATED
+    total = _total(curve, run)
+    rows: list[dict[str, Any]] = []
+    rest_time, rest, bounds = (run[1] - run[0]) / 1e9, total, total_interval(device, run)
+    if timeline is not None and len(timeline.begin_ns):
+        begin = np.clip(timeline.begin_ns, *run)
+        end = np.clip(timeline.end_ns, *run)
+        by_code, remainder = split(curve, begin, end, timeline.code, run, device.highest_w)
+        for code, part in by_code.items():
+            name = timeline.name(code)
+            rows.append(
+                row(name, label, timeline.counts.get(code, 0), part.time_ns / 1e9, part.energy_j,
+                    None if modelled else (part.low_j, part.high_j), Status.WEAK, provenance)
+            )
+        rest_time = remainder.time_ns / 1e9
+        rest = total - math.fsum(r["energy_j"] for r in rows)
+        bounds = (min(remainder.low_j, rest), max(remainder.high_j, rest))
+    whole = not rows
+    rows.append(
+        row(str(Phase.UNATTRIBUTED), label, 1, rest_time, rest, None if modelled else bounds,
+            Status.RESOLVED if whole else Status.WEAK,
+            source.provenance if whole else provenance)
+    )
+    return rows
+
+
+def row(
+    phase: str, device: str, count: int, time_s: float, energy_j: float | None,
+    interval: tuple[float, float] | None, status: Status, provenance: Provenance,
+) -> dict[str, Any]:
+    """One row of ``phases``."""
+    power = energy_j / time_s if energy_j is not None and time_s > 0 else None
+    return {
+        "phase": phase, "device": device, "count": count, "time_s": time_s,
+        "energy_j": energy_j, "energy_j_interval": list(interval) if interval else None,
+        "power_w": power, "status": str(status), "bounds_j": None, "provenance": str(provenance),
+    }
+
+
+def _total(curve: EnergyCurve, run: tuple[int, int]) -> float:
+    ends = curve.at(np.array(run, dtype=np.int64))
+    return float(ends[1] - ends[0])
+
+
+def _highest(curve: EnergyCurve | None, one: Series, series: list[Series]) -> float:
+    if curve is None:
+        return 0.0
+    seen = curve.highest_power_w()
+    for other in series:
+        same = other.source.uuid == one.source.uuid and other.source.device == one.source.device
+        if same and other.source.quantity == "power_limit" and len(other.value):
+            return max(seen, float(other.value.max()) * LIMIT_HEADROOM)
+    return seen * HEADROOM

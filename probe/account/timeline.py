@@ -1,0 +1,85 @@
+"""The spans of a run, rank by rank, with names, on the host or the device clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..attribution.curve import Floats, Times
+from ..model import Phase
+from ..ring.layout import Code, Record
+from ..spans import decode
+from ..store.reader import RunReader
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Non-overlapping spans of one rank; ``counts`` says how often each code was entered."""
+
+    rank: int
+    begin_ns: Times
+    end_ns: Times
+    code: Times
+    names: dict[int, str]
+    counts: dict[int, int]
+    steps: int
+    inferred_forward: bool
+
+    def name(self, code: int) -> str:
+        """Phase name of a code."""
+        return self.names.get(code, str(Phase.OTHER))
+
+    def seconds(self) -> dict[int, float]:
+        """Total time per code."""
+        return {
+            int(c): float(np.sum((self.end_ns - self.begin_ns)[self.code == c])) / 1e9
+            for c in np.unique(self.code)
+        }
+
+
+def timeline(reader: RunReader, rank: int) -> Timeline | None:
+    """The spans of a rank; None if it recorded no edges."""
+    parts: list[Timeline] = []
+    rings = reader.rings(rank)
+    mains = [(name, rows) for name, rows in rings if name.startswith("main")]
+    others = [rows for name, rows in rings if not name.startswith("main")]
+    for name, rows in mains:
+        spans = decode(rows, others)
+        keep = spans.code != Code.OUTSIDE
+        parts.append(
+            Timeline(
+                rank, spans.begin_ns[keep].astype(np.int64), spans.end_ns[keep].astype(np.int64),
+                spans.code[keep].astype(np.int64), reader.names(rank, name), spans.counts(),
+                int(np.count_nonzero(rows["kind"] == Record.STEP)), bool(spans.inferred.any()),
+            )
+        )
+    return _join(parts) if parts else None
+
+
+def _join(parts: list[Timeline]) -> Timeline:
+    """Several main rings of a rank (it was restarted): one after the other, codes by name."""
+    if len(parts) == 1:
+        return parts[0]
+    code_of: dict[str, int] = {}
+    names: dict[int, str] = {}
+    codes: list[Times] = []
+    counts: dict[int, int] = {}
+    for part in parts:
+        mapping = {}
+        for code in np.unique(part.code):
+            name = part.name(int(code))
+            mapping[int(code)] = code_of.setdefault(name, len(code_of) + 1)
+            names[code_of[name]] = name
+            counts[code_of[name]] = counts.get(code_of[name], 0) + part.counts.get(int(code), 0)
+        codes.append(np.array([mapping[int(c)] for c in part.code], np.int64))
+    begin = np.concatenate([p.begin_ns for p in parts])
+    order = np.argsort(begin, kind="stable")
+    return Timeline(
+        parts[0].rank, begin[order], np.concatenate([p.end_ns for p in parts])[order],
+        np.concatenate(codes)[order], names, counts, sum(p.steps for p in parts),
+        any(p.inferred_forward for p in parts),
+    )
+
+
+__all__ = ["Floats", "Timeline", "timeline"]

@@ -1,0 +1,111 @@
+"""The energy of one device as a function of time, from a counter or from sampled power.
+
+A counter moves in steps: its value is the energy up to the last *update*, so only
+the instants at which it changed carry information. An instant is known to lie
+between the last read of the old value and the first read of the new one; the middle
+is taken, the half-width kept. Between updates energy is a straight line. Before the
+first and after the last update nothing was measured: the curve goes on at the power
+next to it, and the caller learns how much of the energy that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Times = npt.NDArray[np.int64]
+
+_EDGE_INTERVALS = 5  # updates whose mean power continues the curve beyond its ends
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyCurve:
+    """Knots of the cumulative energy: ``joules[k]`` had been used at ``time_ns[k]``.
+
+    ``slack_ns`` is the half-width within which each knot's time is known;
+    ``period_s`` the median distance of knots; ``resets`` how often the counter
+    started anew (energy across a reset is unknown and not counted).
+    """
+
+    time_ns: Times
+    joules: Floats
+    slack_ns: float
+    period_s: float
+    resets: int = 0
+
+    def at(self, time_ns: Times) -> Floats:
+        """Cumulative energy in J at any time; beyond the knots at the power next to them."""
+        inside = np.interp(time_ns, self.time_ns, self.joules)
+        before = np.minimum(0, time_ns - self.time_ns[0])
+        after = np.maximum(0, time_ns - self.time_ns[-1])
+        return np.asarray(inside + before * self._slope(0) + after * self._slope(-1))
+
+    def measured_share(self, begin_ns: int, end_ns: int) -> float:
+        """Share of [begin, end) that lies between the first and the last knot."""
+        inside = min(end_ns, int(self.time_ns[-1])) - max(begin_ns, int(self.time_ns[0]))
+        return max(0.0, inside / max(1, end_ns - begin_ns))
+
+    def mean_power_w(self) -> float:
+        """Mean power in W between the first and the last knot."""
+        span = int(self.time_ns[-1] - self.time_ns[0])
+        return float(self.joules[-1] - self.joules[0]) / (span / 1e9) if span else 0.0
+
+    def highest_power_w(self) -> float:
+        """Highest mean power in W between two knots that are at least a period apart."""
+        spans = np.diff(self.time_ns) / 1e9
+        usual = spans > 0.5 * self.period_s
+        powers = np.diff(self.joules)[usual] / spans[usual]
+        return float(powers.max()) if len(powers) else self.mean_power_w()
+
+    def _slope(self, end: int) -> float:
+        n = min(_EDGE_INTERVALS, len(self.time_ns) - 1)
+        first, last = (0, n) if end == 0 else (-1 - n, -1)
+        return float(self.joules[last] - self.joules[first]) / float(
+            max(1, self.time_ns[last] - self.time_ns[first])
+        )
+
+
+def from_counter(
+    time_ns: Times, joules: Floats, span_ns: Times, wrap_j: float | None = None
+) -> EnergyCurve | None:
+    """Curve of a cumulative counter; None if it changed less than twice.
+
+    Args:
+        time_ns: when each read returned, increasing.
+        joules: the counter, scaled to J.
+        span_ns: how long each read took.
+        wrap_j: the value at which the counter starts again from 0; without it a
+            falling counter is a reset.
+    """
+    changed = np.flatnonzero(np.diff(joules) != 0) + 1
+    if len(changed) < 2:
+        return None
+    increments = np.diff(joules)[changed - 1]
+    falling = increments < 0
+    if wrap_j is not None:
+        increments = np.where(falling, increments + wrap_j, increments)
+        falling = increments < 0
+    increments = np.where(falling, 0.0, increments)
+    low, high = time_ns[changed - 1] - span_ns[changed - 1], time_ns[changed]
+    middle = (low + high) // 2
+    # The first change only dates the counter: what it added happened before.
+    cumulative = np.cumsum(increments) - increments[0]
+    return EnergyCurve(
+        time_ns=middle.astype(np.int64),
+        joules=cumulative.astype(np.float64),
+        slack_ns=float(np.median(high - low)) / 2,
+        period_s=float(np.median(np.diff(middle))) / 1e9,
+        resets=int(falling.sum()),
+    )
+
+
+def from_power(time_ns: Times, watts: Floats) -> EnergyCurve | None:
+    """Curve of sampled power (trapezoid); None with fewer than two samples."""
+    if len(time_ns) < 2:
+        return None
+    seconds = np.diff(time_ns) / 1e9
+    joules = np.concatenate([[0.0], np.cumsum(seconds * (watts[1:] + watts[:-1]) / 2)])
+    return EnergyCurve(time_ns, joules, 0.0, float(np.median(seconds)))

@@ -1,0 +1,140 @@
+"""The command ``probe``. Exit codes: 0; 1 bad input, one clear line; 2 nothing to report."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from . import __version__
+from .errors import NothingToReport, ProbeError, UsageError
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and exit with its code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(arguments)
+    except ProbeError as error:
+        print(f"probe: {error}", file=sys.stderr)
+        code = error.exit_code
+    except BrokenPipeError:
+        # `probe ls | head`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    if code < 0:
+        _die_of(-code)
+    sys.exit(code)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="probe", description="Which phase of your training burns the energy?")
+    parser.add_argument("--version", action="version", version=f"phasewatt {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True,
+                                     parser_class=_Parser)
+    run = commands.add_parser("run", help="watch a script without touching it",
+                              usage="probe run [--dir D] [--name N] [--quiet] -- COMMAND …")
+    run.add_argument("--dir", help="where runs are kept (./runs)")
+    run.add_argument("--name", help="the run's name")
+    run.add_argument("--quiet", action="store_true", help="do not print the report at the end")
+    run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    ls = commands.add_parser("ls", help="runs, newest first")
+    ls.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
+    ls.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
+    ls.add_argument("--json", action="store_true")
+    report = commands.add_parser("report", help="the report of one run")
+    report.add_argument("run", nargs="?", default="latest",
+                        help="a directory, an id prefix, a name or `latest`")
+    report.add_argument("--dir", help="where runs are kept (./runs)")
+    report.add_argument("--format", default="text", help="text or json")
+    report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    doctor = commands.add_parser("doctor", help="what was found, what is missing, what mends it")
+    doctor.add_argument("--json", action="store_true")
+    return parser
+
+
+def _dispatch(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    if options.command == "run":
+        from .launch import run_command
+
+        words = options.words[1:] if options.words[:1] == ["--"] else options.words
+        return run_command(words, directory=options.dir, name=options.name, quiet=options.quiet)
+    if options.command == "ls":
+        return _ls(options.dir or options.dir_option, options.json)
+    if options.command == "report":
+        return _report(options.run, options.dir, options.format, options.output)
+    from .doctor import examine, render
+
+    found = examine()
+    print(json.dumps(found, indent=1) if options.json else render(found))
+    return 0
+
+
+def _ls(directory: str | None, as_json: bool) -> int:
+    from .report.listing import listing
+    from .store.catalogue import summaries
+    from .store.layout import runs_dir
+
+    where = runs_dir(directory)
+    if directory and not where.is_dir():
+        raise UsageError(f"there is no directory {where}")
+    rows = summaries(where)
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    if not rows:
+        raise NothingToReport(
+            f"no runs in {where}: record one with `probe run -- python train.py`"
+        )
+    print(listing(rows))
+    return 0
+
+
+def _report(reference: str, directory: str | None, format_: str, output: str | None) -> int:
+    from .account import Report
+    from .report import formats
+    from .store.layout import runs_dir
+    from .store.runs import find_run
+
+    if format_ not in formats():
+        raise UsageError(f"no report format {format_!r}: choose from {', '.join(formats())}")
+    report = Report.of(find_run(reference, runs_dir(directory)))
+    if not report.data["sources"] and not report.data["phases"]:
+        raise NothingToReport(
+            f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "
+            f"after {report.data['run']['duration_s']:.1f} s, before any sample or edge"
+        )
+    text = report.render(format_)
+    if output is None:
+        print(text)
+        return 0
+    try:
+        Path(output).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    return 0
+
+
+def _die_of(number: int) -> None:
+    """End by the signal that ended the command, so that a shell sees the same."""
+    with contextlib.suppress(OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    sys.exit(128 + number)

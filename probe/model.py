@@ -1,0 +1,196 @@
+"""The nouns of phasewatt. Standard library only, immutable, units in the names.
+
+A training loop, with the phase that each line is recorded as::
+
+    with probe.watch(model, optimizer) as run:       # unattributed: start-up, until the first edge
+        for x, y in loader:                          # data           the loader's __next__
+            x = x.to(device)                         # forward        inferred: between data and forward
+            y_hat = model(x)                         # forward
+            loss = loss_fn(y_hat, y)                 # forward        the tail, once a backward follows
+            loss.backward()                          # backward       recompute: checkpoint replay inside
+            dist.all_reduce(metric)                  # communication  a blocking collective
+            optimizer.step()                         # optimizer
+            optimizer.zero_grad()                    # other          in the loop, no named phase
+            run.log(loss=loss)                       # other
+        with run.phase("eval"):                      # eval           your own name, your own phase
+            evaluate()
+        with run.phase("checkpoint"):                # checkpoint     saving
+            torch.save(model.state_dict(), path)
+                                                     # unattributed: the end, until the run is sealed
+
+Three phases close the account: ``other`` (inside the watched loop, no named phase),
+``unattributed`` (no span: start, end, gaps, dropped edges) and ``unresolved`` (joint
+energy of phases whose own energy is refused).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+"""Version of run.json, of the store's files and of the JSON report."""
+
+
+class Phase(StrEnum):
+    """The built-in phases; a user's own name is any other string."""
+
+    DATA = "data"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    RECOMPUTE = "recompute"
+    COMMUNICATION = "communication"
+    OPTIMIZER = "optimizer"
+    EVAL = "eval"
+    CHECKPOINT = "checkpoint"
+    OTHER = "other"
+    UNATTRIBUTED = "unattributed"
+    UNRESOLVED = "unresolved"
+
+
+class Provenance(StrEnum):
+    """Where a number comes from."""
+
+    MEASURED = "measured"  # a meter read it
+    MODELLED = "modelled"  # computed from a model of the hardware; never added to measured
+    ESTIMATED = "estimated"  # inferred from measured numbers
+
+
+class Status(StrEnum):
+    """How far a phase's own energy can be known."""
+
+    RESOLVED = "resolved"
+    WEAK = "weak"
+    NOT_IDENTIFIABLE = "not_identifiable"
+
+
+class RunStatus(StrEnum):
+    """How a run stands or ended."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"  # an exception or a non-zero exit code left the watched block
+    KILLED = "killed"  # the process died without leaving the watched block
+    LOST = "lost"  # the machine or the container went away
+
+
+class Kind(StrEnum):
+    """How a source's values are read."""
+
+    COUNTER = "counter"  # grows; differences carry the meaning
+    GAUGE = "gauge"  # a level at an instant or over a window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One meter: what it measures, of which device, and how well.
+
+    ``id`` is unique in a run and stable over runs on the same machine, for
+    example ``nvml:GPU-1b2c…:energy`` or ``rapl:intel-rapl:0:energy``.
+    A stored raw value times ``scale`` is in ``unit`` (base units: J, W, B, Hz, s,
+    Cel, ratio 0–1, or ``bitmask``).
+    """
+
+    id: str
+    device: str  # gpu0, cpu0, dram0, psys, host, process
+    quantity: str  # energy, power, utilization, memory_used, sm_clock, temperature, …
+    unit: str
+    kind: Kind
+    provenance: Provenance
+    scale: float = 1.0
+    uuid: str = ""
+    method: str = ""  # counter, field 186, field 185, usage, samples, gpm, rapl, model:…
+    resolution_s: float | None = None  # update period or averaging window, where known
+    wrap_raw: float | None = None  # raw value at which a counter starts again from 0
+    attributable: bool = True  # False: shared or partitioned device; no number is derived
+    in_total: bool = False  # counts into the run's measured energy
+    note: str = ""  # what a reader must know: "1 s average", "whole module", …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A meter that is not there, and why."""
+
+    sensor: str  # nvml, rapl, …
+    what: str  # "GPU 0 energy counter"
+    reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One reading: raw ``value`` of ``source`` at ``time_ns``.
+
+    ``time_ns`` is monotonic and taken right after the call returned; ``span_ns``
+    is how long the call took, so the value was true somewhere in
+    [time_ns − span_ns, time_ns]. A sensor's own timestamp, where it has one that
+    can be anchored, replaces both (``span_ns`` = 0).
+    """
+
+    source: str
+    time_ns: int
+    value: float
+    span_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that should have been recorded and was not. Never a zero.
+
+    ``what`` is a source id, a ring's name, or ``recorder``.
+    """
+
+    what: str
+    begin_ns: int
+    end_ns: int
+    reason: str
+    count: int = 1
+
+
+Reading = Sample | Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """[begin, end) of a phase in a step of a rank, on the host clock."""
+
+    phase: str
+    begin_ns: int
+    end_ns: int
+    step: int
+    rank: int = 0
+    inferred: bool = False  # a forward that no hook saw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Energy of one phase on one device, derived and recomputable.
+
+    ``interval_j`` is a 95 % interval (None for a modelled number), ``bounds_j``
+    hard bounds where the energy is refused.
+    """
+
+    phase: str
+    device: str
+    count: int
+    time_s: float
+    energy_j: float | None
+    interval_j: tuple[float, float] | None
+    status: Status
+    provenance: Provenance
+    bounds_j: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRequest:
+    """Which accelerators a rank uses, as it told the recorder.
+
+    The rule (design): the user's ``devices``, else the CUDA devices that the rank
+    initialised, else the LOCAL_RANK-th of the visible ones, else all visible.
+    """
+
+    devices: str | None = None  # watch(devices=…) / PROBE_DEVICES, comma separated
+    visible: str | None = None  # CUDA_VISIBLE_DEVICES; None = unset, "" = none visible
+    order: str | None = None  # CUDA_DEVICE_ORDER
+    local_rank: int | None = None
+    uuids: tuple[str, ...] = field(default_factory=tuple)  # initialised by the rank

@@ -1,0 +1,132 @@
+"""Rings into segments: every record once, holes as gaps, the tail moved only after the write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import StoreError
+from ..model import Gap
+from ..ring.layout import EndCode, Record
+from ..ring.reader import Edges, RingReader
+from ..spans import SpanDecoder, SpanTable
+from ..store import files, layout
+from ..store.segments import EDGES, LEDGER, SegmentWriter
+
+
+class RingDrain:
+    """Drains one ring of one rank into ``rank-…/edges-<ring>`` and its ledger."""
+
+    def __init__(self, run: Path, rank: int, path: Path, *, epoch: int, main: bool):
+        """Raises StoreError if the ring cannot be read."""
+        self.path, self.rank = path, rank
+        self.name = path.stem.rpartition("-")[2]
+        self.ended: tuple[int, int, int] | None = None  # (time_ns, EndCode, exit code)
+        self.edges = 0
+        self.lost = 0
+        self.steps = 0
+        self.last_ns = 0
+        self._reader = RingReader(path)
+        self._folder = layout.rank_dir(run, rank)
+        self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
+        self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER)
+        self._decoder = SpanDecoder() if main else None
+        self._pending: Edges | None = None  # read from the ring, not on disk yet
+        self._names: dict[int, str] = {}
+
+    @property
+    def fill(self) -> float:
+        """Records of the last round over the ring's capacity."""
+        return self._last_rows / self._reader.capacity
+
+    _last_rows = 0
+
+    def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
+        """Tell the trainer that its recorder lives."""
+        self._reader.beat(now_ns, epoch=epoch, pid=pid)
+
+    @property
+    def closed(self) -> bool:
+        """True once the writer said that nothing follows."""
+        return self._reader.closed
+
+    def drain(self) -> list[Gap]:
+        """Move what is in the ring to disk.
+
+        Raises OSError if the disk refuses; the batch is kept and tried again, and
+        the ring fills up and counts what it drops.
+        """
+        gaps: list[Gap] = []
+        while True:
+            if self._pending is None:
+                self._pending = self._reader.read()
+                self._last_rows = len(self._pending.rows)
+            batch = self._pending
+            if not len(batch.rows):
+                self._pending = None
+                return gaps
+            self._write_names()
+            rows = batch.rows
+            self._edges.write({name: rows[name] for name in EDGES.names})
+            self._reader.acknowledge()
+            self._pending = None
+            for begin, end, count in batch.holes:
+                self.lost += count
+                gaps.append(Gap(f"edges of rank {self.rank}", begin or end, end,
+                                "the ring was full", count))
+            self._note(batch)
+
+    def finish(self) -> list[Gap]:
+        """Drain, account for drops after the last record, and seal. Raises OSError."""
+        gaps = self.drain()
+        dropped = self._reader.dropped_unseen
+        if dropped:
+            self.lost += dropped
+            gaps.append(Gap(f"edges of rank {self.rank}", self.last_ns, self.last_ns,
+                            "the ring was full", dropped))
+        if self._decoder is not None:
+            self._write_ledger(self._decoder.finish())
+        self._edges.seal()
+        self._ledger.seal()
+        return gaps
+
+    def sync(self) -> None:
+        """fsync and rotate. Raises OSError."""
+        for writer in (self._edges, self._ledger):
+            writer.sync()
+            writer.rotate_if_due()
+
+    def seal(self, *, remove: bool) -> None:
+        """Let the trainer go; the file is not needed any more."""
+        self._reader.seal()
+        self._reader.close()
+        if remove:
+            self.path.unlink(missing_ok=True)
+
+    def _note(self, batch: Edges) -> None:
+        rows = batch.rows
+        self.edges += len(rows)
+        self.last_ns = int(rows["time_ns"][-1])
+        kinds = rows["kind"]
+        self.steps += int(np.count_nonzero(kinds == Record.STEP))
+        for row in rows[kinds == Record.END]:
+            self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
+        if self._decoder is not None:
+            self._write_ledger(self._decoder.feed(rows, holes=batch.holes))
+
+    def _write_ledger(self, spans: SpanTable) -> None:
+        if not len(spans.begin_ns):
+            return
+        self._ledger.write(spans.ledger())
+
+    def _write_names(self) -> None:
+        names = self._reader.names()
+        if names != self._names:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            files.write_json(self._folder / f"names-{self.name}.json",
+                             {str(code): name for code, name in names.items()})
+            self._names = names
+
+
+__all__ = ["EndCode", "RingDrain", "StoreError"]

@@ -1,0 +1,31 @@
+"""Entry of the recorder process: detach, then serve until the job on this node has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+
+def main(run: str, epoch: int) -> None:
+    """Double fork: the parent returns to its waiter at once, the child records."""
+    if os.fork():
+        os._exit(0)
+    # Launchers and terminals signal everybody; the recorder ends when its job has ended.
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(ignored, signal.SIG_IGN)
+    try:
+        from .service import Recorder
+
+        Recorder(Path(run), epoch).serve()
+    except BaseException:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S")
+        print(f"{stamp} the recorder stopped on an error:", file=sys.stderr)
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    sys.stderr.flush()
+    os._exit(0)  # a sensor that hangs in a driver call must not keep the process

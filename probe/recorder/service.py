@@ -1,0 +1,216 @@
+"""The recorder's loop: who lives, what they wrote, what the hardware says, onto disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from ..clock import MonotonicClock
+from ..errors import StoreError
+from ..model import Gap
+from ..store import layout
+from ..store.members import Member
+from .sensing import Sensing
+from .spawn import current_epoch
+from .watching import MemberWatch
+
+TICK_S = 0.05
+DRAIN_S = 0.5
+SHORTEST_DRAIN_S = 0.005
+FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
+SYNC_S = 10.0
+STATUS_S = 5.0
+RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
+LATE_RANKS_S = 30.0
+TAIL_S = 0.25  # after the end, for the update of the energy counters that covers it
+
+
+class Recorder:
+    """Serves one run on one node under a fencing number."""
+
+    def __init__(self, run: Path, epoch: int):
+        self._run, self._epoch, self._clock = run, epoch, MonotonicClock()
+        self._watch = MemberWatch(run)
+        self._begin_ns = self._clock.now_ns()
+        self._disk_error = ""
+        self._drain_every = DRAIN_S
+
+    def serve(self) -> None:
+        """Record until every member of this node has ended, then finalise."""
+        self._await_members()
+        self._sensing = Sensing(self._run, self._watch.members.values(), self._clock)
+        # Heavy imports only now: the meters are already being read.
+        from .drain import RingDrain
+        from .finale import Finale
+        from .samples import SampleStore
+
+        self._drain_kind = RingDrain
+        self._drains: dict[Path, RingDrain] = {}
+        self._samples = SampleStore(self._run, self._epoch)
+        self._finale = Finale(self._run, self._epoch)
+        if self._epoch > 1:
+            self._note_hole()
+        self._loop()
+
+    def _await_members(self) -> None:
+        deadline = time.monotonic() + RANKS_WAIT_S
+        while time.monotonic() < deadline:
+            self._watch.refresh()
+            ranks = [m for m in self._watch.members.values() if m.role == "rank"]
+            launchers = len(self._watch.members) - len(ranks)
+            if launchers or (ranks and len(ranks) >= ranks[0].local_world_size):
+                return
+            time.sleep(0.01)
+
+    def _loop(self) -> None:
+        next_drain = next_flush = next_status = 0.0
+        next_sync = time.monotonic() + SYNC_S
+        next_look = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + DRAIN_S
+                if self._fenced():
+                    return
+                if self._watch.refresh():
+                    self._sensing.members_changed(self._watch.members.values())
+                self._find_rings()
+            if now >= next_drain or self._anybody_closed():
+                self._drain()
+                next_drain = now + self._drain_every
+            if now >= next_flush:
+                self._flush()
+                next_flush = now + FLUSH_S
+            if now >= next_sync:
+                self._guard(self._sync)
+                next_sync = now + SYNC_S
+            if now >= next_status:
+                self._guard(self._write_status)
+                next_status = now + STATUS_S
+            if self._all_ended():
+                self._finish()
+                return
+            self._watch.wait(min(TICK_S, self._drain_every))
+
+    def _fenced(self) -> bool:
+        """True once a newer recorder took over: this one must not write another byte."""
+        return current_epoch(self._run) > self._epoch
+
+    def _find_rings(self) -> None:
+        for member in list(self._watch.members.values()):
+            for index, path in enumerate(member.ring_paths()):
+                if path in self._drains:
+                    continue
+                with contextlib.suppress(StoreError):
+                    self._drains[path] = self._drain_kind(
+                        self._run, member.rank if member.role == "rank" else -1, path,
+                        epoch=self._epoch, main=index == 0,
+                    )
+        self._beat()
+
+    def _beat(self) -> None:
+        now = self._clock.now_ns()
+        for drain in self._drains.values():
+            drain.beat(now, epoch=self._epoch, pid=os.getpid())
+
+    def _anybody_closed(self) -> bool:
+        return any(d.closed and d.ended is None for d in self._drains.values())
+
+    def _drain(self) -> None:
+        fill = 0.0
+        for drain in self._drains.values():
+            self._guard(lambda d=drain: self._samples.add(d.drain()))
+            fill = max(fill, drain.fill)
+        # Aim at a tenth of the ring per round; slow edges cost two rounds a second.
+        if fill > 0.2:
+            self._drain_every = max(SHORTEST_DRAIN_S, self._drain_every / 2)
+        elif fill < 0.05:
+            self._drain_every = min(DRAIN_S, self._drain_every * 1.5)
+
+    def _flush(self) -> None:
+        if self._fenced():
+            return
+        self._guard(lambda: self._samples.register(self._sensing.new_sources()))
+        self._samples.add(self._sensing.take())
+        self._guard(self._samples.flush)
+
+    def _sync(self) -> None:
+        self._samples.sync()
+        for drain in self._drains.values():
+            drain.sync()
+
+    def _write_status(self) -> None:
+        self._finale.write_status(self._sensing, self._samples, self._drains.values(),
+                                  self._watch.members.values())
+
+    def _guard(self, action: object) -> None:
+        """Disk trouble never stops the recorder: it is said once and tried again."""
+        try:
+            action()  # type: ignore[operator]
+        except OSError as error:
+            if str(error) != self._disk_error:
+                self._disk_error = str(error)
+                print(f"the disk refused: {error}", file=sys.stderr, flush=True)
+
+    def _all_ended(self) -> bool:
+        members = list(self._watch.members.values())
+        launchers = [m for m in members if m.role == "launcher"]
+        if launchers:
+            return all(self._ended(m) for m in members)
+        if not members:
+            return self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
+        if not all(self._ended(m) for m in members):
+            return False
+        # A quick rank may end before a slow one has even begun.
+        missing = max(m.local_world_size for m in members) - len({m.local_rank for m in members})
+        waited = self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
+        return missing <= 0 or waited or any(m.file_name in self._watch.gone for m in members)
+
+    def _ended(self, member: Member) -> bool:
+        if member.file_name in self._watch.gone:
+            return True
+        return any(
+            drain.ended is not None
+            for path, drain in self._drains.items()
+            if path.name.startswith(member.prefix)
+        )
+
+    def _finish(self) -> None:
+        end_ns = self._clock.now_ns()
+        if self._sensing.has_counters():
+            deadline = time.monotonic() + TAIL_S
+            while time.monotonic() < deadline:
+                time.sleep(0.02)
+                self._beat()
+        self._sensing.stop()
+        self._guard(lambda: self._samples.register(self._sensing.new_sources()))
+        self._samples.add(self._sensing.take())
+        self._find_rings()
+        for drain in self._drains.values():
+            self._guard(lambda d=drain: self._samples.add(d.finish()))
+        self._guard(self._samples.flush)
+        if self._fenced():
+            return
+        self._guard(self._samples.seal)
+        sealed = False
+        try:
+            self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, end_ns)
+            sealed = True
+        except OSError as error:
+            print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)
+        for drain in self._drains.values():
+            drain.seal(remove=sealed)
+
+    def _note_hole(self) -> None:
+        """What the recorder before this one did not sample is a Gap."""
+        from ..store.reader import last_sample_ns
+
+        before = last_sample_ns(layout.node_dir(self._run))
+        now = self._clock.now_ns()
+        self._samples.add([Gap("recorder", before or now, now, "the recorder was restarted")])
+
+
+__all__ = ["Recorder"]

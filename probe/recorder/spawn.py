@@ -1,0 +1,91 @@
+"""Start a recorder from a training process, and leave no trace in it.
+
+The command forks once more and exits, so that the recorder is nobody's child: no
+SIGCHLD, no zombie, nothing in the user's ``waitpid``. It gets a session of its own
+(launchers kill their workers' process group), no descriptors but its log
+(``python train.py | cat`` must see end-of-file), and ignores SIGINT.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ..store.layout import lease_path, node_dir
+
+_BOOT = """\
+import sys
+sys.path[:] = sys.argv[3].split("\\0")
+from probe.recorder.main import main
+main(sys.argv[1], int(sys.argv[2]))
+"""
+
+
+def claim(run: Path, epoch: int) -> bool:
+    """Take the right to start the node's recorder with this fencing number.
+
+    Exactly one process of the node gets True. Raises OSError if the run directory
+    cannot be written.
+    """
+    node_dir(run).mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(lease_path(run, epoch), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        return False
+    return True
+
+
+def current_epoch(run: Path, node: str | None = None) -> int:
+    """The highest fencing number claimed on the node so far; 0 if none."""
+    numbers = [
+        int(path.name.removeprefix("lease-"))
+        for path in node_dir(run, node).glob("lease-*")
+        if path.name.removeprefix("lease-").isdigit()
+    ]
+    return max(numbers, default=0)
+
+
+def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
+    """Start the recorder; the returned child exits within some 20 ms and must be waited for.
+
+    Raises:
+        OSError: the interpreter or the log cannot be opened.
+    """
+    package_root = str(Path(__file__).resolve().parents[2])
+    log = os.open(node_dir(run) / "recorder.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+    try:
+        return subprocess.Popen(
+            [_python(), "-I", "-S", "-c", _BOOT, str(run), str(epoch), _path(package_root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            close_fds=True,
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
+        )
+    finally:
+        os.close(log)
+
+
+def _python() -> str:
+    return sys.executable or "python3"
+
+
+def _path(package_root: str) -> str:
+    # Not the script's own folder: a user's queue.py must not become our queue.py.
+    stdlib = os.path.dirname(os.__file__)
+    mine = {sys.path[0] if sys.path else "", "", os.getcwd()}
+    kept = [entry for entry in sys.path if entry and entry not in mine]
+    first = [entry for entry in kept if entry.startswith(stdlib) and "-packages" not in entry]
+    rest = [entry for entry in kept if entry not in first and entry != package_root]
+    return "\0".join([*first, package_root, *rest])
+
+
+def _environment() -> dict[str, str]:
+    drop = {"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PROBE_RUN", "COVERAGE_PROCESS_START"}
+    kept = {key: value for key, value in os.environ.items() if key not in drop}
+    # One thread each: the recorder must not spread over the user's cores.
+    return kept | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}

@@ -1,0 +1,65 @@
+"""Which processes of the job live on this node, and how each of them ended."""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+
+from ..store.layout import members_dir, node_name
+from ..store.members import Member, read_members
+from ..store.processes import boot_id
+
+
+class MemberWatch:
+    """Follows the members of this node by pidfd, so that a reused pid fools nobody."""
+
+    def __init__(self, run: Path):
+        self._run = run
+        self._host, self._boot = node_name(), boot_id()
+        self._poll = select.poll()
+        self._pidfds: dict[int, str] = {}
+        self._mtime = -1
+        self.members: dict[str, Member] = {}
+        self.gone: set[str] = set()
+
+    def refresh(self) -> list[Member]:
+        """Members that joined since the last call or presented themselves anew."""
+        try:
+            mtime = members_dir(self._run).stat().st_mtime_ns
+        except OSError:
+            return []  # the directory vanished: go on with who is known
+        if mtime == self._mtime:
+            return []
+        self._mtime = mtime
+        changed = []
+        for member in read_members(self._run):
+            if member.host != self._host or member.boot_id != self._boot:
+                continue
+            if self.members.get(member.file_name) == member:
+                continue
+            if member.file_name not in self.members:
+                self._follow(member)
+            self.members[member.file_name] = member
+            changed.append(member)
+        return changed
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but wake when a member dies."""
+        for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
+            self.gone.add(self._pidfds.pop(fd))
+            self._poll.unregister(fd)
+            os.close(fd)
+
+    def _follow(self, member: Member) -> None:
+        try:
+            fd = os.pidfd_open(member.pid)
+        except OSError:
+            self.gone.add(member.file_name)
+            return
+        if not member.alive():  # between the two calls the pid went to somebody else
+            os.close(fd)
+            self.gone.add(member.file_name)
+            return
+        self._pidfds[fd] = member.file_name
+        self._poll.register(fd, select.POLLIN)

@@ -1,0 +1,138 @@
+"""The report for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .digits import duration, energy, interval, number
+
+_ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
+          "checkpoint"]
+_LAST = ["other", "unresolved", "unattributed"]
+
+
+def render(report: dict[str, Any]) -> str:
+    """One screen: what ran, what it used, phase by phase, how well it is known."""
+    lines = [*_headline(report), ""]
+    for device in dict.fromkeys(row["device"] for row in report["phases"]):
+        rows = [row for row in report["phases"] if row["device"] == device]
+        lines += [*_table(device, rows, report), ""]
+    lines += _sources(report)
+    lines += _quality(report)
+    if report["warnings"]:
+        lines += ["", *(f"! {line}" for line in report["warnings"])]
+    return "\n".join(lines).rstrip()
+
+
+def _headline(report: dict[str, Any]) -> list[str]:
+    run, total = report["run"], report["total"]
+    what = f"{run['name'] or run['id']} · {run['status']}"
+    if run["ended_by"]:
+        what += f" ({run['ended_by']})"
+    steps = f" · {run['steps']} steps" if run["steps"] else ""
+    ranks = f" · {run['ranks']} ranks" if run["ranks"] > 1 else ""
+    lines = [f"{what} · {duration(run['duration_s'])}{steps}{ranks} · {run['id']}"]
+    if total["energy_j"] is not None:
+        low, high = total["energy_j_interval"]
+        half = (high - low) / 2
+        line = f"measured  {energy(total['energy_j'], half)} ± {energy(half)}"
+        if total["co2e_g"] is not None:
+            line += f"   {number(total['co2e_g'])} g CO2e"
+        lines.append(line)
+    else:
+        lines.append("measured  no energy meter")
+    if total["modelled_energy_j"] is not None:
+        line = f"modelled  {energy(total['modelled_energy_j'])}"
+        if total["modelled_co2e_g"] is not None:
+            line += f"   {number(total['modelled_co2e_g'])} g CO2e"
+        lines.append(line + "   a model of CPU and RAM, not in the measured energy")
+    if report["carbon"]:
+        carbon = report["carbon"]
+        lines.append(f"carbon    {number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    return lines
+
+
+def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
+    steps = report["run"]["steps"]
+    rows = sorted(rows, key=_place)
+    total = sum(row["time_s"] for row in rows) or 1.0
+    head = ["phase", "count", "time", "share", "energy", "interval", "power", "how"]
+    body = [_cells(row, total) for row in rows]
+    if all(row["energy_j"] is None for row in rows):
+        head, body = head[:4], [cells[:4] for cells in body]
+    widths = [max(len(r[i]) for r in [head, *body]) for i in range(len(head))]
+    kind = {row["provenance"] for row in rows}
+    about = f"{device}"
+    if kind == {"modelled"}:
+        about += " (modelled: no meter)"
+    if steps:
+        about += f" · {duration(sum(r['time_s'] for r in rows if r['phase'] != 'unattributed') / steps)} per step"
+    return [about, *(_line(cells, widths) for cells in [head, *body])]
+
+
+def _cells(row: dict[str, Any], total: float) -> list[str]:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    return [
+        row["phase"],
+        str(row["count"]) if row["phase"] != "unattributed" else "",
+        duration(row["time_s"]),
+        f"{100 * row['time_s'] / total:.1f} %",
+        energy(row["energy_j"], half),
+        interval(*low_high) if low_high else "",
+        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
+        f"{row['provenance']}, {row['status']}" if row["provenance"] != "modelled" else "modelled",
+    ]
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    padded = [
+        cell.ljust(width) if i in (0, len(cells) - 1) and i != 3 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return ("  " + "  ".join(padded)).rstrip()
+
+
+def _sources(report: dict[str, Any]) -> list[str]:
+    if not report["sources"]:
+        return []
+    rows = [
+        [
+            source["device"], source["provenance"], source["method"],
+            energy(source["energy_j"]),
+            f"every {duration(source['period_s'])}" if source["period_s"] else "",
+            f"{source['gaps']} gaps" if source["gaps"] else "",
+            "" if source["in_total"] or source["provenance"] == "modelled" else "not in the total",
+        ]
+        for source in report["sources"]
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["meters", *(
+        ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    )]
+
+
+def _quality(report: dict[str, Any]) -> list[str]:
+    lines = []
+    coverage = report["total"]["coverage"]
+    if coverage is not None:
+        lines.append(f"coverage  {100 * coverage:.1f} % of the run lies between meter updates; "
+                     "the rest is extrapolated")
+    overhead = report["overhead"]
+    if overhead["share_of_step"] is not None:
+        line = f"overhead  {100 * overhead['share_of_step']:.2g} % of a step"
+        recorder = report.get("recorder") or {}
+        if recorder.get("wall_s"):
+            line += f"; the recorder used {100 * recorder['cpu_s'] / recorder['wall_s']:.1f} % of a core"
+        lines.append(line)
+    return lines
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str]:
+    name = row["phase"]
+    if name in _ORDER:
+        return _ORDER.index(name), name
+    if name in _LAST:
+        return 100 + _LAST.index(name), name
+    return 50, name

@@ -1,0 +1,97 @@
+"""The bytes of a ring file. Little-endian; one page of header, the names, the slots.
+
+::
+
+    0     header   (HEADER, then the words below)
+    4096  names    (u16 code, u16 length, utf-8)*   ends at length 0
+    69632 slots    capacity × 32 bytes
+
+A record is ``time_ns u64 | payload i64 | sequence u32 | kind u16 | code u16 | check u64``.
+The check word is written last and mixes time and sequence: a record that a kill
+tore, or a slot of the lap before, does not pass.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+from ..model import Phase
+
+MAGIC = b"PWRING01"
+HEADER = struct.Struct("<8sIIQQQ")  # magic, version, capacity, pid, process start ticks, thread id
+VERSION = 1
+
+# Words of the header. Writer and reader words sit on different cache lines.
+DROPPED = 64  # u64, writer: records that found the ring full
+CLOSED = 72  # u64, writer: 1 once no record will follow
+TAIL = 128  # u64, reader: slots acknowledged
+HEARTBEAT = 136  # u64, reader: monotonic ns of its last round
+SEALED = 144  # u64, reader: 1 once the run is sealed on disk
+EPOCH = 152  # u64, reader: fencing number of the recorder that drains
+READER_PID = 160  # u64, reader
+
+NAMES = 4096
+NAMES_BYTES = 65536
+NAME = struct.Struct("<HH")
+SLOTS = NAMES + NAMES_BYTES
+
+SLOT = struct.Struct("<QqIHHQ")
+SLOT_BYTES = SLOT.size
+WORD = struct.Struct("<Q")
+CHECK = 0x9E37_79B9_7F4A_7C15
+SEQUENCE_MASK = 0xFFFF_FFFF
+
+MAIN_CAPACITY = 1 << 17  # 4 MiB: 130 ms at a million edges per second
+THREAD_CAPACITY = 1 << 13
+
+
+class Record(IntEnum):
+    """What a record says."""
+
+    MARK = 1  # the phase `code` begins at time_ns; payload: allocated bytes, −1 unknown
+    STEP = 2  # a step closed; payload: how many before it
+    VALUE = 3  # run.log: name `code`; payload: the bits of a float64
+    DEVICE = 4  # device clock: payload is the device time (host ns) of the mark `time_ns`
+    MEMORY = 5  # allocator: name `code` (allocated, reserved, peak); payload: bytes
+    END = 6  # the watched block was left; code: EndCode; payload: exit code
+    LEAVE = 7  # on a secondary thread: the phase `code` ended
+
+
+class Code(IntEnum):
+    """Numbers of the built-in phases in a ring; user names start at USER."""
+
+    OUTSIDE = 0  # no phase: before the first and after the last edge
+    DATA = 1
+    FORWARD = 2
+    BACKWARD = 3
+    RECOMPUTE = 4
+    COMMUNICATION = 5
+    OPTIMIZER = 6
+    EVAL = 7
+    CHECKPOINT = 8
+    OTHER = 9
+    PRE = 10  # provisional: after data; forward if a backward comes with no forward seen, else other
+    TAIL = 11  # provisional: after a forward; forward if a backward follows, else other
+    USER = 64
+
+
+class EndCode(IntEnum):
+    """How the watched block was left."""
+
+    FINISHED = 0
+    FAILED = 1  # payload: exit code where there is one, else 1
+
+
+PHASE_OF_CODE: dict[int, str] = {
+    Code.DATA: Phase.DATA,
+    Code.FORWARD: Phase.FORWARD,
+    Code.BACKWARD: Phase.BACKWARD,
+    Code.RECOMPUTE: Phase.RECOMPUTE,
+    Code.COMMUNICATION: Phase.COMMUNICATION,
+    Code.OPTIMIZER: Phase.OPTIMIZER,
+    Code.EVAL: Phase.EVAL,
+    Code.CHECKPOINT: Phase.CHECKPOINT,
+    Code.OTHER: Phase.OTHER,
+}
+CODE_OF_PHASE: dict[str, int] = {str(phase): int(code) for code, phase in PHASE_OF_CODE.items()}

@@ -1,0 +1,166 @@
+"""The reading side of a ring: validated batches, holes counted, nothing changed but the tail."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StoreError
+from . import layout
+from .layout import CHECK, PHASE_OF_CODE, SLOT_BYTES, SLOTS, WORD
+
+SLOT_DTYPE = np.dtype(
+    [("time_ns", "<u8"), ("payload", "<i8"), ("sequence", "<u4"),
+     ("kind", "<u2"), ("code", "<u2"), ("check", "<u8")]
+)
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """A batch of records: ``rows`` (structured, SLOT_DTYPE) and the holes among them.
+
+    ``holes`` are (time before, time after, records missing); a time of 0 is unknown.
+    """
+
+    rows: npt.NDArray[np.void]
+    holes: tuple[tuple[int, int, int], ...] = ()
+
+
+class RingReader:
+    """Opens a ring file written by another process.
+
+    ``read_only`` never moves the tail: used to look at the undrained edges of a run
+    whose processes are gone.
+
+    Raises:
+        StoreError: the file is not a ring, or cannot be read.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False):
+        self.path = path
+        self._read_only = read_only
+        try:
+            fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
+            try:
+                size = os.fstat(fd).st_size
+                access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
+                self._map = mmap.mmap(fd, size, access=access)
+            finally:
+                os.close(fd)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"cannot read the ring {path}: {error}") from error
+        magic, version, capacity, pid, ticks, tid = layout.HEADER.unpack_from(self._map, 0)
+        if magic != layout.MAGIC or version != layout.VERSION:
+            raise StoreError(f"{path} is not a ring of this version")
+        if size < SLOTS + capacity * SLOT_BYTES:
+            raise StoreError(f"the ring {path} is shorter than its header says")
+        self.capacity, self.pid, self.start_ticks, self.tid = capacity, pid, ticks, tid
+        self._slots = np.frombuffer(self._map, dtype=SLOT_DTYPE, count=capacity, offset=SLOTS)
+        self._position = self._word(layout.TAIL)
+        self._last_sequence: int | None = None
+        self._last_time = 0
+        self._holes_seen = 0
+        if self._position:  # continue after another reader: the record before the tail
+            previous = self._slots[(self._position - 1) % capacity]
+            if int(previous["check"]) == int(previous["time_ns"]) ^ int(previous["sequence"]) ^ CHECK:
+                self._last_sequence = int(previous["sequence"])
+                self._last_time = int(previous["time_ns"])
+
+    def read(self, limit: int = 1 << 20) -> Edges:
+        """Up to ``limit`` records that have not been read yet, oldest first."""
+        parts: list[npt.NDArray[np.void]] = []
+        holes: list[tuple[int, int, int]] = []
+        total = 0
+        while total < limit:
+            rows = self._next_chunk(min(_CHUNK, limit - total))
+            if not len(rows):
+                break
+            holes += self._find_holes(rows)
+            self._last_sequence = int(rows["sequence"][-1])
+            self._last_time = int(rows["time_ns"][-1])
+            self._position += len(rows)
+            total += len(rows)
+            parts.append(rows)
+        rows = np.concatenate(parts) if parts else np.empty(0, SLOT_DTYPE)
+        return Edges(rows, tuple(holes))
+
+    def acknowledge(self) -> None:
+        """Give the slots of all records read so far back to the writer."""
+        if not self._read_only:
+            WORD.pack_into(self._map, layout.TAIL, self._position)
+
+    def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
+        """Tell the writer that the recorder lives."""
+        WORD.pack_into(self._map, layout.EPOCH, epoch)
+        WORD.pack_into(self._map, layout.READER_PID, pid)
+        WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
+
+    def seal(self) -> None:
+        """Tell the writer that everything is on disk."""
+        WORD.pack_into(self._map, layout.SEALED, 1)
+
+    @property
+    def closed(self) -> bool:
+        """True once the writer said that no record follows."""
+        return bool(self._word(layout.CLOSED))
+
+    @property
+    def epoch(self) -> int:
+        """Fencing number of the recorder that drained last."""
+        return self._word(layout.EPOCH)
+
+    @property
+    def dropped_unseen(self) -> int:
+        """Records dropped after the last one read (no hole shows them yet)."""
+        return max(0, self._word(layout.DROPPED) - self._holes_seen)
+
+    def names(self) -> dict[int, str]:
+        """Names of all codes registered so far, the built-in phases included."""
+        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        offset, stop = layout.NAMES, layout.NAMES + layout.NAMES_BYTES
+        while offset + layout.NAME.size <= stop:
+            code, length = layout.NAME.unpack_from(self._map, offset)
+            if not length:
+                break
+            body = offset + layout.NAME.size
+            names[code] = bytes(self._map[body : body + length]).decode("utf-8", "replace")
+            offset = body + length
+        return names
+
+    def close(self) -> None:
+        """Unmap. Arrays returned by :meth:`read` are copies and stay valid."""
+        self._slots = np.empty(0, SLOT_DTYPE)
+        self._map.close()
+
+    def _word(self, offset: int) -> int:
+        return int(WORD.unpack_from(self._map, offset)[0])
+
+    def _next_chunk(self, most: int) -> npt.NDArray[np.void]:
+        start = self._position % self.capacity
+        rows = self._slots[start : start + most].copy()
+        check = rows["time_ns"] ^ rows["sequence"].astype(np.uint64) ^ np.uint64(CHECK)
+        valid = rows["check"] == check
+        if self._last_sequence is not None:
+            # A slot of the lap before passes the check but its sequence lies behind.
+            ahead = rows["sequence"] - np.uint32(self._last_sequence)
+            valid &= (ahead > 0) & (ahead < np.uint32(1 << 31))
+        invalid = np.flatnonzero(~valid)
+        return rows[: invalid[0]] if len(invalid) else rows
+
+    def _find_holes(self, rows: npt.NDArray[np.void]) -> list[tuple[int, int, int]]:
+        sequences = rows["sequence"].astype(np.int64)
+        before = 0 if self._last_sequence is None else self._last_sequence
+        steps = np.diff(sequences, prepend=before) % (1 << 32)
+        holes = []
+        for i in np.flatnonzero(steps > 1):
+            earlier = int(rows["time_ns"][i - 1]) if i else self._last_time
+            missing = int(steps[i]) - 1
+            self._holes_seen += missing
+            holes.append((earlier, int(rows["time_ns"][i]), missing))
+        return holes

@@ -1,0 +1,55 @@
+"""Few Gaps from many failed reads."""
+
+from __future__ import annotations
+
+from ..model import Gap
+from ..units import NS_PER_S
+
+
+class GapLog:
+    """What one source missed.
+
+    The first failure is reported at once, so that a reader sees the source go; what
+    follows is folded into pieces of 1, 2, 4, 8, then 10 s that join without a seam,
+    so that a GPU lost for a week does not fill the store.
+    """
+
+    __slots__ = ("_begin_ns", "_count", "_failing", "_piece_ns", "_reason", "source")
+
+    def __init__(self, source: str, now_ns: int) -> None:
+        self.source = source
+        self._begin_ns = now_ns  # up to here everything is recorded or reported
+        self._failing = False
+        self._count = 0
+        self._piece_ns = NS_PER_S
+        self._reason = ""
+
+    @property
+    def failing(self) -> bool:
+        return self._failing
+
+    def bad(self, now_ns: int, reason: str) -> Gap | None:
+        """A read failed at ``now_ns``."""
+        first = not self._failing
+        self._failing = True
+        self._count += 1
+        self._reason = reason
+        if first:
+            self._piece_ns = NS_PER_S
+            return self._cut(now_ns)
+        if now_ns - self._begin_ns < self._piece_ns:
+            return None
+        self._piece_ns = min(2 * self._piece_ns, 10 * NS_PER_S)
+        return self._cut(now_ns)
+
+    def good(self, now_ns: int) -> Gap | None:
+        """A read worked at ``now_ns``; returns the rest of the gap that it ends."""
+        gap = self._cut(now_ns) if self._failing else None
+        self._failing = False
+        self._begin_ns = now_ns
+        return gap
+
+    def _cut(self, now_ns: int) -> Gap:
+        gap = Gap(self.source, self._begin_ns, now_ns, self._reason, max(1, self._count))
+        self._begin_ns, self._count = now_ns, 0
+        return gap

@@ -1,0 +1,69 @@
+"""Small files that are either old or new, never half."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError, StoreVersionError
+from ..model import SCHEMA_VERSION
+from .layout import RUN_FILE
+
+
+def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
+    """Replace ``path`` atomically.
+
+    Raises:
+        OSError: no space, no right, no directory; the old file stays whole.
+    """
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1, sort_keys=False)
+            file.write("\n")
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_json(path: Path) -> Any:
+    """The content of ``path``; None if it is missing or not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def read_run_file(run: Path) -> dict[str, Any]:
+    """run.json of a run directory.
+
+    Raises:
+        StoreError: missing or unreadable.
+        StoreVersionError: written by a newer version.
+    """
+    path = run / RUN_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StoreError(f"{run} is not a run directory: it has no {RUN_FILE}") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        value = json.loads(text)
+        schema = int(value["schema"])
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"{path} is damaged: it is not the JSON of a run") from None
+    if schema > SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{run} was written by a newer phasewatt (schema {schema}, this one reads up to "
+            f"{SCHEMA_VERSION}): upgrade with `pip install -U phasewatt`"
+        )
+    return dict(value)

@@ -1,0 +1,62 @@
+"""A process of the job as it presents itself to the recorder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..model import DeviceRequest
+from . import files
+from .layout import members_dir
+from .processes import is_alive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """``role`` is ``rank`` (it trains) or ``launcher`` (`probe run`, it only waits)."""
+
+    role: str
+    rank: int
+    local_rank: int | None
+    local_world_size: int
+    world_size: int
+    host: str
+    boot_id: str
+    pid: int
+    start_ticks: int
+    begin_ns: int
+    rings: str  # directory of its rings
+    prefix: str  # their names start so
+    request: DeviceRequest
+    info: dict[str, Any] = field(default_factory=dict)  # model hash, versions, …
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.role}-{self.rank:05d}-{self.pid}-{self.begin_ns}.json"
+
+    def write(self, run: Path) -> None:
+        """Publish it in the run directory. Raises OSError."""
+        files.write_json(members_dir(run) / self.file_name, asdict(self))
+
+    def ring_paths(self) -> list[Path]:
+        """Its rings, the main thread's first."""
+        return sorted(Path(self.rings).glob(f"{self.prefix}*.ring"))
+
+    def alive(self) -> bool:
+        """True while the process runs; meaningful on its own host and boot only."""
+        return is_alive(self.pid, self.start_ticks)
+
+
+def read_members(run: Path) -> list[Member]:
+    """All members that presented themselves, in order of rank; unreadable files are passed over."""
+    members = []
+    for path in sorted(members_dir(run).glob("*.json")):
+        value = files.read_json(path)
+        try:
+            request = dict(value["request"])
+            request["uuids"] = tuple(request.get("uuids") or ())
+            members.append(Member(**{**value, "request": DeviceRequest(**request)}))
+        except (TypeError, KeyError):
+            continue
+    return members

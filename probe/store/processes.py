@@ -1,0 +1,43 @@
+"""Is that process, started then, on that boot, still there? Answers without signals."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def boot_id() -> str:
+    """An id of this boot of this kernel; empty where /proc does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot; None if it is not there.
+
+    With the pid it names a process for ever: pids are used again, the pair is not.
+    A zombie counts as gone: it will never write again.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(")") + 2 :].split()
+    if fields[0] in ("Z", "X"):
+        return None
+    return int(fields[19])
+
+
+def is_alive(pid: int, ticks: int) -> bool:
+    """True if the process that started at ``ticks`` still runs in this pid namespace."""
+    return start_ticks(pid) == ticks
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process so far, all threads."""
+    times = os.times()
+    return times.user + times.system

@@ -1,0 +1,265 @@
+"""Read a run: what it is, how it stands, its samples, gaps and edges.
+
+Reading never writes. Works on a live run, a finished one, and one whose processes
+are all gone, undrained edges in the rings included.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..errors import StoreError
+from ..model import Gap, Kind, Provenance, RunStatus, Source
+from ..ring.layout import PHASE_OF_CODE, Record
+from ..ring.reader import SLOT_DTYPE, RingReader
+from . import files, layout
+from .members import Member, read_members
+from .processes import boot_id, is_alive
+from .runs import pid_namespace
+from .segments import EDGES, LEDGER, SAMPLES, read_segment, read_segments, segment_files
+
+FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The samples of one source in order of time; ``value`` is scaled to the source's unit."""
+
+    source: Source
+    time_ns: npt.NDArray[np.int64]
+    value: npt.NDArray[np.float64]
+    span_ns: npt.NDArray[np.int64]
+
+
+class RunReader:
+    """Opens a run directory.
+
+    Raises:
+        StoreError: not a run, or damaged.
+        StoreVersionError: written by a newer version.
+    """
+
+    def __init__(self, run: Path):
+        self.path = run
+        self.meta: dict[str, Any] = files.read_run_file(run)
+        self.members: list[Member] = read_members(run)
+
+    @property
+    def id(self) -> str:
+        """The run's directory name."""
+        return str(self.meta.get("id", self.path.name))
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run stands, derived where nobody could write it down."""
+        written = RunStatus(self.meta.get("status", RunStatus.RUNNING))
+        if written is not RunStatus.RUNNING:
+            return written
+        if self.meta.get("host") != layout.node_name() or self.meta.get("boot_id") != boot_id():
+            same_host = self.meta.get("host") == layout.node_name()
+            return RunStatus.LOST if same_host or not self._fresh() else RunStatus.RUNNING
+        if self.meta.get("pid_namespace") not in (None, pid_namespace()):
+            return RunStatus.RUNNING if self._fresh() else RunStatus.LOST
+        if any(member.alive() for member in self.members) or self._recorder_alive():
+            return RunStatus.RUNNING
+        if not self.members and self._fresh():
+            return RunStatus.RUNNING
+        return RunStatus.KILLED
+
+    @property
+    def begin_ns(self) -> int:
+        """When the watched block was entered."""
+        return int(self.meta["begin_ns"])
+
+    def end_ns(self) -> int:
+        """When it was left; for a live or killed run the last thing that is known."""
+        if self.meta.get("end_ns"):
+            return int(self.meta["end_ns"])
+        known = [self.begin_ns, int(self.meta.get("alive_ns") or 0)]
+        if self.status is RunStatus.RUNNING and self.meta.get("boot_id") == boot_id():
+            return time.monotonic_ns()
+        known += [last_sample_ns(node) or 0 for node in self.nodes()]
+        known += [int(r["time_ns"][-1]) for _, r in self.rings() if len(r)]
+        return max(known)
+
+    def nodes(self) -> list[Path]:
+        """The directories of the nodes' recorders."""
+        return sorted(p for p in self.path.glob("node-*") if p.is_dir())
+
+    def series(self) -> list[Series]:
+        """Samples of every source of every node, in order of time."""
+        found = []
+        for node in self.nodes():
+            sources = read_sources(node)
+            table = _columns(node, "samples", SAMPLES)
+            order = np.argsort(table["time_ns"], kind="stable")
+            table = {name: column[order] for name, column in table.items()}
+            for index, source in enumerate(sources):
+                mine = table["source"] == index
+                found.append(
+                    Series(
+                        source,
+                        table["time_ns"][mine].astype(np.int64),
+                        table["value"][mine] * source.scale,
+                        table["span_ns"][mine].astype(np.int64),
+                    )
+                )
+        return found
+
+    def gaps(self) -> list[Gap]:
+        """Everything that should have been recorded and was not."""
+        gaps = []
+        for node in self.nodes():
+            try:
+                lines = (node / "gaps.jsonl").read_text(encoding="utf-8").splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                try:
+                    gaps.append(Gap(**json.loads(line)))
+                except (ValueError, TypeError):
+                    continue  # a torn last line
+        return gaps
+
+    def ranks(self) -> list[int]:
+        """Ranks that recorded edges."""
+        known = {int(p.name[5:]) for p in self.path.glob("rank-*") if p.name[5:].isdigit()}
+        return sorted(known | {m.rank for m in self.members if m.role == "rank"})
+
+    def rings(self, rank: int | None = None) -> list[tuple[str, npt.NDArray[np.void]]]:
+        """(ring name, edges) of each thread, the main thread's first; all ranks or one."""
+        found: dict[tuple[int, str], list[npt.NDArray[np.void]]] = {}
+        for r in self.ranks() if rank is None else [rank]:
+            folder = layout.rank_dir(self.path, r)
+            for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
+                found[r, name] = [_edges(folder, f"edges-{name}")]
+        for r, name, rows in self._undrained():
+            if rank is None or r == rank:
+                found.setdefault((r, name), []).append(rows)
+        return [(name, _once(parts)) for (_, name), parts in sorted(found.items())]
+
+    def names(self, rank: int, ring: str) -> dict[int, str]:
+        """Phase and metric names of a ring by code."""
+        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        stored = files.read_json(layout.rank_dir(self.path, rank) / f"names-{ring}.json") or {}
+        names |= {int(code): name for code, name in stored.items()}
+        for path in self._ring_paths():
+            if path.stem.rpartition("-")[2] == ring:
+                try:
+                    reader = RingReader(path, read_only=True)
+                except StoreError:
+                    continue
+                names |= reader.names()
+                reader.close()
+        return names
+
+    def values(self, rank: int = 0) -> dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+        """What ``run.log`` recorded: name → (time_ns, value)."""
+        found: dict[str, list[tuple[Any, Any]]] = {}
+        for ring, rows in self.rings(rank):
+            logged = rows[rows["kind"] == Record.VALUE]
+            names = self.names(rank, ring)
+            for code in np.unique(logged["code"]):
+                mine = logged[logged["code"] == code]
+                name = names.get(int(code), f"value-{code}")
+                found.setdefault(name, []).append(
+                    (mine["time_ns"].astype(np.int64), mine["payload"].copy().view(np.float64))
+                )
+        return {
+            name: (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+            for name, parts in found.items()
+        }
+
+    def ledger(self, rank: int = 0) -> pa.Table:
+        """Step × phase of a rank: count and nanoseconds; kept for every step."""
+        batches = list(read_segments(layout.rank_dir(self.path, rank), "ledger", LEDGER))
+        return pa.Table.from_batches(batches, schema=LEDGER)
+
+    def _recorder_alive(self) -> bool:
+        recorder = self.meta.get("recorder") or {}
+        return is_alive(int(recorder.get("pid", -1)), int(recorder.get("start_ticks", -1)))
+
+    def _fresh(self) -> bool:
+        try:
+            age = time.time() - (self.path / layout.RUN_FILE).stat().st_mtime
+        except OSError:
+            return False
+        return age < FRESH_S
+
+    def _ring_paths(self) -> list[Path]:
+        if self.meta.get("status") != RunStatus.RUNNING or self.meta.get("boot_id") != boot_id():
+            return []
+        return [path for member in self.members for path in member.ring_paths()]
+
+    def _undrained(self) -> list[tuple[int, str, npt.NDArray[np.void]]]:
+        found = []
+        for member in self.members:
+            if member.role != "rank" or member.boot_id != boot_id():
+                continue
+            if self.meta.get("status") != RunStatus.RUNNING:
+                continue
+            for path in member.ring_paths():
+                try:
+                    reader = RingReader(path, read_only=True)
+                except StoreError:
+                    continue
+                found.append((member.rank, path.stem.rpartition("-")[2], reader.read().rows))
+                reader.close()
+        return found
+
+
+def read_sources(node: Path) -> list[Source]:
+    """The sources that a node's recorder registered, in the order of their index."""
+    known = {f.name for f in fields(Source)}
+    found = []
+    for value in files.read_json(node / "sources.json") or []:
+        kept = {key: item for key, item in value.items() if key in known}
+        kept["kind"] = Kind(kept["kind"])
+        kept["provenance"] = Provenance(kept["provenance"])
+        found.append(Source(**kept))
+    return found
+
+
+def last_sample_ns(node: Path) -> int | None:
+    """Time of the newest sample on disk, from the last segment only."""
+    for path in reversed(segment_files(node, "samples")):
+        newest = 0
+        for batch in read_segment(path):
+            newest = max(newest, int(np.max(batch.column("time_ns").to_numpy())))
+        if newest:
+            return newest
+    return None
+
+
+def _columns(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArray[Any]]:
+    table = pa.Table.from_batches(list(read_segments(folder, stem, schema)), schema=schema)
+    return {name: table.column(name).to_numpy() for name in schema.names}
+
+
+def _edges(folder: Path, stem: str) -> npt.NDArray[np.void]:
+    columns = _columns(folder, stem, EDGES)
+    rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
+    for name, column in columns.items():
+        rows[name] = column
+    return rows
+
+
+def _once(parts: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Join what several recorders wrote of one ring; a record written twice counts once."""
+    if len(parts) == 1 and len(parts[0]) < 2:
+        return parts[0]
+    rows = np.concatenate(parts)
+    ahead = np.diff(rows["sequence"].astype(np.int64))
+    if np.all((ahead > 0) | (ahead < -(1 << 31))):
+        return rows
+    # 32-bit sequences start again after four billion records; the time tells laps apart.
+    _, first = np.unique(rows[["time_ns", "sequence"]], return_index=True)
+    return rows[first]

@@ -1,0 +1,66 @@
+"""Rollups of sealed sample segments: 1 s, 10 s and 60 s buckets, one file each per segment.
+
+A chart of a day reads these instead of ten million samples. A bucket without a
+sample has no row: gaps stay gaps. A segment's last bucket may go on in the next
+segment's file; readers merge by (source, bucket).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..units import NS_PER_S
+from .segments import SAMPLES, read_segment
+
+WIDTHS = {"1s": 1, "10s": 10, "60s": 60}
+ROLLUP = pa.schema(
+    [("source", pa.uint16()), ("begin_ns", pa.int64()), ("count", pa.uint32()),
+     ("minimum", pa.float64()), ("maximum", pa.float64()), ("mean", pa.float64()),
+     ("last", pa.float64())]
+)
+
+
+def roll_up(segment: Path, folder: Path) -> None:
+    """Write the rollups of one sealed segment below ``folder``/rollup. Raises OSError."""
+    table = pa.Table.from_batches(list(read_segment(segment)), schema=SAMPLES)
+    if not table.num_rows:
+        return
+    target = folder / "rollup"
+    target.mkdir(exist_ok=True)
+    columns = {name: table.column(name).to_numpy() for name in ("source", "time_ns", "value")}
+    for label, seconds in WIDTHS.items():
+        rolled = buckets(columns["source"], columns["time_ns"], columns["value"],
+                         seconds * NS_PER_S)
+        temporary = target / f".{label}-{segment.stem}.new"
+        pq.write_table(rolled, temporary, compression="zstd")
+        os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
+
+
+def buckets(
+    source: npt.NDArray[np.integer], time_ns: npt.NDArray[np.int64],
+    value: npt.NDArray[np.float64], width_ns: int,
+) -> pa.Table:
+    """Count, minimum, maximum, mean and last value per source and bucket of ``width_ns``."""
+    bucket = time_ns // width_ns
+    order = np.lexsort((time_ns, bucket, source))
+    source, bucket, value = source[order], bucket[order], value[order]
+    new = np.ones(len(source), bool)
+    new[1:] = (source[1:] != source[:-1]) | (bucket[1:] != bucket[:-1])
+    first = np.flatnonzero(new)
+    count = np.diff(np.append(first, len(source)))
+    return pa.table(
+        {
+            "source": source[first], "begin_ns": bucket[first] * width_ns, "count": count,
+            "minimum": np.minimum.reduceat(value, first),
+            "maximum": np.maximum.reduceat(value, first),
+            "mean": np.add.reduceat(value, first) / count,
+            "last": value[first + count - 1],
+        },
+        schema=ROLLUP,
+    )

