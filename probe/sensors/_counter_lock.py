@@ -23,6 +23,8 @@ SEARCH_FOR_NS = 2 * NS_PER_S
 FREE_FOR_NS = 30 * NS_PER_S  # without a lattice, look for one again after this long
 FASTEST_NS = 16 * NS_PER_MS  # updates that come faster are not worth a burst each
 NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the lattice
+SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
+GRANT_EVERY_NS = 10 * NS_PER_S
 BURST = 4  # reads a burst, two before the prediction and two after
 _ALPHA, _BETA = 0.15, 0.0122  # steady gains of the tracking loop: it averages ~12 updates
 
@@ -31,8 +33,9 @@ class UpdateLock:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_changes", "_early", "_error_ns", "_index", "_last_ns", "_lead", "_left_ns",
-        "_mids", "_predicted_ns", "_random", "_reads", "_spacing_ns", "_started_ns", "_tokens",
+        "_bad", "_changes", "_early", "_error_ns", "_granted_ns", "_index", "_last_ns", "_lead",
+        "_left_ns", "_mids", "_missing", "_predicted_ns", "_random", "_reads", "_spacing_ns",
+        "_started_ns", "_tokens",
         "locked", "next_ns", "period_ns", "relocks", "searching",
     )  # fmt: skip
 
@@ -42,7 +45,8 @@ class UpdateLock:
         self.relocks = -1  # searches after the first one
         self.period_ns = 0.0  # 0: unknown
         self._last_ns = 0  # the read before, 0: none that bounds an update
-        self._tokens = 150.0  # reads that may be made at once: room for a search
+        self._tokens = 0.0  # reads that may be made above the budget
+        self._granted_ns = now_ns - GRANT_EVERY_NS
         self._left_ns = now_ns
         self._search(now_ns)
 
@@ -76,7 +80,9 @@ class UpdateLock:
 
     def _spend(self, now_ns: int) -> None:
         rate = self.budget_per_s
-        self._tokens = min(3 * rate, self._tokens + (now_ns - self._left_ns) * rate / NS_PER_S) - 1
+        earned = (now_ns - self._left_ns) * rate / NS_PER_S
+        room = SEARCH_TOKENS if self.searching else 0.3 * rate
+        self._tokens = min(room, self._tokens + earned) - 1
         self._left_ns = now_ns
         if self._tokens < 0:
             self.next_ns = max(self.next_ns, now_ns + round(NS_PER_S / rate))
@@ -87,6 +93,8 @@ class UpdateLock:
         self.locked, self.searching = False, True
         self.relocks += 1
         self._started_ns = now_ns
+        if now_ns - self._granted_ns >= GRANT_EVERY_NS:
+            self._granted_ns, self._tokens = now_ns, SEARCH_TOKENS
         self._mids: list[float] = []
         self._reads = self._changes = 0
 
@@ -126,6 +134,7 @@ class UpdateLock:
         self._error_ns = 0.0
         self._index = min(max(len(self._mids), 3), 12)  # how many updates the estimate rests on
         self._predicted_ns = last_update_ns + self.period_ns
+        self._missing = 0.0  # fading share of predictions that no update met
         self._lead, self._early, self._bad = BURST // 2, 0, 0
         self._plan()
 
@@ -161,6 +170,7 @@ class UpdateLock:
         self._error_ns += 0.05 * (abs(error) - self._error_ns)
         base = 4.0 * NS_PER_MS if period >= 50 * NS_PER_MS else 2.0 * NS_PER_MS
         self._spacing_ns = min(max(base, 1.5 * self._error_ns), float(NARROW_NS))
+        self._missing *= 0.9
         self._lead = BURST // 2
         self._early = self._bad = 0
         self._advance(time_ns)
@@ -177,8 +187,9 @@ class UpdateLock:
 
     def _miss(self, time_ns: int) -> None:
         self._bad += 1
+        self._missing += 0.1 * (1 - self._missing)
         self._predicted_ns += self.period_ns
-        if self._bad > 4:
+        if self._bad > 4 or self._missing > 0.6:  # or the period has become a multiple
             self._search(time_ns)
             self.next_ns = time_ns + SEARCH_NS
         else:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import SensorUnavailable
 from ..model import Absence, DeviceRequest
@@ -64,6 +64,11 @@ class Device:
         return f"nvml:{self.label}:{what}"
 
     @property
+    def scope_note(self) -> str:
+        """What the readings cover beyond the GPU."""
+        return "whole module, CPU included" if "GH200" in self.name else ""
+
+    @property
     def usage_is_average(self) -> bool | None:
         """Does nvmlDeviceGetPowerUsage mean the last second? None: unknown architecture."""
         if self.architecture is None:
@@ -96,6 +101,7 @@ class Session:
 
     _lock = threading.Lock()
     _users = 0
+    _counters: ClassVar[dict[int, int | Failed]] = {}  # answers of probe_counter
 
     def __init__(self, nvml: ModuleType) -> None:
         self.nvml: Any = nvml
@@ -128,6 +134,7 @@ class Session:
                 self._open = False
                 Session._users -= 1
                 if not Session._users:
+                    Session._counters.clear()
                     attempt(self.nvml.nvmlShutdown)
 
     def revive(self) -> None:
@@ -210,10 +217,20 @@ class Session:
             shared=shared,
         )
 
-    def has_energy_counter(self, device: Device) -> bool:
-        """One probe of nvmlDeviceGetTotalEnergyConsumption; it decides which source totals."""
-        value = attempt(lambda: self.nvml.nvmlDeviceGetTotalEnergyConsumption(device.handle))
-        return not isinstance(value, Failed) and plausible_counter(value)
+    def probe_counter(self, device: Device) -> int | Failed:
+        """nvmlDeviceGetTotalEnergyConsumption in mJ.
+
+        Probed once for all sensors: its answer decides whether energy or power counts
+        into the total, and two different answers would count a joule twice.
+        """
+        with Session._lock:
+            if device.index not in Session._counters:
+                call = self.nvml.nvmlDeviceGetTotalEnergyConsumption
+                value = attempt(lambda: call(device.handle))
+                if not isinstance(value, Failed) and not plausible_counter(value):
+                    value = Failed(f"the counter reads {value}")
+                Session._counters[device.index] = value
+            return Session._counters[device.index]
 
     def _text(self, function: str, handle: Any) -> str:
         value = attempt(lambda: getattr(self.nvml, function)(handle))

@@ -112,7 +112,9 @@ def _by_user(devices: Sequence[Identity], text: str, draft: _Draft) -> None:
             draft.indices.append(int(number[1]))
         elif entry and (number or not _add_uuid(devices, entry, draft)):
             choice = ", ".join(f"{d.index}" for d in devices) or "none"
-            draft.warnings.append(f"devices={text.strip()}: no GPU {entry} here (there are: {choice})")
+            draft.warnings.append(
+                f"devices={text.strip()}: no GPU {entry} here (there are: {choice})"
+            )
 
 
 # -- CUDA_VISIBLE_DEVICES ---------------------------------------------------------

@@ -1,0 +1,115 @@
+"""Small training stand-ins that the integration tests run in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Marks two edges per turn and counts them, after the fact, in a file that outlives it.
+MARKER = """
+import mmap, os, struct, sys, time
+import probe
+path = sys.argv[1]
+with open(path, "wb") as f:
+    f.write(b"\\0" * 4096)
+fd = os.open(path, os.O_RDWR)
+count = mmap.mmap(fd, 4096)
+with probe.watch(name="marker") as run:
+    print(run.path, flush=True)
+    n = 0
+    while True:
+        with run.phase("work"):
+            if n % 64 == 0:
+                time.sleep(0.001)
+        n += 1
+        struct.pack_into("<Q", count, 0, n)
+"""
+
+# A minimal training without torch: phases by name for a given time.
+PLAIN = """
+import sys, time
+import probe
+seconds = float(sys.argv[1])
+with probe.watch(name="plain") as run:
+    print(run.path, flush=True)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with run.phase("data"):
+            time.sleep(0.002)
+        with run.phase("compute"):
+            time.sleep(0.01)
+"""
+
+
+def environment(runs: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a script: our checkout importable, its runs in ``runs``."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PROBE_", "RANK", "WORLD"))}
+    return kept | {
+        "PYTHONPATH": str(ROOT), "PROBE_DIR": str(runs), "OMP_NUM_THREADS": "1", **(extra or {})
+    }
+
+
+def write(path: Path, code: str) -> Path:
+    """Save a script."""
+    path.write_text(textwrap.dedent(code))
+    return path
+
+
+def start(
+    code: str, tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None,
+    name: str = "script.py", **popen: object,
+) -> subprocess.Popen[str]:
+    """Start a script with its runs in tmp_path/runs."""
+    script = write(tmp_path / name, code)
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, text=True,
+        env=environment(tmp_path / "runs", extra), cwd=tmp_path, **popen,  # type: ignore[call-overload]
+    )
+
+
+def run(
+    code: str, tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None,
+    timeout: float = 60, prefix: list[str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end."""
+    script = write(tmp_path / "script.py", code)
+    return subprocess.run(
+        [*(prefix or []), sys.executable, str(script), *arguments], capture_output=True, text=True,
+        env=environment(tmp_path / "runs", extra), cwd=tmp_path, timeout=timeout, check=False,
+    )
+
+
+def probe(
+    tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None, timeout: float = 60,
+    **options: object,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command ``probe``."""
+    return subprocess.run(
+        [sys.executable, "-m", "probe", *arguments], capture_output=True, text=True,
+        env=environment(tmp_path / "runs", extra), cwd=tmp_path, timeout=timeout, check=False,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def only_run(tmp_path: Path) -> Path:
+    """The one run directory below tmp_path/runs."""
+    runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
+    assert len(runs) == 1, runs
+    return runs[0]
+
+
+def wait_until(condition, seconds: float = 10.0) -> bool:  # type: ignore[no-untyped-def]
+    """Poll until true; False after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
