@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from .model import DeviceRequest
+from .store.files import temporary_beside
 from .store.processes import boot_id, start_ticks
 
 
@@ -54,9 +54,8 @@ def agree(directory: Path, key: str, proposal: str) -> str:
     """The run id that the first rank of the job proposed. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     marker = directory / f".job-{key}"
-    fd, temporary = tempfile.mkstemp(dir=directory, prefix=".job-new-")
-    with os.fdopen(fd, "w") as file:
-        file.write(proposal)
+    temporary = temporary_beside(marker)
+    temporary.write_text(proposal)
     try:
         with contextlib.suppress(FileExistsError):
             os.link(temporary, marker)  # atomic, with its content

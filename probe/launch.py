@@ -39,7 +39,7 @@ class Launch:
         """Create the run and start its recorder. Raises StoreError."""
         runs = runs_dir(directory)
         self.run = create_run(
-            runs, new_run_id(name, None, time.time()), shared=False,
+            runs, new_run_id(name, time.time()), shared=False,
             fields={
                 "name": name or _script_name(command), "command": list(command),
                 "country": os.environ.get("PROBE_COUNTRY") or None, "data": "unknown",

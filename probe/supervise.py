@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from .recorder.spawn import claim, spawn
+from .recorder.spawn import claim, current_epoch, spawn
 from .ring.writer import RingWriter
 
 SEAL_WAIT_S = 2.0
@@ -46,25 +46,37 @@ class Supervisor:
             if self._restarted or self._beating(now_ns):
                 return
             self._restarted = True
-            self._epoch += 1
-            if claim(self._run, self._epoch):
-                self._child = spawn(self._run, self._epoch)
+            self._replace()
 
     def await_seal(self) -> bool:
-        """Wait until the run is sealed on disk, 2 s at most. Never raises."""
-        if self._child is not None:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                self._child.wait(SEAL_WAIT_S)
+        """Wait until the run is sealed on disk, 2 s at most. Never raises.
+
+        A recorder that is found dead now is replaced: somebody must seal the run.
+        """
         deadline = time.monotonic() + SEAL_WAIT_S
+        revived = False
         while not self._ring.sealed:
             if time.monotonic() > deadline:
                 return False
-            pid = self._ring.reader_pid
-            if pid and not os.path.exists(f"/proc/{pid}"):
-                return self._ring.sealed
+            if not revived and self._dead() and not self._ring.sealed:
+                revived = True
+                with contextlib.suppress(OSError):
+                    self._replace()
             time.sleep(0.002)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if self._child is not None:
+                self._child.wait(SEAL_WAIT_S)
         self._reap()
         return True
+
+    def _replace(self) -> None:
+        self._epoch = max(self._epoch, current_epoch(self._run)) + 1
+        if claim(self._run, self._epoch):
+            self._child = spawn(self._run, self._epoch)
+
+    def _dead(self) -> bool:
+        pid = self._ring.reader_pid
+        return bool(pid) and not os.path.exists(f"/proc/{pid}")
 
     def _beating(self, now_ns: int) -> bool:
         beat = self._ring.heartbeat_ns
@@ -72,8 +84,7 @@ class Supervisor:
             return now_ns - self._started_ns < FIRST_BEAT_S * 1e9
         if now_ns - beat < 1.5e9:
             return True
-        gone = not os.path.exists(f"/proc/{self._ring.reader_pid}")
-        return not gone and now_ns - beat < STALE_S * 1e9
+        return not self._dead() and now_ns - beat < STALE_S * 1e9
 
     def _reap(self) -> None:
         # Where the trainer is process 1 (a container) or a subreaper, the detached

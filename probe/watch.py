@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import os
 import sys
 import threading
@@ -108,12 +107,16 @@ class Run:
             self._member.write(self.path)
         self._engine.end(failed, exit_code)
         self._supervisor.await_seal()
+        if self._main_ring.refused:
+            _say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 
     def _create(self) -> Path:
         options, job = self._options, self._job
         directory = runs_dir(options["dir"])
-        run_id = new_run_id(options["name"], None, time.time())
+        run_id = new_run_id(options["name"], time.time())
         if job.key is not None:
+            import hashlib  # 2 ms that only a job of several ranks needs
+
             key = hashlib.sha256(f"{job.key}:{_count}".encode()).hexdigest()[:12]
             try:
                 run_id = agree(directory, key, run_id)

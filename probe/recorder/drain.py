@@ -47,6 +47,11 @@ class RingDrain:
         self._reader.beat(now_ns, epoch=epoch, pid=pid)
 
     @property
+    def pending(self) -> bool:
+        """True while records were read that the disk has not taken."""
+        return self._pending is not None
+
+    @property
     def closed(self) -> bool:
         """True once the writer said that nothing follows."""
         return self._reader.closed
@@ -97,9 +102,9 @@ class RingDrain:
             writer.sync()
             writer.rotate_if_due()
 
-    def seal(self, *, remove: bool) -> None:
-        """Let the trainer go; the file is not needed any more."""
-        self._reader.seal()
+    def seal(self, *, complete: bool, remove: bool) -> None:
+        """Let the trainer go; with ``remove`` the file is not needed any more."""
+        self._reader.seal(complete=complete)
         self._reader.close()
         if remove:
             self.path.unlink(missing_ok=True)

@@ -201,8 +201,10 @@ class Recorder:
             sealed = True
         except OSError as error:
             print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)
+        # An edge that is only in its ring stays there, unless nobody could find it again.
+        gone = not self._run.is_dir()
         for drain in self._drains.values():
-            drain.seal(remove=sealed)
+            drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
 
     def _note_hole(self) -> None:
         """What the recorder before this one did not sample is a Gap."""

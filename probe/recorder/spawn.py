@@ -8,6 +8,7 @@ SIGCHLD, no zombie, nothing in the user's ``waitpid``. It gets a session of its 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from pathlib import Path
 from ..store.layout import lease_path, node_dir
 
 _BOOT = """\
-import sys
-sys.path[:] = sys.argv[3].split("\\0")
+import json, sys
+sys.path[:] = json.loads(sys.argv[3])
 from probe.recorder.main import main
 main(sys.argv[1], int(sys.argv[2]))
 """
@@ -81,7 +82,7 @@ def _path(package_root: str) -> str:
     kept = [entry for entry in sys.path if entry and entry not in mine]
     first = [entry for entry in kept if entry.startswith(stdlib) and "-packages" not in entry]
     rest = [entry for entry in kept if entry not in first and entry != package_root]
-    return "\0".join([*first, package_root, *rest])
+    return json.dumps([*first, package_root, *rest])
 
 
 def _environment() -> dict[str, str]:

@@ -27,7 +27,7 @@ DROPPED = 64  # u64, writer: records that found the ring full
 CLOSED = 72  # u64, writer: 1 once no record will follow
 TAIL = 128  # u64, reader: slots acknowledged
 HEARTBEAT = 136  # u64, reader: monotonic ns of its last round
-SEALED = 144  # u64, reader: 1 once the run is sealed on disk
+SEALED = 144  # u64, reader: 1 once the run is sealed on disk, 2 if the disk refused
 EPOCH = 152  # u64, reader: fencing number of the recorder that drains
 READER_PID = 160  # u64, reader
 

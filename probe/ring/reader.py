@@ -55,6 +55,8 @@ class RingReader:
                 os.close(fd)
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot read the ring {path}: {error}") from error
+        if size < SLOTS:
+            raise StoreError(f"{path} is not a ring: it is too short")
         magic, version, capacity, pid, ticks, tid = layout.HEADER.unpack_from(self._map, 0)
         if magic != layout.MAGIC or version != layout.VERSION:
             raise StoreError(f"{path} is not a ring of this version")
@@ -101,9 +103,9 @@ class RingReader:
         WORD.pack_into(self._map, layout.READER_PID, pid)
         WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
 
-    def seal(self) -> None:
-        """Tell the writer that everything is on disk."""
-        WORD.pack_into(self._map, layout.SEALED, 1)
+    def seal(self, *, complete: bool) -> None:
+        """Tell the writer that everything is on disk, or that the disk refused some of it."""
+        WORD.pack_into(self._map, layout.SEALED, 1 if complete else 2)
 
     @property
     def closed(self) -> bool:

@@ -104,6 +104,11 @@ class RingWriter:
         return bool(WORD.unpack_from(self._map, layout.SEALED)[0])
 
     @property
+    def refused(self) -> bool:
+        """True if the recorder ended but the disk did not take everything."""
+        return int(WORD.unpack_from(self._map, layout.SEALED)[0]) == 2
+
+    @property
     def reader_pid(self) -> int:
         """Process id of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.READER_PID)[0])

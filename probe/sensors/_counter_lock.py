@@ -24,7 +24,8 @@ FREE_FOR_NS = 30 * NS_PER_S  # without a lattice, look for one again after this 
 FASTEST_NS = 16 * NS_PER_MS  # updates that come faster are not worth a burst each
 NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the lattice
 SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
-GRANT_EVERY_NS = 10 * NS_PER_S
+LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
+GRANT_EVERY_NS = 10 * NS_PER_S  # one search in this time
 BURST = 4  # reads a burst, two before the prediction and two after
 _ALPHA, _BETA = 0.15, 0.0122  # steady gains of the tracking loop: it averages ~12 updates
 
@@ -33,8 +34,8 @@ class UpdateLock:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_changes", "_early", "_error_ns", "_granted_ns", "_index", "_last_ns", "_lead",
-        "_left_ns", "_mids", "_missing", "_predicted_ns", "_random", "_reads", "_spacing_ns",
+        "_bad", "_changes", "_early", "_error_ns", "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead",
+        "_left_ns", "_mids", "_predicted_ns", "_random", "_reads", "_skipped", "_seen", "_since_ns", "_spacing_ns",
         "_started_ns", "_tokens",
         "locked", "next_ns", "period_ns", "relocks", "searching",
     )  # fmt: skip
@@ -65,7 +66,7 @@ class UpdateLock:
             self._observe_search(time_ns, changed)
         else:
             self.next_ns = time_ns + round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
-            if time_ns - self._started_ns > FREE_FOR_NS:
+            if time_ns >= self._free_until_ns:
                 self._search(time_ns)
         self._last_ns = time_ns
         self._spend(time_ns)
@@ -81,20 +82,27 @@ class UpdateLock:
     def _spend(self, now_ns: int) -> None:
         rate = self.budget_per_s
         earned = (now_ns - self._left_ns) * rate / NS_PER_S
-        room = SEARCH_TOKENS if self.searching else 0.3 * rate
+        room = SEARCH_TOKENS if self.searching else LOCKED_TOKENS
         self._tokens = min(room, self._tokens + earned) - 1
         self._left_ns = now_ns
-        if self._tokens < 0:
+        if self._tokens >= 0:
+            return
+        if self.locked:
+            self._skip(now_ns)
+        else:
             self.next_ns = max(self.next_ns, now_ns + round(NS_PER_S / rate))
 
     # -- search ------------------------------------------------------------------
 
     def _search(self, now_ns: int) -> None:
         self.locked, self.searching = False, True
-        self.relocks += 1
         self._started_ns = now_ns
-        if now_ns - self._granted_ns >= GRANT_EVERY_NS:
-            self._granted_ns, self._tokens = now_ns, SEARCH_TOKENS
+        wait = self._granted_ns + GRANT_EVERY_NS - now_ns
+        if wait > 0:  # not so soon again: read evenly until then
+            self._free(now_ns, wait)
+            return
+        self.relocks += 1
+        self._granted_ns, self._tokens = now_ns, SEARCH_TOKENS
         self._mids: list[float] = []
         self._reads = self._changes = 0
 
@@ -120,11 +128,11 @@ class UpdateLock:
         elif elapsed > 3 * SEARCH_FOR_NS:
             self._free(time_ns)
 
-    def _free(self, now_ns: int) -> None:
+    def _free(self, now_ns: int, for_ns: int = FREE_FOR_NS) -> None:
         """No lattice that can be followed: read evenly."""
         self.locked = self.searching = False
         self.period_ns = 0.0
-        self._started_ns = now_ns
+        self._free_until_ns = now_ns + for_ns
 
     # -- locked --------------------------------------------------------------------
 
@@ -134,7 +142,9 @@ class UpdateLock:
         self._error_ns = 0.0
         self._index = min(max(len(self._mids), 3), 12)  # how many updates the estimate rests on
         self._predicted_ns = last_update_ns + self.period_ns
-        self._missing = 0.0  # fading share of predictions that no update met
+        self._tokens = LOCKED_TOKENS
+        self._skipped = False
+        self._seen, self._since_ns = 0, last_update_ns
         self._lead, self._early, self._bad = BURST // 2, 0, 0
         self._plan()
 
@@ -145,6 +155,15 @@ class UpdateLock:
 
     def _observe_locked(self, time_ns: int, changed: bool) -> None:
         spacing, period = self._spacing_ns, self.period_ns
+        self._seen += changed
+        if time_ns - self._since_ns > 30 * period:
+            # Half of the predicted updates never come: the period has become a multiple.
+            multiple = self._seen < 0.55 * (time_ns - self._since_ns) / period
+            self._seen, self._since_ns = 0, time_ns
+            if multiple:
+                self._search(time_ns)
+                self.next_ns = time_ns + SEARCH_NS
+                return
         if not changed:
             if time_ns < self._predicted_ns + 8 * spacing:
                 self.next_ns = max(self.next_ns + round(spacing), time_ns + round(spacing / 2))
@@ -153,8 +172,13 @@ class UpdateLock:
             return
         width = time_ns - self._last_ns
         if not self._last_ns or width > max(NARROW_NS, 1.6 * spacing):
-            self._too_late(time_ns)
+            if self._skipped:  # that was the update we had no reads left for
+                self._skipped = False
+                self.next_ns = max(self.next_ns + round(spacing), time_ns + round(spacing / 2))
+            else:
+                self._too_late(time_ns)
             return
+        self._skipped = False
         error = (self._last_ns + time_ns) / 2 - self._predicted_ns
         skipped = round(error / period)
         error -= skipped * period
@@ -170,7 +194,6 @@ class UpdateLock:
         self._error_ns += 0.05 * (abs(error) - self._error_ns)
         base = 4.0 * NS_PER_MS if period >= 50 * NS_PER_MS else 2.0 * NS_PER_MS
         self._spacing_ns = min(max(base, 1.5 * self._error_ns), float(NARROW_NS))
-        self._missing *= 0.9
         self._lead = BURST // 2
         self._early = self._bad = 0
         self._advance(time_ns)
@@ -187,9 +210,8 @@ class UpdateLock:
 
     def _miss(self, time_ns: int) -> None:
         self._bad += 1
-        self._missing += 0.1 * (1 - self._missing)
         self._predicted_ns += self.period_ns
-        if self._bad > 4 or self._missing > 0.6:  # or the period has become a multiple
+        if self._bad > 4:
             self._search(time_ns)
             self.next_ns = time_ns + SEARCH_NS
         else:
@@ -206,6 +228,13 @@ class UpdateLock:
             self.next_ns = time_ns + SEARCH_NS
         else:
             self._advance(time_ns)
+
+    def _skip(self, time_ns: int) -> None:
+        """The budget is spent: let the next update pass unread."""
+        self._skipped = True
+        while self._predicted_ns < time_ns + 0.6 * self.period_ns:
+            self._predicted_ns += self.period_ns
+        self._plan()
 
     def _advance(self, time_ns: int) -> None:
         """Plan the next burst, past updates that a late thread has already missed."""

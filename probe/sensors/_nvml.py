@@ -101,6 +101,7 @@ class Session:
 
     _lock = threading.Lock()
     _users = 0
+    _inits = 0
     _counters: ClassVar[dict[int, int | Failed]] = {}  # answers of probe_counter
 
     def __init__(self, nvml: ModuleType) -> None:
@@ -124,6 +125,7 @@ class Session:
                 outcome = attempt(pynvml.nvmlInit)
                 if isinstance(outcome, Failed):
                     raise _unavailable(outcome)
+                cls._inits = 1
             cls._users += 1
         return cls(pynvml)
 
@@ -135,12 +137,14 @@ class Session:
                 Session._users -= 1
                 if not Session._users:
                     Session._counters.clear()
-                    attempt(self.nvml.nvmlShutdown)
+                    for _ in range(Session._inits):  # NVML counts them too
+                        attempt(self.nvml.nvmlShutdown)
 
     def revive(self) -> None:
         """Initialise again after the driver was reloaded under us (code 1)."""
         with Session._lock:
-            attempt(self.nvml.nvmlInit)
+            if not isinstance(attempt(self.nvml.nvmlInit), Failed):
+                Session._inits += 1
 
     def function(self, name: str) -> Any | None:
         """The C function ``name`` as a ctypes object of our own, None where it is missing.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,24 @@ def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
     Raises:
         OSError: no space, no right, no directory; the old file stays whole.
     """
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = temporary_beside(path)
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        with open(temporary, "x", encoding="utf-8") as file:
             json.dump(value, file, indent=1, sort_keys=False)
             file.write("\n")
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name in the same directory that nobody else uses. (tempfile costs 3 ms to import.)"""
+    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 
 def read_json(path: Path) -> Any:

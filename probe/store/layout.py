@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from pathlib import Path
 
 RUN_FILE = "run.json"
@@ -18,7 +17,7 @@ def runs_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
 
 def node_name() -> str:
     """This host's name, fit for a file name."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", socket.gethostname()) or "localhost"
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", os.uname().nodename) or "localhost"
 
 
 def members_dir(run: Path) -> Path:

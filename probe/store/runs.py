@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import re
-import secrets
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +16,10 @@ from . import files, layout
 from .processes import boot_id
 
 
-def new_run_id(name: str | None, key: str | None, wall_s: float) -> str:
-    """A directory name: time, name, and a few characters that make it unique.
-
-    With ``key`` (the job that several ranks share) all ranks compute the same id.
-    """
+def new_run_id(name: str | None, wall_s: float) -> str:
+    """A directory name: time, name, and a few characters that make it unique."""
     stamp = datetime.fromtimestamp(wall_s, tz=UTC).strftime("%Y%m%d-%H%M%S")
-    tail = hashlib.sha256(key.encode()).hexdigest()[:6] if key else secrets.token_hex(3)
+    tail = os.urandom(3).hex()
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "").strip("-.")[:40]
     return "-".join(part for part in (stamp, readable, tail) if part)
 
@@ -50,7 +44,7 @@ def create_run(
         "host": layout.node_name(),
         "boot_id": boot_id(),
         "pid_namespace": pid_namespace(),
-        "python": platform.python_version(),
+        "python": sys.version.split()[0],
         "command": list(sys.argv),
         **fields,
     }

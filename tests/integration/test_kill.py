@@ -65,7 +65,7 @@ def lost(run: Path) -> int:
 
 @pytest.mark.parametrize("trial", range(KILLS))
 def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=1, power_w=250.0, period_s=0.1)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
     process = scripts.start(MARKER, tmp_path, str(tmp_path / "count"), extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
@@ -90,7 +90,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
 
 
 def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=1, power_w=250.0, period_s=0.1)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
     code = """
     import sys, time, torch, probe
     model = torch.nn.Linear(4, 4); opt = torch.optim.SGD(model.parameters(), 0.1)

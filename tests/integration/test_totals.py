@@ -24,7 +24,7 @@ def report_of(tmp_path: Path) -> dict:  # type: ignore[type-arg]
 def test_constant_power_for_four_seconds_is_a_thousand_joules(
     period_s: float, tmp_path: Path
 ) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=1, power_w=250.0, period_s=period_s)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=period_s)
     result = scripts.run(PLAIN, tmp_path, "4.0", extra=rig.env())
     assert result.returncode == 0, result.stderr
     report = report_of(tmp_path)
@@ -53,7 +53,7 @@ def closes(report: dict) -> None:  # type: ignore[type-arg]
 
 
 def test_a_card_that_the_job_cannot_see_is_not_counted(tmp_path: Path) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=2, power_w=250.0, period_s=0.1)
+    rig = NvmlRig(tmp_path, gpus=2, power_w=250.0, period_s=0.1)
     rig.set_power(1, 600.0)
     result = scripts.run(PLAIN, tmp_path, "2.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "0"})
     assert result.returncode == 0, result.stderr
@@ -63,7 +63,7 @@ def test_a_card_that_the_job_cannot_see_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_probe_run_measures_a_command_without_torch(tmp_path: Path) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=1, power_w=250.0, period_s=0.1)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
     out = scripts.probe(tmp_path, "run", "--", "sleep", "2", extra=rig.env())
     assert out.returncode == 0
     assert out.stdout == ""
@@ -74,13 +74,13 @@ def test_probe_run_measures_a_command_without_torch(tmp_path: Path) -> None:
 
 
 def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
-    rig = NvmlRig(tmp_path / "rig", gpus=1, power_w=100.0, period_s=0.1)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=100.0, period_s=0.1)
     script = f"""
     import sys, time
     sys.path.insert(0, {str(scripts.ROOT)!r})
     import probe
     from tests.rigs.nvml import NvmlRig
-    rig = NvmlRig.attach()
+    rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
     with probe.watch() as run:
         for _ in range(2):
             with run.phase("hot"):

@@ -1,1 +1,1 @@
-"""Stand-ins for the outermost real boundaries: libraries, trees and devices, never our functions."""
+"""Stand-ins for the outermost real boundaries: libraries, trees, devices; never our functions."""

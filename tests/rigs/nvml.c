@@ -41,7 +41,7 @@ typedef struct {
     int32_t field_186, field_185;                           /* 0: that field is not supported */
     int64_t event_reasons, memory_total, memory_used, lost_ns, back_ns;
     int64_t sample_spacing_ns, power_period_ns, power_window_ns;
-    int64_t counter_offset_mj, reset_ns, fast_read_ns, last_energy_read_ns;
+    int64_t counter_offset_mj, reset_ns, fast_read_ns, last_energy_read_ns, shown_mj;
     double counter_gain, fast_read_loss_mj, lost_mj, sm, tensor, dram;
     lattice_t lattices[MAX_LATTICES];
     tape_t tape[MAX_TAPE];
@@ -224,7 +224,12 @@ static int64_t energy_mj(gpu_t *g, int64_t now) {
         offset = 1;
     }
     double shown = joules * 1e3 * g->counter_gain - g->lost_mj;
-    return offset + (int64_t)(shown > 0 ? shown : 0);
+    int64_t value_mj = offset + (int64_t)(shown > 0 ? shown : 0);
+    if (g->fast_read_ns) {                                  /* energy is lost, never taken back */
+        if (value_mj < g->shown_mj) value_mj = g->shown_mj;
+        g->shown_mj = value_mj;
+    }
+    return value_mj;
 }
 
 static double instant_watts(const gpu_t *g, int64_t now) {

@@ -66,7 +66,7 @@ class Gpu(ctypes.Structure):
             for name in (
                 "event_reasons memory_total memory_used lost_ns back_ns sample_spacing_ns "
                 "power_period_ns power_window_ns counter_offset_mj reset_ns fast_read_ns "
-                "last_energy_read_ns"
+                "last_energy_read_ns shown_mj"
             ).split()
         ),
         *(

@@ -1,0 +1,11 @@
+"""Phases of a training run, told from five signals and no annotation.
+
+``data`` from the loader's ``__next__``, ``forward`` from hooks on the root module,
+``backward`` from the autograd engine's entry, ``optimizer`` from torch's global step
+hooks, ``communication`` from the blocking collectives. Works without torch:
+then only the user's own phases and values are recorded.
+"""
+
+from .engine import PhaseEngine
+
+__all__ = ["PhaseEngine"]

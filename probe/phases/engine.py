@@ -1,0 +1,274 @@
+"""The phase engine of one watched run: what ``watch()`` talks to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..ring.layout import MAIN_CAPACITY, EndCode, Record
+from . import hub
+from .importing import when_imported
+from .lanes import Lanes
+from .machine import OTHER, Machine
+from .overhead import Overhead
+from .values import Values
+
+if TYPE_CHECKING:
+    from ..ring.writer import RingWriter
+    from .memory import Memory
+    from .search import Search
+
+_WARNINGS = 32
+_engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
+_fork_lock = threading.Lock()
+_fork_hooked = False
+
+
+class PhaseEngine:
+    """Records the phases of this process's training; never raises into it.
+
+    Only the thread that made the engine has automatic phases.
+    """
+
+    def __init__(
+        self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
+        optimizer: Any = None, on_step: Callable[[int], None] | None = None,
+    ):
+        """Open the main ring.
+
+        Args:
+            open_ring: (thread label, capacity) → a new ring.
+            model: the root module; without it the first optimizer step finds it.
+            optimizer: one or several; only needed where their steps are compiled.
+            on_step: called with the number of each step that closed.
+
+        Raises:
+            StoreError: the main ring cannot be opened.
+        """
+        self.warnings: list[str] = []
+        self._ring = open_ring("main", MAIN_CAPACITY)
+        self._lanes = Lanes(open_ring)
+        self._machine = Machine(self._ring, self._lanes, warn=self.warn, closed=self._step_closed)
+        self._values = Values(self._ring, self.warn)
+        self._overhead = Overhead()
+        self._model, self._on_step = model, on_step
+        self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
+            [] if optimizer is None else [optimizer]
+        )
+        self._search: Search | None = None
+        self._memory: Memory | None = None
+        self._cuda: Any = None
+        self._withdraw: Callable[[], None] = lambda: None
+        self._codes: dict[str, int] = {}
+        self._pid = os.getpid()
+        self._ended = False
+        _watch_forks(self)
+
+    # -- life ---------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Begin to record: patches, hooks on the model, the first mark."""
+        try:
+            machine = self._machine
+            machine.alive = True
+            machine.mark(OTHER)
+            self._overhead.begin()
+            hub.attach(machine)
+            self._withdraw = when_imported("torch", self._with_torch)
+        except Exception as error:
+            self._machine.fail(error)
+
+    def uninstall(self) -> None:
+        """Stop recording and leave torch and the model as they were."""
+        if self._pid != os.getpid():
+            return
+        try:
+            self._withdraw()
+            hub.detach(self._machine)
+            if self._search is not None:
+                self._search.stop()
+            self._model, self._optimizers = None, []
+        except Exception as error:
+            self._machine.fail(error)
+
+    def end(self, failed: bool, exit_code: int) -> None:
+        """Close the last step, say how the block was left, close the rings."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        with contextlib.suppress(Exception):
+            if self._machine.alive:
+                self._machine.finish()
+            self._flush()
+        self._machine.alive = False
+        with contextlib.suppress(Exception):
+            code = EndCode.FAILED if failed else EndCode.FINISHED
+            self._ring.write(int(Record.END), int(code), exit_code)
+            self._ring.close()
+            self._lanes.close()
+
+    def disarm(self) -> None:
+        """In a forked child: the rings belong to the parent."""
+        self._machine.alive = False
+        self._ended = True
+
+    # -- the user's calls ---------------------------------------------------------------
+
+    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """A context manager that names what happens inside; may be nested and re-entered."""
+        return _Block(self, name)
+
+    def log(self, **values: Any) -> None:
+        """Record numbers: floats, ints or tensors of one element."""
+        machine = self._machine
+        if not machine.alive or threading.get_ident() != machine.thread:
+            return
+        try:
+            self._values.log(values)
+        except Exception as error:
+            self.warn(f"log: {type(error).__name__}: {error}")
+
+    # -- what is known ------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Steps closed so far."""
+        return self._machine.steps
+
+    @property
+    def model_found(self) -> str:
+        """How the root module was found; empty as long as it was not."""
+        return self._search.found if self._search is not None else ""
+
+    @property
+    def parameters_hash(self) -> str:
+        """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
+        return self._search.hash if self._search is not None else ""
+
+    def overhead(self) -> dict[str, Any]:
+        """What recording has cost: share of a step, and how that was found."""
+        return self._overhead.told(self._machine.edges, self._machine.steps)
+
+    def warn(self, line: str) -> None:
+        """Keep a warning for the report; never printed into the training."""
+        if line not in self.warnings and len(self.warnings) < _WARNINGS:
+            self.warnings.append(line)
+
+    # -- inside -------------------------------------------------------------------------
+
+    def _with_torch(self, torch: ModuleType) -> None:
+        try:
+            from .search import Search
+
+            self._machine.grad_enabled = torch.is_grad_enabled
+            self._search = Search(self._machine, self._model, self._optimizers, self.warn)
+            self._search.start()
+        except Exception as error:
+            self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
+
+    def _step_closed(self, step: int) -> None:
+        self._flush()
+        if self._cuda is None:
+            self._look_for_cuda()
+        if self._memory is not None:
+            self._memory.step()
+        if self._on_step is not None:
+            try:
+                self._on_step(step)
+            except Exception as error:
+                self._on_step = None
+                self.warn(f"on_step: {type(error).__name__}: {error}")
+
+    def _flush(self) -> None:
+        self._values.poll()
+        device = self._machine.device
+        if device is not None:
+            for edge_ns, reached_ns, code in device.drain():
+                self._ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
+
+    def _look_for_cuda(self) -> None:
+        torch = sys.modules.get("torch")
+        cuda = getattr(torch, "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return
+        self._cuda = cuda
+        try:
+            from ..devices.cuda import CudaClock
+            from .memory import Memory
+
+            self._memory = Memory.of_cuda(torch, self._ring)
+            if self._memory is not None and self._memory.cheap:
+                self._machine.allocated = self._memory.allocated
+            self._machine.device = CudaClock.of(torch)
+        except Exception as error:
+            self.warn(f"no device times: {type(error).__name__}: {error}")
+
+
+class _Block:
+    """``with run.phase(name)``; cheap, re-entrant, safe to leave out of order."""
+
+    __slots__ = ("_engine", "_name")
+
+    def __init__(self, engine: PhaseEngine, name: str):
+        self._engine, self._name = engine, name
+
+    def __enter__(self) -> None:
+        engine = self._engine
+        machine = engine._machine
+        if not machine.alive:
+            return
+        try:
+            if threading.get_ident() == machine.thread:
+                machine.user_enter(self._code(engine))
+            else:
+                lane = engine._lanes.here()
+                if lane is not None:
+                    lane.enter(lane.ring.code(self._name))
+        except Exception as error:
+            machine.fail(error)
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        engine = self._engine
+        machine = engine._machine
+        if not machine.alive:
+            return
+        try:
+            if threading.get_ident() == machine.thread:
+                machine.user_leave(self._code(engine))
+            else:
+                lane = engine._lanes.here()
+                if lane is not None:
+                    lane.leave(lane.ring.code(self._name))
+        except Exception as error:
+            machine.fail(error)
+
+    def _code(self, engine: PhaseEngine) -> int:
+        code = engine._codes.get(self._name)
+        if code is None:
+            self._name = str(self._name)
+            code = engine._codes[self._name] = engine._ring.code(self._name)
+        return code
+
+
+def _watch_forks(engine: PhaseEngine) -> None:
+    global _fork_hooked
+    with _fork_lock:
+        _engines.add(engine)
+        if not _fork_hooked:
+            _fork_hooked = True
+            os.register_at_fork(after_in_child=_disarm_all)
+
+
+def _disarm_all() -> None:
+    hub.disarm()
+    for engine in list(_engines):
+        engine.disarm()

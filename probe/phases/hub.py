@@ -1,0 +1,139 @@
+"""The process-wide patches: installed with the first engine, undone with the last.
+
+Whoever patched on top of us keeps working: what cannot be undone is left behind as a
+pass-through, and the next engine patches anew on top of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .importing import when_imported
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .machine import Machine
+
+Undo = Callable[[], None]
+Wrap = Callable[[Any, "Session"], Callable[..., Any]]
+
+_lock = threading.RLock()
+_session: Session | None = None
+
+
+class Session:
+    """One period with at least one engine; the wrappers made in it look at ``target``."""
+
+    def __init__(self) -> None:
+        self.target: Any = None  # a Machine, a Fanout, or None: pass through
+        self.machines: list[Machine] = []
+        self.undo: list[Undo] = []
+        self.missing: list[str] = []  # private names of torch that are not there
+
+    def aim(self) -> None:
+        """Point ``target`` at whoever listens."""
+        machines = self.machines
+        self.target = (
+            None if not machines else machines[0] if len(machines) == 1 else Fanout(machines)
+        )
+
+    def patch(self, owner: Any, name: str, wrap: Wrap) -> None:
+        """Replace ``owner.name`` by ``wrap(original, self)`` until the session ends."""
+        if getattr(owner, name, None) is None:
+            self.missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
+            return
+        raw = vars(owner).get(name)
+        wrapper: Any = wrap(getattr(owner, name), self)
+        if isinstance(raw, staticmethod):
+            wrapper = staticmethod(wrapper)
+        setattr(owner, name, wrapper)
+
+        def undo() -> None:
+            if vars(owner).get(name) is not wrapper:
+                return  # somebody patched on top: stay below, as a pass-through
+            if raw is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, raw)
+
+        self.undo.append(undo)
+
+
+class Fanout:
+    """Several engines as one: begins collect their tokens, ends hand them back."""
+
+    def __init__(self, machines: list[Machine]):
+        self._machines = tuple(machines)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        methods = [getattr(machine, name) for machine in self._machines]
+        if name.endswith("_begin"):
+            return lambda *args: [method(*args) for method in methods]
+
+        def end(tokens: Any, *args: Any) -> None:
+            if not isinstance(tokens, list):  # an end that takes no token
+                tokens, args = [True] * len(methods), (tokens, *args)
+                for method in methods:
+                    method(*args)
+                return
+            for method, token in zip(methods, tokens, strict=True):
+                if token:
+                    method(token, *args)
+
+        return end
+
+
+def attach(machine: Machine) -> list[str]:
+    """Let ``machine`` hear all signals. Returns the signals that torch does not offer."""
+    global _session
+    with _lock:
+        if _session is None:
+            _session = Session()
+            _install(_session)
+        _session.machines.append(machine)
+        _session.aim()
+        return _session.missing
+
+
+def detach(machine: Machine) -> None:
+    """Stop hearing; the last one out undoes the patches."""
+    global _session
+    with _lock:
+        session = _session
+        if session is None or machine not in session.machines:
+            return
+        session.machines.remove(machine)
+        session.aim()
+        if not session.machines:
+            _session = None
+            for undo in reversed(session.undo):
+                with contextlib.suppress(Exception):
+                    undo()
+
+
+def disarm() -> None:
+    """In a forked child: nobody listens, every wrapper passes through."""
+    if _session is not None:
+        _session.machines.clear()
+        _session.target = None
+
+
+def _install(session: Session) -> None:
+    def with_torch(_torch: ModuleType) -> None:
+        from . import signals
+
+        for name, installer in signals.INSTALLERS.items():
+
+            def install(module: ModuleType, installer: Any = installer) -> None:
+                try:
+                    installer(session, module)
+                except Exception as error:  # another version of torch: that signal is off
+                    session.missing.append(f"{module.__name__}: {error}")
+
+            session.undo.append(when_imported(name, install))
+
+    session.undo.append(when_imported("torch", with_torch))

@@ -1,0 +1,101 @@
+"""Phases of other threads: each writes MARK … LEAVE into a ring of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import StoreError
+from ..ring.layout import THREAD_CAPACITY, Record
+
+if TYPE_CHECKING:
+    from ..ring.writer import RingWriter
+
+MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
+
+
+class Lane:
+    """One thread's ring and the phases it is in, innermost last."""
+
+    __slots__ = ("_codes", "ring")
+
+    def __init__(self, ring: RingWriter):
+        self.ring = ring
+        self._codes: list[int] = []
+
+    @property
+    def active(self) -> bool:
+        return bool(self._codes)
+
+    def enter(self, code: int) -> None:
+        self._codes.append(code)
+        self.ring.write(MARK, code, -1)
+
+    def leave(self, code: int) -> None:
+        codes = self._codes
+        for place in range(len(codes) - 1, -1, -1):
+            if codes[place] == code:
+                del codes[place]
+                break
+        if codes:
+            self.ring.write(MARK, codes[-1], -1)
+        else:
+            self.ring.write(LEAVE, code, -1)
+
+
+class Lanes:
+    """The lanes of all threads but the main one, each opened at its first edge."""
+
+    def __init__(self, open_ring: Callable[[str, int], RingWriter]):
+        self._open = open_ring
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._all: list[Lane] = []
+        self.dropped = 0  # edges of threads whose ring could not be opened
+
+    def here(self) -> Lane | None:
+        """The calling thread's lane; None if it cannot have one."""
+        try:
+            lane: Lane | None = self._local.lane
+        except AttributeError:
+            lane = self._local.lane = self._opened()
+        if lane is None:
+            self.dropped += 1
+        return lane
+
+    def enter_if_active(self, code: int) -> Lane | None:
+        """Enter ``code`` if this thread already is in a phase."""
+        lane: Lane | None = getattr(self._local, "lane", None)
+        if lane is None or not lane.active:
+            return None
+        lane.enter(code)
+        return lane
+
+    def enter_engine_thread(self, code: int) -> Lane | None:
+        """Enter ``code`` if this is a thread of the autograd engine, not one of Python's."""
+        native: bool | None = getattr(self._local, "native", None)
+        if native is None:
+            here = threading.get_ident()
+            native = all(thread.ident != here for thread in threading.enumerate())
+            self._local.native = native
+        lane = self.here() if native else None
+        if lane is not None:
+            lane.enter(code)
+        return lane
+
+    def close(self) -> None:
+        """Say in every ring that nothing follows."""
+        for lane in self._all:
+            lane.ring.close()
+
+    def _opened(self) -> Lane | None:
+        with self._lock:
+            # A native id is used again after its thread has ended; the number is not.
+            label = f"t{threading.get_native_id()}n{len(self._all)}"
+            try:
+                lane = Lane(self._open(label, THREAD_CAPACITY))
+            except StoreError:
+                return None
+            self._all.append(lane)
+            return lane

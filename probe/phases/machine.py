@@ -1,0 +1,343 @@
+"""What the training is doing now: a few flags, one current phase, marks at the edges.
+
+There is no stack of automatic phases. Frameworks raise out of forwards, call hooks
+twice or not at all; a flag that is set absolutely recovers at the next signal, a
+stack would stay unbalanced. Signals call ``x_begin`` and, if it returned something
+true, ``x_end`` with that. None of them raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from ..ring.layout import Code, Record
+
+if TYPE_CHECKING:
+    from ..devices import DeviceClock
+    from ..ring.writer import RingWriter
+    from .lanes import Lanes
+
+_now = time.monotonic_ns
+# Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
+MARK, STEP = int(Record.MARK), int(Record.STEP)
+DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
+RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
+OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
+PRE, TAIL = int(Code.PRE), int(Code.TAIL)
+
+
+class Machine:
+    """Turns the signals of one training thread into marks of its ring."""
+
+    def __init__(
+        self, ring: RingWriter, lanes: Lanes, *, warn: Callable[[str], None],
+        closed: Callable[[int], None],
+    ):
+        """``closed(step)`` is called after each step, ``warn`` with what went wrong."""
+        self.thread = get_ident()
+        self.alive = False
+        self.lanes = lanes
+        self.steps = 0
+        self.micro = 0  # backwards since the last step closed
+        self.edges = 0
+        self.root_fired = False  # a forward of a hooked root was seen since the last look
+        self.optimizer_seen = False
+        self.grad_enabled: Callable[[], bool] = bool  # torch's, once torch is there
+        self.changed: Callable[[], bool] = bool  # parameters changed since the last backward
+        self.after_backward: Callable[[], None] = lambda: None
+        self.after_optimizer: Callable[[Any], None] = lambda _optimizer: None
+        self.allocated: Callable[[], int] | None = None
+        self.device: DeviceClock | None = None
+        self._write, self._write_at = ring.write, ring.write_at
+        self._warn, self._closed = warn, closed
+        self._current = -1
+        self._idle = OTHER  # the phase when none of the flags below is set
+        self._backward = self._recompute = self._communication = self._loading = False
+        self._forward = 0  # FORWARD or EVAL
+        self._root = 0  # id of the module whose forward set it
+        self._optimizing = 0  # id of the outermost optimizer that steps
+        self._closure = self._wrapped = self._fused = False
+        self._pending = False  # an optimizer has stepped; the step closes at the next signal
+        self._unstepped = False  # a backward, and no optimizer since
+        self._stepped: set[int] = set()
+        self._user: list[int] = []
+
+    # -- marks --------------------------------------------------------------------------
+
+    def mark(self, code: int) -> None:
+        """The phase is ``code`` from now on, unless the user named one."""
+        if self._user or code == self._current:
+            return
+        self.force(code)
+
+    def force(self, code: int) -> None:
+        """Write a mark whatever the user named."""
+        self._current = code
+        self.edges += 1
+        device = self.device
+        if device is None and self.allocated is None:
+            self._write(MARK, code, -1)
+            return
+        time_ns = _now()
+        self._write_at(time_ns, MARK, code, self.allocated() if self.allocated else -1)
+        if device is not None:
+            device.mark(time_ns, code)
+
+    def base(self) -> int:
+        """The phase that the flags say."""
+        if self._communication:
+            return COMMUNICATION
+        if self._recompute:
+            return RECOMPUTE
+        if self._backward:
+            return BACKWARD
+        if self._loading:
+            return DATA
+        if self._forward:
+            return self._forward
+        if self._optimizing and self._idle == OTHER:
+            return OPTIMIZER
+        return self._idle
+
+    def fail(self, error: BaseException) -> None:
+        """Stop recording for good: whatever is wrong is ours, not the training's."""
+        self.alive = False
+        self._warn(f"phases are no longer recorded: {type(error).__name__}: {error}")
+
+    def close_step(self) -> None:
+        """Write the step's end; it belongs to the step before the signal that found it."""
+        self._pending = self._unstepped = False
+        self._stepped.clear()
+        self._write_at(_now(), STEP, min(self.micro, 0xFFFF), self.steps)
+        self.steps += 1
+        self.micro = 0
+        self._closed(self.steps - 1)
+
+    def finish(self) -> None:
+        """Close the last step if an optimizer has stepped in it."""
+        if self._pending or (self._unstepped and self.changed()):
+            self.close_step()
+
+    def _close_if_due(self) -> None:
+        if self._pending or (self._unstepped and not self._optimizing and self.changed()):
+            self.close_step()
+
+    # -- signals ------------------------------------------------------------------------
+
+    def data_begin(self) -> bool:
+        try:
+            if not self.alive or get_ident() != self.thread or self._loading:
+                return False
+            # None of these can be true here, unless an exception left them behind.
+            self._backward = self._recompute = False
+            self._forward = 0
+            if not self._closure:
+                self._optimizing = 0
+            self._close_if_due()
+            self._loading = True
+            self.mark(DATA)
+            return True
+        except Exception as error:
+            self.fail(error)
+            return False
+
+    def data_end(self, _token: object, got: bool) -> None:
+        try:
+            self._loading = False
+            if not got or not self.grad_enabled():
+                self._idle = OTHER  # the end of an epoch, or an evaluation
+            elif self._idle != TAIL:
+                self._idle = PRE
+            self.mark(self.base())
+        except Exception as error:
+            self.fail(error)
+
+    def forward_begin(self, root: int) -> None:
+        try:
+            if not self.alive or get_ident() != self.thread or self._backward:
+                return
+            if self._forward and self._root != root:
+                return  # a module inside the one that is running
+            if self._optimizing and not self._closure:
+                self._optimizing = 0  # its step raised, so its post hook never ran
+            self._close_if_due()
+            self._root = root
+            self._forward = FORWARD if self.grad_enabled() else EVAL
+            self.root_fired = True
+            self.mark(self._forward)
+        except Exception as error:
+            self.fail(error)
+
+    def forward_end(self, root: int) -> None:
+        try:
+            if self._root != root or not self._forward or self._backward:
+                return
+            if get_ident() != self.thread or not self.alive:
+                return
+            if self._forward == FORWARD:
+                self._idle = TAIL
+            self._forward = self._root = 0
+            self.mark(self.base())
+        except Exception as error:
+            self.fail(error)
+
+    def backward_begin(self) -> object:
+        try:
+            if not self.alive:
+                return None
+            if get_ident() != self.thread:
+                # A reentrant checkpoint on the engine's own thread: its recompute is over.
+                return self.lanes.enter_if_active(BACKWARD)
+            if self._backward:
+                self._recompute = False
+                self.mark(self.base())
+                return None
+            if self._optimizing and not self._closure:
+                self._optimizing = 0
+            self._close_if_due()
+            self._backward = True
+            self.micro += 1
+            self.mark(BACKWARD)
+            return True
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    def backward_end(self, token: Any) -> None:
+        try:
+            if token is not True:
+                token.leave(BACKWARD)
+                return
+            self._backward = self._recompute = False
+            self._idle = OTHER
+            self.mark(self.base())
+            if self._fused:  # an optimizer stepped in the parameters' hooks
+                self._fused, self._pending = False, True
+            else:
+                self._unstepped = True
+                self.after_backward()
+        except Exception as error:
+            self.fail(error)
+
+    def recompute_begin(self) -> object:
+        try:
+            if not self.alive or not self._backward:
+                return None
+            if get_ident() != self.thread:
+                return self.lanes.enter_engine_thread(RECOMPUTE)
+            before = self._recompute
+            self._recompute = True
+            self.mark(RECOMPUTE)
+            return (before,)
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    def recompute_end(self, token: Any) -> None:
+        try:
+            if type(token) is not tuple:
+                token.leave(RECOMPUTE)
+                return
+            self._recompute = token[0] and self._backward
+            self.mark(self.base())
+        except Exception as error:
+            self.fail(error)
+
+    def communication_begin(self) -> object:
+        try:
+            if not self.alive:
+                return None
+            if get_ident() != self.thread:
+                return self.lanes.enter_engine_thread(COMMUNICATION) if self._backward else None
+            if self._communication:
+                return None
+            self._communication = True
+            self.mark(COMMUNICATION)
+            return True
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    def communication_end(self, token: Any) -> None:
+        try:
+            if token is not True:
+                token.leave(COMMUNICATION)
+                return
+            self._communication = False
+            self.mark(self.base())
+        except Exception as error:
+            self.fail(error)
+
+    def optimizer_begin(self, optimizer: object, closure: bool) -> bool:
+        try:
+            key = id(optimizer)
+            if not self.alive or get_ident() != self.thread or self._wrapped:
+                return False
+            if self._backward or (self._optimizing and self._optimizing != key):
+                return False  # nested in another one
+            if self._pending and (closure or key in self._stepped):
+                self.close_step()
+            self._optimizing, self._closure = key, closure
+            self._forward = 0
+            # With a closure the forward and the backward come first.
+            self._idle = PRE if closure else OTHER
+            self.mark(self.base())
+            return True
+        except Exception as error:
+            self.fail(error)
+            return False
+
+    def optimizer_end(self, optimizer: object) -> None:
+        try:
+            if not self.alive or get_ident() != self.thread:
+                return
+            if not self.optimizer_seen:
+                self.optimizer_seen = True
+            if self._backward:
+                self._fused = True
+            elif not self._wrapped and self._optimizing in (0, id(optimizer)):
+                self._stopped_optimizing(id(optimizer), closes=True)
+            self.after_optimizer(optimizer)
+        except Exception as error:
+            self.fail(error)
+
+    def wrapped_begin(self, optimizer: object) -> bool:
+        """A framework's own step (GradScaler, DeepSpeed) that may or may not step inside."""
+        if self._wrapped or not self.optimizer_begin(optimizer, False):
+            return False
+        self._wrapped = True
+        return True
+
+    def wrapped_end(self, _token: object, optimizer: object, closes: bool) -> None:
+        try:
+            self._wrapped = False
+            self._stopped_optimizing(id(optimizer), closes=closes)
+        except Exception as error:
+            self.fail(error)
+
+    def _stopped_optimizing(self, key: int, *, closes: bool) -> None:
+        self._optimizing, self._closure = 0, False
+        self._idle = OTHER
+        self.mark(self.base())
+        self._unstepped = False
+        if closes:
+            self._pending = True
+            self._stepped.add(key)
+
+    # -- the user's own phases ------------------------------------------------------------
+
+    def user_enter(self, code: int) -> None:
+        self._user.append(code)
+        self.force(code)
+
+    def user_leave(self, code: int) -> None:
+        """Leaves may come out of order (generators); the innermost name left over wins."""
+        user = self._user
+        for place in range(len(user) - 1, -1, -1):
+            if user[place] == code:
+                del user[place]
+                break
+        self.force(user[-1] if user else self.base())

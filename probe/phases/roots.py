@@ -1,0 +1,195 @@
+"""The root module: hooks on one instance, and how it is found when nobody passed it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+from torch.compiler import is_compiling
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_ORDINARY_WRAPPERS = ("module", "_orig_mod")  # DDP, FSDP, DeepSpeed; torch.compile
+
+
+def _nothing() -> Any:
+    # Not one of our functions: a model that was pickled while it was watched must load
+    # where phasewatt is not installed.
+    return contextlib.nullcontext().__exit__
+
+
+class _Hook:
+    """A forward hook of one module. Copies and pickles of it do nothing."""
+
+    __slots__ = ("__weakref__", "_machine", "_root")
+
+    def __init__(self, machine: Machine, root: int):
+        self._machine, self._root = machine, root
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Any:
+        return _nothing()
+
+    def __copy__(self) -> Any:
+        return _nothing()
+
+    def __reduce__(self) -> Any:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class _Before(_Hook):
+    __slots__ = ()
+
+    def __call__(self, module: nn.Module, _args: Any) -> None:
+        if is_compiling() or id(module) != self._root:
+            return
+        self._machine.forward_begin(self._root)
+
+
+class _After(_Hook):
+    __slots__ = ()
+
+    def __call__(self, module: nn.Module, _args: Any, _output: Any) -> None:
+        if is_compiling() or id(module) != self._root:
+            return
+        self._machine.forward_end(self._root)
+
+
+class Root:
+    """Forward hooks on one module instance, until ``remove``."""
+
+    def __init__(self, machine: Machine, module: nn.Module):
+        self.module = weakref.ref(module)
+        self._handles = [
+            module.register_forward_pre_hook(_Before(machine, id(module)), prepend=True),
+            module.register_forward_hook(_After(machine, id(module)), always_call=True),
+        ]
+
+    def remove(self) -> None:
+        """Leave the module as it was."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+@contextlib.contextmanager
+def hidden(module: nn.Module) -> Iterator[None]:
+    """The module without our hooks, for those who would compile them."""
+    taken = []
+    for hooks in (module._forward_pre_hooks, module._forward_hooks):
+        before = list(hooks.items())
+        if any(isinstance(hook, _Hook) for _, hook in before):
+            taken.append((hooks, before))
+            for key, hook in before:
+                if isinstance(hook, _Hook):
+                    del hooks[key]
+    try:
+        yield
+    finally:
+        for hooks, before in taken:
+            hooks.clear()
+            hooks.update(before)
+
+
+def is_module(thing: object) -> bool:
+    """By type, not isinstance: proxies answer isinstance by importing half the world."""
+    return nn.Module in type(thing).__mro__
+
+
+def candidates(parameters: set[int]) -> list[nn.Module]:
+    """Living modules that own most of the parameters (ids), best first.
+
+    Outermost with the largest cover, then what lies inside it: a framework that calls
+    ``training_step`` never calls the outermost module itself.
+    """
+    modules = [thing for thing in gc.get_objects() if is_module(thing)]
+    inside = {id(child) for module in modules for child in _children(module)}
+    outermost = [module for module in modules if id(module) not in inside]
+    best: list[tuple[int, nn.Module]] = []
+    for module in outermost:
+        cover = _cover(module, parameters)
+        if cover or _is_deepspeed(module):
+            best.append((cover + _is_deepspeed(module), module))
+    best.sort(key=lambda pair: -pair[0])
+    if not best:
+        return []
+    found = [module for cover, module in best if cover == best[0][0]][:2]
+    inner: nn.Module | None = found[0]
+    while inner is not None and len(found) < 4:
+        inner = _next_inside(inner, parameters)
+        if inner is not None:
+            found.append(inner)
+    return [module for module in found if _hookable(module)]
+
+
+def containers(module: nn.Module) -> list[nn.Module]:
+    """Modules that hold this one directly: a compiled or distributed wrapper."""
+    return [
+        thing for thing in gc.get_objects()
+        if is_module(thing) and any(child is module for child in _children(thing))
+    ]
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The user's own module inside DDP, FSDP, DeepSpeed and torch.compile wrappers."""
+    for _ in range(8):
+        children = _children(module)
+        if len(children) != 1 or not any(n in module._modules for n in _ORDINARY_WRAPPERS):
+            break
+        module = children[0]
+    return module
+
+
+def parameters_hash(module: nn.Module) -> str:
+    """sha256 over the sorted names and shapes of the parameters."""
+    lines = []
+    for name, parameter in unwrapped(module).named_parameters():
+        shape = tuple(getattr(parameter, "ds_shape", parameter.shape))  # ZeRO-3 empties them
+        name = ".".join(part for part in name.split(".") if part != "_orig_mod")
+        lines.append(f"{name} {shape}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def optimizers() -> list[Any]:
+    """Living optimizers, for runs whose optimizer hooks never fire (compiled steps)."""
+    from torch.optim import Optimizer
+
+    return [thing for thing in gc.get_objects() if Optimizer in type(thing).__mro__]
+
+
+def owned(optimizer: Any) -> list[Any]:
+    """The parameters of an optimizer."""
+    return [p for group in getattr(optimizer, "param_groups", ()) for p in group.get("params", ())]
+
+
+def _children(module: nn.Module) -> list[nn.Module]:
+    modules = module.__dict__.get("_modules") or {}
+    return [child for child in modules.values() if child is not None]
+
+
+def _cover(module: nn.Module, parameters: set[int]) -> int:
+    return sum(id(p) in parameters for p in module.parameters())
+
+
+def _next_inside(module: nn.Module, parameters: set[int]) -> nn.Module | None:
+    if "_orig_mod" in module._modules:
+        return None  # what lies inside is compiled: hooks there are traced away
+    best = max(_children(module), key=lambda child: _cover(child, parameters), default=None)
+    return best if best is not None and _cover(best, parameters) else None
+
+
+def _is_deepspeed(module: nn.Module) -> bool:
+    return any(kind.__name__ == "DeepSpeedEngine" for kind in type(module).__mro__)
+
+
+def _hookable(module: nn.Module) -> bool:
+    # Hooks on what dynamo has compiled in place would only cost a recompilation.
+    return (
+        getattr(module, "_compiled_call_impl", None) is None
+        and not type(module).__module__.startswith("torch.jit")
+    )

@@ -1,0 +1,205 @@
+"""The wrappers around torch that tell the machine what happens. Needs torch.
+
+Each begins by asking whether dynamo is tracing: that folds to a constant, so a
+compiled function sees the original and no graph breaks. ``session.target`` is None
+once nobody listens; then a wrapper only calls the original.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from torch.compiler import is_compiling
+
+from .hub import Session
+
+Call = Callable[..., Any]
+
+COLLECTIVES = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "reduce",
+    "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "broadcast",
+    "broadcast_object_list", "gather", "gather_object", "scatter", "scatter_object_list",
+    "barrier", "monitored_barrier", "send", "recv",
+)
+
+
+def _data(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:  # noqa: N807 (the name it replaces)
+        target = session.target
+        if target is None or is_compiling():
+            return original(self)
+        token, got = None, False
+        try:
+            token = target.data_begin()
+            item = original(self)
+            got = True
+            return item
+        finally:
+            if token:
+                target.data_end(token, got)
+
+    return __next__
+
+
+def _backward(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or session.target is None:
+            return original(*args, **kwargs)
+        target, token = session.target, None
+        try:
+            token = target.backward_begin()
+            return original(*args, **kwargs)
+        finally:
+            if token:
+                target.backward_end(token)
+
+    return run
+
+
+def _recomputing(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def recompute(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or session.target is None:
+            return original(*args, **kwargs)
+        target, token = session.target, None
+        try:
+            token = target.recompute_begin()
+            return original(*args, **kwargs)
+        finally:
+            if token:
+                target.recompute_end(token)
+
+    return recompute
+
+
+def _checkpoint_frame(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def __init__(self: Any, recompute_fn: Call, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        if not is_compiling() and session.target is not None:
+            recompute_fn = _recomputing(recompute_fn, session)
+        original(self, recompute_fn, *args, **kwargs)
+
+    return __init__
+
+
+def _collective(original: Call, session: Session) -> Call:
+    parameters = list(inspect.signature(original).parameters)
+    place = parameters.index("async_op") if "async_op" in parameters else len(parameters) + 64
+
+    @functools.wraps(original)
+    def collective(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or session.target is None:
+            return original(*args, **kwargs)
+        if kwargs.get("async_op") or (len(args) > place and args[place]):
+            return original(*args, **kwargs)  # returns at once: nothing is exposed here
+        target, token = session.target, None
+        try:
+            token = target.communication_begin()
+            return original(*args, **kwargs)
+        finally:
+            if token:
+                target.communication_end(token)
+
+    return collective
+
+
+def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
+    def wrap(original: Call, session: Session) -> Call:
+        @functools.wraps(original)
+        def scaled(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or session.target is None:
+                return original(self, optimizer, *args, **kwargs)
+            target, token = session.target, None
+            try:
+                token = target.wrapped_begin(optimizer)
+                return original(self, optimizer, *args, **kwargs)
+            finally:
+                if token:
+                    target.wrapped_end(token, optimizer, closes)
+
+        return scaled
+
+    return wrap
+
+
+def _deepspeed_step(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or session.target is None:
+            return original(self, *args, **kwargs)
+        target, token, before = session.target, None, getattr(self, "global_steps", 0)
+        try:
+            token = target.wrapped_begin(self)
+            return original(self, *args, **kwargs)
+        finally:
+            if token:
+                target.wrapped_end(token, self, getattr(self, "global_steps", 0) != before)
+
+    return step
+
+
+def _hook_stubs(original: Call, _session: Session) -> Call:
+    from .roots import hidden
+
+    @functools.wraps(original)
+    def get_hook_stubs(module: Any) -> Any:
+        with hidden(module):  # TorchScript would try to compile our hooks
+            return original(module)
+
+    return get_hook_stubs
+
+
+def _on_optimizer(session: Session, module: ModuleType) -> None:
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling() or session.target is None:
+            return
+        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        session.target.optimizer_begin(optimizer, callable(closure))
+
+    def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if is_compiling() or session.target is None:
+            return
+        session.target.optimizer_end(optimizer)
+
+    session.undo.append(module.register_optimizer_step_pre_hook(before).remove)
+    session.undo.append(module.register_optimizer_step_post_hook(after).remove)
+
+
+def _on_distributed(session: Session, module: ModuleType) -> None:
+    if not module.is_available():
+        return
+    for name in COLLECTIVES:
+        if hasattr(module, name):
+            session.patch(module, name, _collective)
+
+
+def _on_checkpoint(session: Session, module: ModuleType) -> None:
+    frame = getattr(module, "_CheckpointFrame", None)
+    if frame is None:
+        session.missing.append("torch.utils.checkpoint._CheckpointFrame")
+    else:
+        session.patch(frame, "__init__", _checkpoint_frame)
+    session.patch(module.CheckpointFunction, "backward", _recomputing)
+
+
+def _on_scaler(session: Session, module: ModuleType) -> None:
+    session.patch(module.GradScaler, "step", _scaler(True))
+    session.patch(module.GradScaler, "unscale_", _scaler(False))
+
+
+INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
+    "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", _backward),
+    "torch.utils.data.dataloader": lambda s, m: s.patch(m._BaseDataLoaderIter, "__next__", _data),
+    "torch.optim.optimizer": _on_optimizer,
+    "torch.amp.grad_scaler": _on_scaler,
+    "torch.utils.checkpoint": _on_checkpoint,
+    "torch.distributed": _on_distributed,
+    "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
+    "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),
+}

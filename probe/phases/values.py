@@ -1,0 +1,109 @@
+"""``run.log``: numbers of the training, read without a device sync."""
+
+from __future__ import annotations
+
+import numbers
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..ring.layout import Record
+
+if TYPE_CHECKING:
+    from ..ring.writer import RingWriter
+
+_VALUE = int(Record.VALUE)
+_SLOTS = 256  # values in flight from a device; more are dropped and counted
+_to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
+
+
+class Values:
+    """Writes VALUE records; tensors on a device are read once their copy has arrived."""
+
+    def __init__(self, ring: RingWriter, warn: Callable[[str], None]):
+        self.dropped = 0
+        self._ring, self._warn = ring, warn
+        self._codes: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._pinned: Any = None
+        self._free: list[int] = []
+        self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
+        self._events: list[Any] = []
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Record every value that is a number; warn once about each name that is not."""
+        time_ns = time.monotonic_ns()
+        for name, value in values.items():
+            code = self._codes.get(name)
+            if code is None:
+                code = self._codes[name] = self._ring.code(name)
+            kind = type(value)
+            if kind is float or kind is int or isinstance(value, numbers.Real):
+                self._write(time_ns, code, name, value)
+            elif not self._tensor(time_ns, code, name, value):
+                self._refuse(name, value)
+
+    def poll(self) -> None:
+        """Write the values whose copies have arrived; never waits."""
+        while self._flying:
+            time_ns, code, slot, host, event = self._flying[0]
+            if not event.query():
+                return
+            self._flying.popleft()
+            self._write(time_ns, code, "", host.item())
+            self._free.append(slot)
+            self._events.append(event)
+
+    def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
+        try:
+            bits = _to_bits(_of_float(value))[0]
+        except (OverflowError, TypeError, ValueError, struct.error):
+            self._refuse(name, value)
+            return
+        self._ring.write_at(time_ns, _VALUE, code, bits)
+
+    def _refuse(self, name: str, value: Any) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            self._warn(f"log({name}=…) ignored: {type(value).__name__} is not one number")
+
+    def _tensor(self, time_ns: int, code: int, name: str, value: Any) -> bool:
+        torch = sys.modules.get("torch")
+        tensor_type = getattr(torch, "Tensor", None)
+        if torch is None or tensor_type is None or not isinstance(value, tensor_type):
+            if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
+                self._write(time_ns, code, name, value)  # a 0-d array
+                return True
+            return False
+        # A subclass may communicate or allocate when it is read.
+        plain = type(value) in (tensor_type, torch.nn.Parameter)
+        if not plain or value.layout != torch.strided or value.numel() != 1:
+            return False
+        if value.is_complex():
+            return False
+        if value.device.type == "cpu":
+            self._write(time_ns, code, name, value.detach().item())
+            return True
+        return value.device.type == "cuda" and self._copy(torch, time_ns, code, value.detach())
+
+    def _copy(self, torch: Any, time_ns: int, code: int, value: Any) -> bool:
+        if torch.cuda.is_current_stream_capturing():
+            return True  # a copy would become part of the user's graph
+        if self._pinned is None:
+            self._pinned = torch.empty((_SLOTS, 8), dtype=torch.uint8, pin_memory=True)
+            self._free = list(range(_SLOTS))
+        self.poll()
+        if not self._free:
+            self.dropped += 1
+            return True
+        slot = self._free.pop()
+        # Same dtype on both sides: a conversion would allocate on the user's device.
+        host = self._pinned[slot, : value.element_size()].view(value.dtype).reshape(())
+        host.copy_(value.reshape(()), non_blocking=True)
+        event = self._events.pop() if self._events else torch.cuda.Event()
+        event.record()
+        self._flying.append((time_ns, code, slot, host, event))
+        return True
