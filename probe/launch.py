@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -77,6 +78,8 @@ def run_command(
     """
     if not command:
         raise UsageError("nothing to run: write `probe run -- python train.py`")
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"there is no command {command[0]!r}")
     launch: Launch | None = None
     try:
         launch = Launch(command, directory=directory, name=name)

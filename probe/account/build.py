@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..clock import Anchor
-from ..model import SCHEMA_VERSION, Provenance, RunStatus, Status
+from ..model import SCHEMA_VERSION, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
 from ..units import J_PER_KWH
 from . import energy
+from .owners import owner
 from .timeline import Timeline, timeline
 
 
@@ -23,12 +24,17 @@ def build(path: Path) -> dict[str, Any]:
     gaps = reader.gaps()
     found = energy.devices(reader.series())
     sources = [energy.source_row(device, run, gaps) for device in found]
+    meters = [device.series.source for device in found]
     phases: list[dict[str, Any]] = []
+    shown: set[int] = set()
     for device in found:
         if device.series.source.in_total or _modelled_cpu(device):
-            owner = timelines[0] if len(timelines) == 1 else None
-            phases += energy.phase_rows(device, owner, run, device.name)
-    phases += _time_only(timelines, [] if phases and len(timelines) == 1 else timelines)
+            mine = owner(device.series.source, meters, reader.members, timelines)
+            rows = energy.phase_rows(device, mine, run, device.name)
+            phases += rows
+            if mine is not None and rows:
+                shown.add(mine.rank)
+    phases += _time_only(timelines, [t for t in timelines if t.rank not in shown], run)
     return {
         "schema": SCHEMA_VERSION,
         "run": _run(reader, run, timelines),
@@ -110,17 +116,24 @@ def _co2e(joules: float | None, grams_per_kwh: float | None) -> float | None:
     return joules / J_PER_KWH * grams_per_kwh
 
 
-def _time_only(all_of: list[Timeline], shown: list[Timeline]) -> list[dict[str, Any]]:
+def _time_only(
+    all_of: list[Timeline], shown: list[Timeline], run: tuple[int, int]
+) -> list[dict[str, Any]]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for one in shown:
         label = f"rank{one.rank}" if len(all_of) > 1 else "host"
-        for code, seconds in one.seconds().items():
-            rows.append(
-                energy.row(one.name(code), label, one.counts.get(code, 0), seconds, None, None,
-                           Status.NOT_IDENTIFIABLE, Provenance.MEASURED)
-            )
+        spent = one.seconds()
+        for code, seconds in spent.items():
+            rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
+        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(spent.values()))
+        rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
     return rows
+
+
+def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, Any]:
+    return energy.row(phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE,
+                      Provenance.MEASURED)
 
 
 def _modelled_cpu(device: energy.Device) -> bool:
@@ -172,8 +185,13 @@ def _warnings(
     if any(t.inferred_forward for t in timelines):
         lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
                      "for exact edges")
-    if len(timelines) > 1 and any(d.series.source.in_total for d in found):
-        lines.append("several ranks share the meters of this node: the energy is unattributed")
+    meters = [d.series.source for d in found]
+    for device in found:
+        source = device.series.source
+        if len(timelines) > 1 and source.in_total and device.curve is not None and (
+            owner(source, meters, reader.members, timelines) is None
+        ):
+            lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
     lost = sum(g.count for g in reader.gaps() if g.what.startswith("edges of"))
     if lost:
         lines.append(f"{lost} edges found the ring full and are missing; their time is unattributed")

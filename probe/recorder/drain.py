@@ -128,7 +128,7 @@ class RingDrain:
     def _write_names(self) -> None:
         names = self._reader.names()
         if names != self._names:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)
             files.write_json(self._folder / f"names-{self.name}.json",
                              {str(code): name for code, name in names.items()})
             self._names = names

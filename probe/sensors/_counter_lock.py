@@ -13,6 +13,7 @@ Pure: no driver, no clock. Times are monotonic nanoseconds.
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 from ..units import NS_PER_MS, NS_PER_S
@@ -26,7 +27,7 @@ NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the lattice
 SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
 LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
 GRANT_EVERY_NS = 10 * NS_PER_S  # one search in this time
-BURST = 4  # reads a burst, two before the prediction and two after
+BURST = 4  # reads a burst at most, as a rule; it ends at the change
 _ALPHA, _BETA = 0.15, 0.0122  # steady gains of the tracking loop: it averages ~12 updates
 
 
@@ -34,10 +35,10 @@ class UpdateLock:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_changes", "_early", "_error_ns", "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead",
-        "_left_ns", "_mids", "_predicted_ns", "_random", "_reads", "_skipped", "_seen", "_since_ns", "_spacing_ns",
-        "_started_ns", "_tokens",
-        "locked", "next_ns", "period_ns", "relocks", "searching",
+        "_bad", "_changes", "_early", "_error_ns", "_free_until_ns", "_granted_ns", "_index",
+        "_last_ns", "_lead", "_left_ns", "_mids", "_predicted_ns", "_random", "_reads", "_seen",
+        "_since_ns", "_skipped", "_spacing_ns", "_started_ns", "_tokens", "locked", "next_ns",
+        "period_ns", "relocks", "searching",
     )  # fmt: skip
 
     def __init__(self, now_ns: int, random: Random) -> None:
@@ -145,7 +146,8 @@ class UpdateLock:
         self._tokens = LOCKED_TOKENS
         self._skipped = False
         self._seen, self._since_ns = 0, last_update_ns
-        self._lead, self._early, self._bad = BURST // 2, 0, 0
+        self._lead: float = BURST / 2
+        self._early = self._bad = 0
         self._plan()
 
     def _plan(self) -> None:
@@ -194,14 +196,16 @@ class UpdateLock:
         self._error_ns += 0.05 * (abs(error) - self._error_ns)
         base = 4.0 * NS_PER_MS if period >= 50 * NS_PER_MS else 2.0 * NS_PER_MS
         self._spacing_ns = min(max(base, 1.5 * self._error_ns), float(NARROW_NS))
-        self._lead = BURST // 2
+        # Half a read less where the prediction has proved itself (a bracket's own middle is
+        # off by a quarter of its width on average).
+        self._lead = 1.5 if n >= 20 and self._error_ns < 0.35 * self._spacing_ns else BURST / 2
         self._early = self._bad = 0
         self._advance(time_ns)
 
     def _too_late(self, time_ns: int) -> None:
         """The burst's first read saw the change: the update came before it. Look earlier."""
         self._early += 1
-        self._lead = min(2 * self._lead, round(0.8 * self.period_ns / self._spacing_ns))
+        self._lead = min(2 * self._lead, 0.8 * self.period_ns / self._spacing_ns)
         self._predicted_ns += self.period_ns
         if self._early > 5:
             self._search(time_ns)
@@ -250,7 +254,7 @@ def fit_lattice(mids: list[float]) -> tuple[float, float, float] | None:
     Returns:
         (period, fitted time of the last one, largest residual), ns; None without a fit.
     """
-    steps = sorted(b - a for a, b in zip(mids, mids[1:], strict=False))
+    steps = sorted(b - a for a, b in itertools.pairwise(mids))
     if not steps:
         return None
     period = steps[len(steps) // 2]
@@ -261,7 +265,7 @@ def fit_lattice(mids: list[float]) -> tuple[float, float, float] | None:
         return None
     origin = mids[0]
     index = [0.0]
-    for a, b in zip(mids, mids[1:], strict=False):
+    for a, b in itertools.pairwise(mids):
         index.append(index[-1] + max(1, round((b - a) / period)))
     for _ in range(3):
         count = len(mids)

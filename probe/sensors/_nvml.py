@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -27,6 +28,8 @@ FUNCTION_NOT_FOUND = 13
 AMPERE = 7
 _GA100 = {"A100", "A800", "A30", "170HX"}  # Ampere, but their power reading is instant
 _VGPU_MODES = {2: "vGPU guest", 3: "vGPU host"}  # NVML_GPU_VIRTUALIZATION_MODE_*
+_ALL_ONES = (0xFFFFFFFF, 2**64 - 1, 2**63 - 1)
+ZERO_WAIT_S = 0.25  # a counter that reads 0 has this long to move
 MIG_NOTE = "power is that of the whole card, shared by MIG instances"
 
 
@@ -229,12 +232,23 @@ class Session:
         """
         with Session._lock:
             if device.index not in Session._counters:
-                call = self.nvml.nvmlDeviceGetTotalEnergyConsumption
-                value = attempt(lambda: call(device.handle))
-                if not isinstance(value, Failed) and not plausible_counter(value):
-                    value = Failed(f"the counter reads {value}")
-                Session._counters[device.index] = value
+                Session._counters[device.index] = self._probe_counter(device.handle)
             return Session._counters[device.index]
+
+    def _probe_counter(self, handle: Any) -> int | Failed:
+        call = self.nvml.nvmlDeviceGetTotalEnergyConsumption
+        value = attempt(lambda: call(handle))
+        deadline = time.monotonic() + ZERO_WAIT_S
+        while value == 0 and time.monotonic() < deadline:  # fresh driver, or no counter at all
+            time.sleep(0.01)
+            value = attempt(lambda: call(handle))
+        if value == 0:
+            power = attempt(lambda: self.nvml.nvmlDeviceGetPowerUsage(handle))
+            if isinstance(power, int) and power > 0:
+                return Failed("the counter stays at 0 while power is drawn")
+        if not isinstance(value, Failed) and not plausible_counter(value):
+            return Failed(f"the counter reads {value}")
+        return value
 
     def _text(self, function: str, handle: Any) -> str:
         value = attempt(lambda: getattr(self.nvml, function)(handle))
@@ -262,8 +276,8 @@ class Session:
 
 
 def plausible_counter(value: object) -> bool:
-    """Could this be an energy counter's reading in mJ? Drivers answer 0 or all ones for none."""
-    return isinstance(value, int) and value > 0 and value not in (0xFFFFFFFF, 2**64 - 1, 2**63 - 1)
+    """Could this be an energy counter's reading in mJ? Drivers answer all ones for none."""
+    return isinstance(value, int) and value >= 0 and value not in _ALL_ONES
 
 
 def open_devices(

@@ -8,6 +8,7 @@ by comparing the newest sample with now.
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -134,7 +135,7 @@ def open_buffer(
     stamps = sorted({int(sample.timeStamp) for sample in answer[1] if sample.timeStamp})
     if len(stamps) < 8:
         return absence("the driver's buffer is empty")
-    steps = sorted(b - a for a, b in zip(stamps, stamps[1:], strict=False))
+    steps = sorted(b - a for a, b in itertools.pairwise(stamps))
     spacing_ns = steps[len(steps) // 2] * NS_PER_US
     if spacing_ns > FINE_NS:
         spacing = f"{spacing_ns / NS_PER_MS:.0f} ms"

@@ -22,7 +22,7 @@ from ._gaps import GapLog
 from ._nvml import LOST_CODES, Device, Failed, Session, failed, open_devices, plausible_counter
 from ._power_calls import Milliwatts, PowerCalls
 
-GROUP_NS = NS_PER_MS // 2  # GPUs due within this are read together
+GROUP_NS = NS_PER_MS  # GPUs due within this are read together
 BACK_OFF_NS = NS_PER_S  # one try a second while a device is lost
 ALIVE_NS = NS_PER_S  # an unchanged value is handed on this often
 POWER_EVERY_NS = NS_PER_S // 2
@@ -86,6 +86,9 @@ class _Counter:
 
     def _changed(self, value: int, begin_ns: int, end_ns: int, out: list[Reading]) -> None:
         last = self.last
+        if last is None and not plausible_counter(value):
+            self.fail(end_ns, Failed(f"the counter reads {value} mJ"), out)
+            return
         if last is not None and not self._follows(value, last, end_ns):
             if self.suspect is None or not self._follows(value, self.suspect, end_ns):
                 self._doubt(value, last, end_ns, out)
@@ -120,7 +123,7 @@ class _Counter:
         return plausible_counter(value) and 0 <= value - before <= limit
 
     def _doubt(self, value: int, last: int, now_ns: int, out: list[Reading]) -> None:
-        self.suspect = value if plausible_counter(value) else None
+        self.suspect = value if value and plausible_counter(value) else None
         self.glitches = [t for t in self.glitches if now_ns - t < 10 * NS_PER_S] + [now_ns]
         self.fail(now_ns, Failed(f"the counter reads {value} mJ after {last} mJ"), out)
 

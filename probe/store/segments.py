@@ -106,7 +106,7 @@ class SegmentWriter:
         return seal_segment(path, self._cold)
 
     def _open(self) -> None:
-        self._hot.mkdir(parents=True, exist_ok=True)
+        make_folder(self._hot)
         # Never over an existing file: another recorder's, or a rank's that was restarted.
         self._number += 1
         while self._taken(self._number):
@@ -134,7 +134,7 @@ def seal_segment(path: Path, cold: Path) -> Path | None:
 
     None if the segment held nothing; it is removed then. Raises OSError.
     """
-    cold.mkdir(parents=True, exist_ok=True)
+    make_folder(cold)
     target = cold / f"{path.stem}.parquet"
     temporary = cold / f".{path.stem}.new"
     writer: pq.ParquetWriter | None = None
@@ -178,6 +178,16 @@ def seal_segment(path: Path, cold: Path) -> Path | None:
     os.replace(temporary, target)
     path.unlink()
     return target
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder two levels below its run. A run that was removed is not made again.
+
+    Raises:
+        OSError: FileNotFoundError if the run directory has vanished.
+    """
+    folder.parent.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
 
 
 def segment_files(folder: Path, stem: str) -> list[Path]:

@@ -24,7 +24,7 @@ from tests.rigs.nvml import NvmlRig
 
 SENSORS = (NvmlEnergySensor, NvmlPowerSensor, NvmlTelemetrySensor, NvmlActivitySensor)
 CODES = (*range(1, 31), 999)  # NVML_ERROR_*
-PART = 250  # combinations of each kind in the short run
+PART = 120  # combinations of each kind in the short run
 DURING_S = 8.0  # longer than any sensor waits before it calls a silence a gap
 
 

@@ -101,9 +101,7 @@ def test_an_unknown_initialised_device_is_named() -> None:
         ("", 0, (), False),
     ],
 )
-def test_local_rank(
-    visible: str | None, rank: int, indices: tuple[int, ...], warned: bool
-) -> None:
+def test_local_rank(visible: str | None, rank: int, indices: tuple[int, ...], warned: bool) -> None:
     selection = select(FOUR, [DeviceRequest(visible=visible, local_rank=rank)])
     assert selection.indices == indices
     assert bool(selection.warnings) is warned

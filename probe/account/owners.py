@@ -1,0 +1,36 @@
+"""Which rank's phases does a device's energy belong to?
+
+A GPU belongs to the rank that selected it, a CPU to the only rank of its node.
+A device that several ranks share gets a total and one ``unattributed`` row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model import Source
+from ..sensors._selection import Identity, select
+from ..store.members import Member
+from .timeline import Timeline
+
+
+def owner(
+    source: Source, sources: Sequence[Source], members: Sequence[Member],
+    timelines: Sequence[Timeline],
+) -> Timeline | None:
+    """The one timeline that the source's device belongs to; None if several or none."""
+    if not source.device.startswith("gpu"):
+        return timelines[0] if len(timelines) == 1 else None
+    uuids = {
+        int(other.device[3:]): other.uuid for other in sources
+        if other.device.startswith("gpu") and other.device[3:].isdigit()
+    }
+    # Only used cards were recorded; the places of the others keep the numbers right.
+    devices = [Identity(index=i, uuid=uuids.get(i, "")) for i in range(max(uuids, default=-1) + 1)]
+    users = {
+        member.rank for member in members
+        if member.role == "rank"
+        and source.device in {f"gpu{i}" for i in select(devices, [member.request]).indices}
+    }
+    mine = [one for one in timelines if one.rank in users]
+    return mine[0] if len(mine) == 1 else None

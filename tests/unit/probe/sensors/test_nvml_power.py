@@ -1,0 +1,142 @@
+"""Power on the NVML rig: which reading it is, the total without a counter, the buffer."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from probe.model import DeviceRequest, Gap, Reading, Sample, Source
+from probe.sensors import SensorContext
+from probe.sensors.nvml_power import NvmlPowerSensor
+from tests.rigs.drive import drive, in_child
+from tests.rigs.nvml import NvmlRig
+
+
+def opened(rig: NvmlRig, **request: object) -> tuple[NvmlPowerSensor, dict[str, Source]]:
+    rig.load()
+    requests = (DeviceRequest(**request),)  # type: ignore[arg-type]
+    sensor = NvmlPowerSensor(SensorContext(requests=requests, clock=rig.clock()))
+    return sensor, {source.id.rsplit(":", 1)[1]: source for source in sensor.open()}
+
+
+def values(readings: list[Reading], source: Source) -> list[float]:
+    found = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
+    return [sample.value * source.scale for sample in found]
+
+
+@in_child
+def test_instant_and_average_beside_a_counter(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    sensor, sources = opened(rig)
+    assert set(sources) == {"power", "power_average"}
+    assert sources["power"].method == "field 186"
+    assert sources["power_average"].method == "field 185"
+    assert sources["power_average"].note == "1 s average"
+    assert not any(source.in_total for source in sources.values())
+    rig.set_power(0, 450.0)
+    readings = drive(sensor, rig.clock(), 10.0)
+    assert 19 <= len(values(readings, sources["power"])) <= 21  # 2 Hz
+    assert values(readings, sources["power"])[-1] == pytest.approx(450)
+    assert values(readings, sources["power_average"])[-1] == pytest.approx(450)
+    assert values(readings, sources["power_average"])[1] == pytest.approx(350, abs=5)
+    sensor.close()
+    assert rig.initialised == 0
+
+
+@pytest.mark.parametrize(
+    ("arch", "name", "words"),
+    [
+        (9, "NVIDIA H100", "1 s average"),
+        (7, "NVIDIA A40", "1 s average"),
+        (7, "NVIDIA A100-SXM4-80GB", "instant"),
+        (7, "NVIDIA RTX A3000", "1 s average"),
+        (5, "Tesla V100", "instant"),
+    ],
+)
+@in_child
+def test_usage_says_which_kind_it_is(tmp_path: Path, arch: int, name: str, words: str) -> None:
+    rig = NvmlRig(tmp_path, arch=arch, name=name, virtual=True)
+    rig.fail("nvmlDeviceGetFieldValues", 3)
+    _, sources = opened(rig)
+    assert set(sources) == {"power"}
+    assert sources["power"].method == "usage"
+    assert sources["power"].note.startswith(words)
+
+
+@in_child
+def test_without_a_counter_power_is_the_total(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, power_w=80.0, virtual=True)
+    rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    rig.gpu(0).field_186 = 0
+    sensor, sources = opened(rig)
+    assert sources["power"].in_total
+    assert sources["power"].method == "power-integral"
+    assert "usage" in sources["power"].note
+    assert not sources["power_average"].in_total
+    readings = drive(sensor, rig.clock(), 10.0)
+    found = values(readings, sources["power"])
+    assert 99 <= len(found) <= 101  # 10 Hz
+    assert set(found) == {80.0}
+
+
+@in_child
+def test_a_shared_card_is_never_the_total(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    rig.gpu(0).virtualization = 2
+    _, sources = opened(rig)
+    assert not any(source.in_total or source.attributable for source in sources.values())
+
+
+@pytest.mark.parametrize("boot", [0, 1])
+@in_child
+def test_the_drivers_buffer_gives_every_sample_at_its_time(tmp_path: Path, boot: int) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    gpu = rig.gpu(0)
+    gpu.sample_spacing_ns, gpu.sample_clock = 20_000_000, boot
+    sensor, sources = opened(rig)
+    assert sources["power_samples"].resolution_s == pytest.approx(0.02)
+    drive(sensor, rig.clock(), 3.0)
+    start = rig.now_ns()
+    for step in range(100):
+        rig.set_power(0, 100.0 + step, start + step * 100_000_000)
+    readings = drive(sensor, rig.clock(), 10.0)
+    found = [
+        r
+        for r in readings
+        if isinstance(r, Sample) and r.source == sources["power_samples"].id and r.time_ns > start
+    ]
+    assert len(found) >= 450
+    steps = {b.time_ns - a.time_ns for a, b in itertools.pairwise(found)}
+    assert all(abs(step - 20_000_000) < 2_000_000 for step in steps)  # none lost, none twice
+    for sample in found:
+        begin = sample.time_ns - 20_000_000
+        mean = rig.true_energy_j(0, begin, sample.time_ns) / 0.02
+        assert sample.value * 1e-3 == pytest.approx(mean, abs=1.5)
+        assert sample.span_ns == 0
+    assert rig.calls("nvmlDeviceGetSamples") < 40
+
+
+@in_child
+def test_a_coarse_or_unclocked_buffer_is_absent_with_the_reason(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    rig.gpu(0).sample_spacing_ns = 166_000_000
+    sensor, sources = opened(rig)
+    assert "power_samples" not in sources
+    assert "166 ms" in sensor.absent[-1].reason
+
+
+@pytest.mark.parametrize("value", [0, 0xFFFFFFFF])
+@in_child
+def test_an_absurd_power_is_a_gap(tmp_path: Path, value: int) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    sensor, sources = opened(rig)
+    drive(sensor, rig.clock(), 1.0)
+    rig.answer("nvmlDeviceGetFieldValues", value)
+    readings = drive(sensor, rig.clock(), 20.0)
+    assert values(readings, sources["power"]) == []
+    found = [r for r in readings if isinstance(r, Gap) and r.what == sources["power"].id]
+    assert 1 <= len(found) <= 6
+    assert sum(gap.count for gap in found) <= 40
