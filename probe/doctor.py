@@ -108,7 +108,7 @@ def _rings() -> str:
     if not os.access(SHARED_MEMORY, os.W_OK):
         return f"{SHARED_MEMORY} is not writable: rings lie in the run directory"
     free = shutil.disk_usage(SHARED_MEMORY).free
-    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank needs about 5 MiB)"
+    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank needs about 8 MiB, less where less is free)"
 
 
 def _runs() -> str:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from .errors import StoreError
+from .ring import layout
 from .ring.writer import RingWriter
 from .store.processes import start_ticks
 
@@ -32,6 +33,7 @@ class RingPlace:
         Raises:
             StoreError: neither memory nor a local disk has room.
         """
+        capacity = self._affordable(capacity)
         name = f"{self.prefix}{label}_{self._pid}_{self._ordinal}.ring"
         try:
             return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
@@ -40,6 +42,17 @@ class RingPlace:
                 raise
         self.folder = self._local()
         return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
+
+    def _affordable(self, capacity: int) -> int:
+        """At most a 64th of what is free: NCCL and data loaders live there too."""
+        try:
+            stat = os.statvfs(self.folder)
+        except OSError:
+            return capacity
+        free = stat.f_bavail * stat.f_frsize
+        while capacity > layout.THREAD_CAPACITY and capacity * layout.SLOT_BYTES > free // 64:
+            capacity //= 2
+        return capacity
 
     def _local(self) -> Path:
         folder = self._run / "rings"

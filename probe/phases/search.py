@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import roots
+from .hooks import Root
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -31,7 +32,7 @@ class Search:
         self._machine, self._warn = machine, warn
         self._given = model
         self._optimizers = list(optimizers)
-        self._roots: list[roots.Root] = []
+        self._roots: list[Root] = []
         self._queue: list[Any] | None = None  # candidates not tried yet; None: not scanned
         self._settled = False
         self._backwards = 0
@@ -140,7 +141,7 @@ class Search:
         self._warn("no forward of the model was seen: forward is inferred")
 
     def _hook(self, module: Any, how: str) -> None:
-        self._roots.append(roots.Root(self._machine, module))
+        self._roots.append(Root(self._machine, module))
         self.found = how
         try:
             self.hash = roots.parameters_hash(module)

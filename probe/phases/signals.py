@@ -145,7 +145,7 @@ def _deepspeed_step(original: Call, session: Session) -> Call:
 
 
 def _hook_stubs(original: Call, _session: Session) -> Call:
-    from .roots import hidden
+    from .hooks import hidden
 
     @functools.wraps(original)
     def get_hook_stubs(module: Any) -> Any:
@@ -193,6 +193,13 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
     session.patch(module.GradScaler, "unscale_", _scaler(False))
 
 
+def _on_dynamo(_session: Session, module: ModuleType) -> None:
+    # Where dynamo runs a frame after a graph break it looks at every frame below it:
+    # ours hold nothing to compile, and tracing them warns the user.
+    for name in ("engine", "hub", "lanes", "machine", "roots", "search", "values"):
+        module.add(f"{__package__}.{name}")
+
+
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", _backward),
     "torch.utils.data.dataloader": lambda s, m: s.patch(m._BaseDataLoaderIter, "__next__", _data),
@@ -200,6 +207,7 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
+    "torch._dynamo.trace_rules": _on_dynamo,
     "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),
 }

@@ -14,6 +14,8 @@ from ..spans import SpanDecoder, SpanTable
 from ..store import files, layout
 from ..store.segments import EDGES, LEDGER, SegmentWriter
 
+BATCH = 1 << 14  # records per write: small enough that slots return to the writer soon
+
 
 class RingDrain:
     """Drains one ring of one rank into ``rank-…/edges-<ring>`` and its ledger."""
@@ -27,6 +29,7 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
+        self._last_rows = 0
         self._reader = RingReader(path)
         self._folder = layout.rank_dir(run, rank)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
@@ -39,8 +42,6 @@ class RingDrain:
     def fill(self) -> float:
         """Records of the last round over the ring's capacity."""
         return self._last_rows / self._reader.capacity
-
-    _last_rows = 0
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the trainer that its recorder lives."""
@@ -63,10 +64,11 @@ class RingDrain:
         the ring fills up and counts what it drops.
         """
         gaps: list[Gap] = []
+        self._last_rows = 0
         while True:
             if self._pending is None:
-                self._pending = self._reader.read()
-                self._last_rows = len(self._pending.rows)
+                self._pending = self._reader.read(BATCH)
+                self._last_rows += len(self._pending.rows)
             batch = self._pending
             if not len(batch.rows):
                 self._pending = None
@@ -83,7 +85,7 @@ class RingDrain:
             self._note(batch)
 
     def finish(self) -> list[Gap]:
-        """Drain, account for drops after the last record, and seal. Raises OSError."""
+        """Drain and account for drops after the last record. Raises OSError."""
         gaps = self.drain()
         dropped = self._reader.dropped_unseen
         if dropped:
@@ -92,15 +94,20 @@ class RingDrain:
                             "the ring was full", dropped))
         if self._decoder is not None:
             self._write_ledger(self._decoder.finish())
-        self._edges.seal()
-        self._ledger.seal()
         return gaps
 
-    def sync(self) -> None:
-        """fsync and rotate. Raises OSError."""
+    def sync(self) -> list[Path]:
+        """fsync and rotate; closed segments, to be sealed. Raises OSError."""
+        closed = []
         for writer in (self._edges, self._ledger):
             writer.sync()
-            writer.rotate_if_due()
+            closed.append(writer.rotate_if_due())
+        return [path for path in closed if path]
+
+    def close(self) -> list[Path]:
+        """Close the open segments, to be sealed. Raises OSError."""
+        closed = [self._edges.close(), self._ledger.close()]
+        return [path for path in closed if path]
 
     def seal(self, *, complete: bool, remove: bool) -> None:
         """Let the trainer go; with ``remove`` the file is not needed any more."""

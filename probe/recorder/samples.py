@@ -12,7 +12,6 @@ import numpy as np
 
 from ..model import Gap, Reading, Sample, Source
 from ..store import files, layout
-from ..store.rollup import roll_up
 from ..store.segments import SAMPLES, SegmentWriter
 
 _KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
@@ -80,23 +79,21 @@ class SampleStore:
             raise
         self._samples = []
 
-    def sync(self) -> None:
-        """fsync and rotate. Raises OSError."""
+    def sync(self) -> list[Path]:
+        """fsync and rotate; closed segments, to be sealed. Raises OSError."""
         self._writer.sync()
-        self._roll_up(self._writer.rotate_if_due())
+        closed = self._writer.rotate_if_due()
+        return [closed] if closed else []
 
-    def seal(self) -> None:
-        """Turn the open segment into Parquet. Raises OSError."""
-        self._roll_up(self._writer.seal())
+    def close(self) -> list[Path]:
+        """Close the open segment, to be sealed. Raises OSError."""
+        closed = self._writer.close()
+        return [closed] if closed else []
 
     @property
     def rows(self) -> int:
         """Samples written so far."""
         return self._writer.rows
-
-    def _roll_up(self, sealed: Path | None) -> None:
-        if sealed is not None:
-            roll_up(sealed, self._folder)
 
     def _write_gaps(self) -> None:
         if not self._gaps:

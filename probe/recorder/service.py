@@ -46,11 +46,13 @@ class Recorder:
         from .drain import RingDrain
         from .finale import Finale
         from .samples import SampleStore
+        from .sealing import Sealer
 
         self._drain_kind = RingDrain
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
         self._finale = Finale(self._run, self._epoch)
+        self._sealer = Sealer()
         if self._epoch > 1:
             self._note_hole()
         self._loop()
@@ -125,10 +127,8 @@ class Recorder:
             self._guard(lambda d=drain: self._samples.add(d.drain()))
             fill = max(fill, drain.fill)
         # Aim at a tenth of the ring per round; slow edges cost two rounds a second.
-        if fill > 0.2:
-            self._drain_every = max(SHORTEST_DRAIN_S, self._drain_every / 2)
-        elif fill < 0.05:
-            self._drain_every = min(DRAIN_S, self._drain_every * 1.5)
+        better = self._drain_every * min(1.3, 0.1 / max(fill, 1e-9))
+        self._drain_every = min(DRAIN_S, max(SHORTEST_DRAIN_S, better))
 
     def _flush(self) -> None:
         if self._fenced():
@@ -138,9 +138,9 @@ class Recorder:
         self._guard(self._samples.flush)
 
     def _sync(self) -> None:
-        self._samples.sync()
+        self._sealer.take(self._samples.sync())
         for drain in self._drains.values():
-            drain.sync()
+            self._sealer.take(drain.sync())
 
     def _write_status(self) -> None:
         self._finale.write_status(self._sensing, self._samples, self._drains.values(),
@@ -194,7 +194,8 @@ class Recorder:
         self._guard(self._samples.flush)
         if self._fenced():
             return
-        self._guard(self._samples.seal)
+        for table in (self._samples, *self._drains.values()):
+            self._guard(lambda t=table: self._sealer.take(t.close()))
         sealed = False
         try:
             self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, end_ns)
@@ -205,6 +206,7 @@ class Recorder:
         gone = not self._run.is_dir()
         for drain in self._drains.values():
             drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
+        self._sealer.finish()  # the trainer has been let go: hot segments read the same
 
     def _note_hole(self) -> None:
         """What the recorder before this one did not sample is a Gap."""

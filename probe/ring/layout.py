@@ -42,7 +42,7 @@ WORD = struct.Struct("<Q")
 CHECK = 0x9E37_79B9_7F4A_7C15
 SEQUENCE_MASK = 0xFFFF_FFFF
 
-MAIN_CAPACITY = 1 << 17  # 4 MiB: 130 ms at a million edges per second
+MAIN_CAPACITY = 1 << 18  # 8 MiB: a quarter of a second at a million edges per second
 THREAD_CAPACITY = 1 << 13
 
 

@@ -47,7 +47,8 @@ class _Counter:
         self.last: int | None = None  # last trusted value, mJ
         self.last_ns = now_ns
         self.suspect: int | None = None  # a value that does not follow from the last one
-        self.pending: Sample | None = None  # an unchanged read not yet handed on
+        self.pending: tuple[int, int] | None = None  # (end, span) of an unchanged read, not
+        # yet handed on; no Sample until it is: most of them never are
         self.handed_ns = 0
         self.failures = 0
         self.glitches: list[int] = []
@@ -75,12 +76,9 @@ class _Counter:
                 self._recovered(end_ns, out)
             self.last_ns = end_ns
             self._follow(begin_ns, end_ns, changed=False)
-            sample = Sample(self.source, end_ns, float(value), end_ns - begin_ns)
+            self.pending = (end_ns, end_ns - begin_ns)
             if end_ns - self.handed_ns >= ALIVE_NS:
-                out.append(sample)
-                self.pending, self.handed_ns = None, end_ns
-            else:
-                self.pending = sample
+                self._hand_on(out)
             return
         self._changed(value, begin_ns, end_ns, out)
 
@@ -100,15 +98,21 @@ class _Counter:
             self.health.restart()
             self.lock.interrupt(end_ns, 0)
         self._recovered(end_ns, out)
-        if self.pending is not None:
-            out.append(self.pending)
-            self.pending = None
+        self._hand_on(out)
         out.append(Sample(self.source, end_ns, float(value), end_ns - begin_ns))
         self.handed_ns = end_ns
         if last is not None:
             self.health.counter(end_ns, float(value))
         self._follow(begin_ns, end_ns, changed=last is not None)
         self.last, self.last_ns = value, end_ns
+
+    def _hand_on(self, out: list[Reading]) -> None:
+        """The last unchanged read, if it was kept back: it bounds what comes next."""
+        if self.pending is not None and self.last is not None:
+            end_ns, span_ns = self.pending
+            out.append(Sample(self.source, end_ns, float(self.last), span_ns))
+            self.handed_ns = end_ns
+        self.pending = None
 
     def _follow(self, begin_ns: int, end_ns: int, *, changed: bool) -> None:
         if self.slow:
@@ -139,9 +143,7 @@ class _Counter:
         self.failures += 1
         gap = self.gaps.bad(now_ns, why.reason)
         if gap is not None:
-            if self.pending is not None:
-                out.append(self.pending)
-                self.pending = None
+            self._hand_on(out)
             out.append(gap)
         lost = why.code in LOST_CODES or self.failures > 5
         pause = BACK_OFF_NS if lost or self.slow else 2 * (4 << self.failures) * NS_PER_MS
@@ -162,11 +164,12 @@ class _Counter:
 
     def sample_power(self, now_ns: int) -> Verdict | None:
         """Read power for the health check; the 1 s average where there is one."""
-        self.power_ns = now_ns + POWER_EVERY_NS
+        averaged = isinstance(self.power.average, float)
+        self.power_ns = now_ns + (NS_PER_S if averaged else POWER_EVERY_NS)
         if self.gaps.failing:
             return None
         reading: Milliwatts
-        if isinstance(self.power.average, float) or isinstance(self.power.instant, float):
+        if averaged or isinstance(self.power.instant, float):
             instant, average = self.power.fields()
             reading = instant if isinstance(average, Failed) else average
         elif isinstance(self.power.usage_probe, float):
@@ -188,6 +191,7 @@ class NvmlEnergySensor:
         self._context = context
         self._session: Session | None = None
         self._counters: list[_Counter] = []
+        self._next_ns = 0  # at once
         self._complained: dict[str, str] = {}
 
     def open(self) -> Sequence[Source]:
@@ -238,6 +242,7 @@ class NvmlEnergySensor:
         now = self._context.clock.now_ns
         begin_ns = now()
         due = begin_ns + GROUP_NS
+        soonest = begin_ns + NS_PER_S
         for counter in self._counters:
             if counter.next_ns <= due:
                 begin_ns = now()
@@ -249,6 +254,9 @@ class NvmlEnergySensor:
                     verdict = counter.sample_power(now())
                     if verdict is not None or len(counter.glitches) >= GLITCHES:
                         self._judge(counter, verdict)
+            if counter.next_ns < soonest:
+                soonest = counter.next_ns
+        self._next_ns = soonest
         return out
 
     def _judge(self, counter: _Counter, verdict: Verdict | None) -> None:
@@ -289,9 +297,7 @@ class NvmlEnergySensor:
         return dict(line.split(": ", 1) for line in self.warnings if line.startswith("nvml:"))
 
     def next_read_ns(self) -> int:
-        if not self._counters:
-            return self._context.clock.now_ns() + NS_PER_S
-        return min(counter.next_ns for counter in self._counters)
+        return self._next_ns
 
     def close(self) -> None:
         session, self._session = self._session, None

@@ -36,14 +36,17 @@ Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
 class SegmentWriter:
-    """Writes one table as a series of segments under ``folder``/hot, sealed into /cold.
+    """Writes one table as a series of segments under ``folder``/hot.
+
+    Closed segments are sealed into ``folder``/cold by :func:`seal_segment`, elsewhere:
+    rewriting 16 MiB takes a second that the writer's thread does not have.
 
     After a failed write (no space, directory gone) the torn segment is left as it
     is and the next write opens a new one; the caller keeps what was not written.
     """
 
     def __init__(self, folder: Path, stem: str, schema: pa.Schema):
-        self._hot, self._cold = folder / "hot", folder / "cold"
+        self._folder, self._hot = folder, folder / "hot"
         self._stem, self._schema = stem, schema
         self._number = 0
         self._path: Path | None = None
@@ -71,39 +74,29 @@ class SegmentWriter:
     def sync(self) -> None:
         """fsync the open segment. Raises OSError."""
         if self._path is not None:
-            fd = os.open(self._path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            _fsync(self._path)
 
     def rotate_if_due(self) -> Path | None:
-        """Seal the open segment once it is old or large enough. Raises OSError."""
+        """Close the open segment once it is old or large enough; its path, to be sealed."""
         if self._sink is None:
             return None
-        if (
-            time.monotonic() - self._opened > ROTATE_SECONDS
-            or self._sink.tell() > ROTATE_BYTES
-        ):
-            return self.seal()
-        return None
+        old = time.monotonic() - self._opened > ROTATE_SECONDS
+        return self.close() if old or self._sink.tell() > ROTATE_BYTES else None
 
-    def seal(self) -> Path | None:
-        """Close the open segment and turn it into Parquet, whose path is returned.
-
-        Raises OSError; the hot segment then stays and is read in its place.
-        """
-        if self._stream is None or self._path is None:
+    def close(self) -> Path | None:
+        """Close the open segment, fsynced; its path, to be sealed. Raises OSError."""
+        if self._stream is None or self._path is None or self._sink is None:
             return None
-        path, self._path = self._path, None
-        stream, self._stream = self._stream, None
-        sink, self._sink = self._sink, None
+        path, stream, sink = self._path, self._stream, self._sink
+        self._path = self._stream = self._sink = None
         try:
             stream.close()
+        except pa.ArrowException as error:
+            raise OSError(5, str(error)) from error
         finally:
-            assert sink is not None
             sink.close()
-        return seal_segment(path, self._cold)
+        _fsync(path)
+        return path
 
     def _open(self) -> None:
         make_folder(self._hot)
@@ -119,7 +112,7 @@ class SegmentWriter:
 
     def _taken(self, number: int) -> bool:
         name = f"{self._stem}-{number:06d}"
-        return (self._hot / f"{name}.arrows").exists() or (self._cold / f"{name}.parquet").exists()
+        return (self._hot / f"{name}.arrows").exists() or (self._folder / "cold" / f"{name}.parquet").exists()
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.
@@ -129,11 +122,13 @@ class SegmentWriter:
         self._path = self._sink = self._stream = None
 
 
-def seal_segment(path: Path, cold: Path) -> Path | None:
+def seal_segment(path: Path) -> Path | None:
     """Rewrite a hot segment as Parquet: batch by batch, temporary name, fsync, rename.
 
-    None if the segment held nothing; it is removed then. Raises OSError.
+    None if the segment held nothing; it is removed then. Raises OSError; the hot
+    segment then stays and is read in its place.
     """
+    cold = path.parent.parent / "cold"
     make_folder(cold)
     target = cold / f"{path.stem}.parquet"
     temporary = cold / f".{path.stem}.new"
@@ -155,7 +150,7 @@ def seal_segment(path: Path, cold: Path) -> Path | None:
                 )
             pending.append(batch)
             rows += batch.num_rows
-            if rows >= 1 << 17:
+            if rows >= 1 << 16:
                 writer.write_table(pa.Table.from_batches(pending))
                 pending, rows = [], 0
         if writer is None:
@@ -170,11 +165,7 @@ def seal_segment(path: Path, cold: Path) -> Path | None:
             temporary.unlink()
         raise
     writer.close()
-    fd = os.open(temporary, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _fsync(temporary)
     os.replace(temporary, target)
     path.unlink()
     return target
@@ -200,8 +191,6 @@ def segment_files(folder: Path, stem: str) -> list[Path]:
 def read_segments(folder: Path, stem: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """All batches of a table; torn tails and vanished files end a segment quietly."""
     for path in segment_files(folder, stem):
-        if not path.exists():  # sealed between the listing and now
-            path = path.parent.parent / "cold" / f"{path.stem}.parquet"
         yield from read_segment(path)
 
 
@@ -218,5 +207,17 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
     try:
         with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as stream:
             yield from stream
+    except FileNotFoundError:  # sealed since it was listed
+        cold = path.parent.parent / "cold" / f"{path.stem}.parquet"
+        if cold.exists():
+            yield from read_segment(cold)
     except (OSError, pa.ArrowInvalid):
         return  # torn: everything before the tear was yielded
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

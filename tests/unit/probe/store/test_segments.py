@@ -9,7 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from probe.store.rollup import buckets, roll_up
-from probe.store.segments import EDGES, SAMPLES, SegmentWriter, read_segments, segment_files
+from probe.store.segments import (
+    EDGES,
+    SAMPLES,
+    SegmentWriter,
+    read_segments,
+    seal_segment,
+    segment_files,
+)
 
 
 def rows(begin: int, count: int) -> dict[str, np.ndarray]:
@@ -42,7 +49,7 @@ def test_sealing_changes_the_format_and_nothing_else(tmp_path: Path) -> None:
     for i in range(20):
         writer.write(rows(i * 1000, 1000))
     before = times(tmp_path, "edges-a")
-    sealed = writer.seal()
+    sealed = seal_segment(writer.close() or tmp_path)
     assert sealed is not None
     assert sealed.suffix == ".parquet"
     assert [p.suffix for p in segment_files(tmp_path, "edges-a")] == [".parquet"]
@@ -79,7 +86,7 @@ def test_a_crash_between_rename_and_removal_reads_each_row_once(tmp_path: Path) 
     writer.write(rows(0, 10))
     (hot,) = segment_files(tmp_path, "edges-a")
     copy = hot.read_bytes()
-    writer.seal()
+    seal_segment(writer.close() or tmp_path)
     hot.write_bytes(copy)  # as if the process died before the removal
     assert times(tmp_path, "edges-a") == list(range(10))
 
@@ -113,7 +120,7 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, "samples-1", SAMPLES)
     writer.write({"source": source, "time_ns": time_ns, "value": value,
                   "span_ns": np.zeros(n, np.int32)})
-    sealed = writer.seal()
+    sealed = seal_segment(writer.close() or tmp_path)
     assert sealed is not None
     roll_up(sealed, tmp_path)
     assert len(list((tmp_path / "rollup").glob("*.parquet"))) == 3
