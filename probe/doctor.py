@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import ProbeError, SensorUnavailable
@@ -34,9 +33,7 @@ def examine() -> dict[str, Any]:
     job = current_job()
     request = device_request(os.environ.get("PROBE_DEVICES") or None, job)
     country = os.environ.get("PROBE_COUNTRY") or None
-    root = os.environ.get("PROBE_POWERCAP_ROOT")
-    extra = {"powercap_root": Path(root)} if root else {}
-    context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country, **extra)
+    context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country)
     findings = [_examine_one(kind, context) for kind in discover_sensors().values()]
     return {
         "versions": {name: _version(name) for name in
@@ -108,7 +105,7 @@ def _rings() -> str:
     if not os.access(SHARED_MEMORY, os.W_OK):
         return f"{SHARED_MEMORY} is not writable: rings lie in the run directory"
     free = shutil.disk_usage(SHARED_MEMORY).free
-    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank needs about 8 MiB, less where less is free)"
+    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank takes 8 MiB, or less of little)"
 
 
 def _runs() -> str:

@@ -2,21 +2,21 @@
 
 A training loop, with the phase that each line is recorded as::
 
-    with probe.watch(model, optimizer) as run:       # unattributed: start-up, until the first edge
-        for x, y in loader:                          # data           the loader's __next__
-            x = x.to(device)                         # forward        inferred: between data and forward
-            y_hat = model(x)                         # forward
-            loss = loss_fn(y_hat, y)                 # forward        the tail, once a backward follows
-            loss.backward()                          # backward       recompute: checkpoint replay inside
-            dist.all_reduce(metric)                  # communication  a blocking collective
-            optimizer.step()                         # optimizer
-            optimizer.zero_grad()                    # other          in the loop, no named phase
-            run.log(loss=loss)                       # other
-        with run.phase("eval"):                      # eval           your own name, your own phase
+    with probe.watch(model, optimizer) as run:  # unattributed: start-up, until the first edge
+        for x, y in loader:                     # data           the loader's __next__
+            x = x.to(device)                    # forward        inferred, if no hook saw one
+            y_hat = model(x)                    # forward
+            loss = loss_fn(y_hat, y)            # forward        the tail, if a backward follows
+            loss.backward()                     # backward       recompute: replay inside it
+            dist.all_reduce(metric)             # communication  a blocking collective
+            optimizer.step()                    # optimizer
+            optimizer.zero_grad()               # other          in the loop, no named phase
+            run.log(loss=loss)                  # other
+        with run.phase("eval"):                 # eval           your own name, your own phase
             evaluate()
-        with run.phase("checkpoint"):                # checkpoint     saving
+        with run.phase("checkpoint"):           # checkpoint     saving
             torch.save(model.state_dict(), path)
-                                                     # unattributed: the end, until the run is sealed
+                                                # unattributed: the end, until it is sealed
 
 Three phases close the account: ``other`` (inside the watched loop, no named phase),
 ``unattributed`` (no span: start, end, gaps, dropped edges) and ``unresolved`` (joint

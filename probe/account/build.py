@@ -151,8 +151,8 @@ def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _edges_lost(meta: dict[str, Any], gaps: list[Any]) -> int:
-    return max(int(meta.get("edges_lost") or 0),
-               sum(g.count for g in gaps if g.what.startswith("edges of")))
+    told = int(meta.get("edges_lost") or 0)
+    return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
 
 
 def _values(reader: RunReader) -> dict[str, Any]:
@@ -194,7 +194,8 @@ def _warnings(
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
     lost = sum(g.count for g in reader.gaps() if g.what.startswith("edges of"))
     if lost:
-        lines.append(f"{lost} edges found the ring full and are missing; their time is unattributed")
+        lines.append(f"{lost} edges found the ring full and are missing; "
+                     "their time is unattributed")
     for gap in reader.gaps():
         if gap.what == "recorder":
             seconds = (gap.end_ns - gap.begin_ns) / 1e9

@@ -76,7 +76,7 @@ def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dic
 
 
 def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
-    """A device's energy is known to one update period at its mean power, plus what was not measured."""
+    """Known to one update period at the mean power, plus all that was extrapolated."""
     assert device.curve is not None
     curve = device.curve
     energy = _total(curve, run)

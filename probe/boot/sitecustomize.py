@@ -13,7 +13,7 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _chain():
+def _chain() -> None:
     """Run the sitecustomize that this one hides."""
     import importlib.machinery
     import importlib.util
@@ -28,12 +28,13 @@ def _chain():
     spec.loader.exec_module(module)
 
 
-def _arm():
+def _arm() -> None:
     """Load our own trigger by its path: the user's python need not have us installed."""
     import importlib.util
 
     path = os.path.join(os.path.dirname(_HERE), "trigger.py")
     spec = importlib.util.spec_from_file_location("_phasewatt_trigger", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.arm()
@@ -43,5 +44,5 @@ if os.environ.get("PROBE_RUN"):
     try:
         _arm()
     except Exception as error:  # the script matters more than its measurement
-        sys.stderr.write("phasewatt: phases are not recorded here: %s\n" % error)
+        sys.stderr.write(f"phasewatt: phases are not recorded here: {error}\n")
 _chain()

@@ -174,7 +174,7 @@ class PhaseEngine:
 
     def _step_closed(self, step: int) -> None:
         self._flush()
-        if self._cuda is None:
+        if self._cuda is None and (step < 4 or step % 16 == 0):
             self._look_for_cuda()
         if self._memory is not None:
             self._memory.step()
@@ -206,6 +206,7 @@ class PhaseEngine:
             if self._memory is not None and self._memory.cheap:
                 self._machine.allocated = self._memory.allocated
             self._machine.device = CudaClock.of(torch)
+            self._machine.rich = True
         except Exception as error:
             self.warn(f"no device times: {type(error).__name__}: {error}")
 

@@ -17,46 +17,42 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
-def _nothing() -> Any:
-    # Not one of our functions: a model that was pickled while it was watched must load
-    # where phasewatt is not installed.
-    return contextlib.nullcontext().__exit__
-
-
 class _Hook:
-    """A forward hook of one module. Copies and pickles of it do nothing."""
+    """One forward hook of one module: its bound ``__exit__``, a name chosen with care.
 
-    __slots__ = ("__weakref__", "_machine", "_root")
+    A model that was pickled while it was watched must load where phasewatt is not
+    installed. A bound method is pickled as its object and its name; the object reduces
+    to a ``nullcontext``, which has an ``__exit__`` too, one that does nothing.
+    """
 
-    def __init__(self, machine: Machine, root: int):
+    __slots__ = ("_machine", "_root")
+
+    def __init__(self, machine: Machine | None, root: int):
         self._machine, self._root = machine, root
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> Any:
-        return _nothing()
-
-    def __copy__(self) -> Any:
-        return _nothing()
+    def __deepcopy__(self, _memo: dict[int, Any]) -> _Hook:
+        return type(self)(None, 0)
 
     def __reduce__(self) -> Any:
-        return getattr, (contextlib.nullcontext(), "__exit__")
+        return contextlib.nullcontext, ()
 
 
 class _Before(_Hook):
     __slots__ = ()
 
-    def __call__(self, module: nn.Module, _args: Any) -> None:
+    def __exit__(self, module: nn.Module, _args: Any) -> None:
         if is_compiling() or id(module) != self._root:
             return
-        self._machine.forward_begin(self._root)
+        self._machine.forward_begin(self._root)  # type: ignore[union-attr]  # root 0: no module
 
 
 class _After(_Hook):
     __slots__ = ()
 
-    def __call__(self, module: nn.Module, _args: Any, _output: Any) -> None:
+    def __exit__(self, module: nn.Module, _args: Any, _output: Any) -> None:
         if is_compiling() or id(module) != self._root:
             return
-        self._machine.forward_end(self._root)
+        self._machine.forward_end(self._root)  # type: ignore[union-attr]
 
 
 class Root:
@@ -65,8 +61,8 @@ class Root:
     def __init__(self, machine: Machine, module: nn.Module):
         self.module = weakref.ref(module)
         self._handles = [
-            module.register_forward_pre_hook(_Before(machine, id(module)), prepend=True),
-            module.register_forward_hook(_After(machine, id(module)), always_call=True),
+            module.register_forward_pre_hook(_Before(machine, id(module)).__exit__, prepend=True),
+            module.register_forward_hook(_After(machine, id(module)).__exit__, always_call=True),
         ]
 
     def remove(self) -> None:
@@ -82,10 +78,10 @@ def hidden(module: nn.Module) -> Iterator[None]:
     taken = []
     for hooks in (module._forward_pre_hooks, module._forward_hooks):
         before = list(hooks.items())
-        if any(isinstance(hook, _Hook) for _, hook in before):
+        if any(_is_ours(hook) for _, hook in before):
             taken.append((hooks, before))
             for key, hook in before:
-                if isinstance(hook, _Hook):
+                if _is_ours(hook):
                     del hooks[key]
     try:
         yield
@@ -93,3 +89,7 @@ def hidden(module: nn.Module) -> Iterator[None]:
         for hooks, before in taken:
             hooks.clear()
             hooks.update(before)
+
+
+def _is_ours(hook: Any) -> bool:
+    return isinstance(getattr(hook, "__self__", None), _Hook)

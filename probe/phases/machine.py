@@ -47,8 +47,9 @@ class Machine:
         self.optimizer_seen = False
         self.grad_enabled: Callable[[], bool] = bool  # torch's, once torch is there
         self.changed: Callable[[], bool] = bool  # parameters changed since the last backward
-        self.after_backward: Callable[[], None] = lambda: None
-        self.after_optimizer: Callable[[Any], None] = lambda _optimizer: None
+        self.after_backward: Callable[[], None] | None = None
+        self.after_optimizer: Callable[[Any], None] | None = None
+        self.rich = False  # marks carry more than a time: one of the next two is there
         self.allocated: Callable[[], int] | None = None
         self.device: DeviceClock | None = None
         self._write, self._write_at = ring.write, ring.write_at
@@ -69,18 +70,23 @@ class Machine:
 
     def mark(self, code: int) -> None:
         """The phase is ``code`` from now on, unless the user named one."""
-        if self._user or code == self._current:
+        if code == self._current or self._user:
             return
-        self.force(code)
+        if self.rich:
+            self.force(code)
+            return
+        self._current = code
+        self.edges += 1
+        self._write(MARK, code, -1)
 
     def force(self, code: int) -> None:
         """Write a mark whatever the user named."""
         self._current = code
         self.edges += 1
-        device = self.device
-        if device is None and self.allocated is None:
+        if not self.rich:
             self._write(MARK, code, -1)
             return
+        device = self.device
         time_ns = _now()
         self._write_at(time_ns, MARK, code, self.allocated() if self.allocated else -1)
         if device is not None:
@@ -88,6 +94,8 @@ class Machine:
 
     def base(self) -> int:
         """The phase that the flags say."""
+        if not (self._optimizing or self._backward or self._forward or self._communication):
+            return DATA if self._loading else self._idle
         if self._communication:
             return COMMUNICATION
         if self._recompute:
@@ -206,7 +214,7 @@ class Machine:
             self.fail(error)
             return None
 
-    def backward_end(self, token: Any) -> None:
+    def backward_end(self, token: Any, done: bool) -> None:
         try:
             if token is not True:
                 token.leave(BACKWARD)
@@ -216,9 +224,10 @@ class Machine:
             self.mark(self.base())
             if self._fused:  # an optimizer stepped in the parameters' hooks
                 self._fused, self._pending = False, True
-            else:
+            elif done:
                 self._unstepped = True
-                self.after_backward()
+                if self.after_backward is not None:
+                    self.after_backward()
         except Exception as error:
             self.fail(error)
 
@@ -300,7 +309,8 @@ class Machine:
                 self._fused = True
             elif not self._wrapped and self._optimizing in (0, id(optimizer)):
                 self._stopped_optimizing(id(optimizer), closes=True)
-            self.after_optimizer(optimizer)
+            if self.after_optimizer is not None:
+                self.after_optimizer(optimizer)
         except Exception as error:
             self.fail(error)
 

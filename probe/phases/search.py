@@ -38,7 +38,7 @@ class Search:
         self._backwards = 0
         self._tracked: weakref.ref[Any] | None = None
         self._version = 0
-        self._had_grad = False
+        self._stale = True  # the version may have changed by a step that was seen
         self._grad_rule = True
         self._by_grad = False
         self._thefts = 0
@@ -74,18 +74,23 @@ class Search:
                 self._warn("gradients are taken away between backwards: only optimizers end steps")
         if not self._settled and self._queue is None and self._given is None:
             self._scan(roots.owned(optimizer))
+        self._stale = True
 
     def after_backward(self) -> None:
-        """Try the next candidate if the last one never ran; look at the tracked parameter."""
+        """Try the next candidate if the last one never ran; find a parameter to look at."""
+        self._backwards += 1
         if not self._settled:
-            self._backwards += 1
             self._settle()
-        parameter = self._tracked() if self._tracked is not None else None
-        if parameter is None:
-            parameter = self._track()
-        if parameter is not None:
-            self._version = parameter._version
-            self._had_grad = parameter.grad is not None
+        tracked = self._tracked() if self._tracked is not None else None
+        if tracked is None:
+            tracked = self._track()
+        if tracked is None:
+            return
+        if self._stale:
+            self._version, self._stale = tracked._version, False
+        if self._settled and self._machine.optimizer_seen and not self._thefts:
+            # Nothing is left to find out: spare every later backward and step the call.
+            self._machine.after_backward = self._machine.after_optimizer = None
 
     def changed(self) -> bool:
         """True if the parameters were written, or gradients dropped, since the backward."""
@@ -93,9 +98,14 @@ class Search:
         if parameter is None:
             return False
         if parameter._version != self._version:
-            return True
-        if self._had_grad and self._grad_rule and parameter.grad is None:
+            self._version = parameter._version
+            # While optimizers report their steps nobody keeps count of the version.
+            if self._machine.after_backward is not None:
+                return True
+        if self._grad_rule and parameter.grad is None:
             self._by_grad = True
+            self._machine.after_backward = self.after_backward
+            self._machine.after_optimizer = self.after_optimizer
             return True
         return False
 
@@ -151,7 +161,6 @@ class Search:
     def _track(self) -> Any:
         if self._backwards > _TRIES:
             return None
-        self._backwards += 1
         return self._choose([
             *(p for optimizer in self._optimizers for p in roots.owned(optimizer)),
             *(p for root in self._roots[:1] if (m := root.module()) is not None

@@ -51,13 +51,15 @@ def _backward(original: Call, session: Session) -> Call:
     def run(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or session.target is None:
             return original(*args, **kwargs)
-        target, token = session.target, None
+        target, token, done = session.target, None, False
         try:
             token = target.backward_begin()
-            return original(*args, **kwargs)
+            gradients = original(*args, **kwargs)
+            done = True
+            return gradients
         finally:
             if token:
-                target.backward_end(token)
+                target.backward_end(token, done)
 
     return run
 

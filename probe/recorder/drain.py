@@ -41,7 +41,7 @@ class RingDrain:
     @property
     def fill(self) -> float:
         """Records of the last round over the ring's capacity."""
-        return self._last_rows / self._reader.capacity
+        return float(self._last_rows / self._reader.capacity)
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the trainer that its recorder lives."""

@@ -91,31 +91,37 @@ def _outcome(
     drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int
 ) -> tuple[RunStatus, int, int | None, str]:
     """(status, end, exit code, in words); a launcher knows best, then the worst rank counts."""
-    worst: tuple[int, RunStatus, int, int | None, str] | None = None
+    verdicts: list[tuple[int, int, RunStatus, int | None, str]] = []
     for member in watch.members.values():
         ended = next(
             (d.ended for p, d in drains.items() if p.name.startswith(member.prefix) and d.ended),
             None,
         )
-        if ended is None:
-            verdict = (2, RunStatus.KILLED, detected_ns, None,
-                       f"rank {member.rank} died without leaving the watched block")
-        elif ended[1] == EndCode.FINISHED:
-            verdict = (0, RunStatus.FINISHED, ended[0], 0, "")
-        elif ended[2] < 0:
-            verdict = (2, RunStatus.KILLED, ended[0], ended[2], f"signal {-ended[2]}")
-        else:
-            verdict = (1, RunStatus.FAILED, ended[0], ended[2],
-                       f"rank {member.rank} failed" if member.role == "rank" else "exit code")
+        verdict = _verdict(member, ended, detected_ns)
         if member.role == "launcher" and ended is not None:
-            return verdict[1:]
-        if worst is None or verdict[0] > worst[0]:
-            worst = verdict
-        elif verdict[0] == worst[0] and verdict[2] > worst[2]:
-            worst = verdict
-    if worst is None:
+            verdicts = [verdict]
+            break
+        verdicts.append(verdict)
+    if not verdicts:
         return RunStatus.KILLED, detected_ns, None, "no process of the job was seen"
-    return worst[1:]
+    _, end_ns, status, code, how = max(verdicts, key=lambda v: v[:2])
+    return status, end_ns, code, how
+
+
+def _verdict(
+    member: Member, ended: tuple[int, int, int] | None, detected_ns: int
+) -> tuple[int, int, RunStatus, int | None, str]:
+    """(severity, end, status, exit code, in words) of one process."""
+    who = "the command" if member.role == "launcher" else f"rank {member.rank}"
+    if ended is None:
+        return (2, detected_ns, RunStatus.KILLED, None,
+                f"{who} died without leaving the watched block")
+    end_ns, end, code = ended
+    if end == EndCode.FINISHED:
+        return 0, end_ns, RunStatus.FINISHED, 0, ""
+    if code < 0:
+        return 2, end_ns, RunStatus.KILLED, code, f"{who} was ended by signal {-code}"
+    return 1, end_ns, RunStatus.FAILED, code, f"{who} failed with exit code {code}"
 
 
 def _said_by(members: Iterable[Member]) -> list[str]:

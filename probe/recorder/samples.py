@@ -12,7 +12,7 @@ import numpy as np
 
 from ..model import Gap, Reading, Sample, Source
 from ..store import files, layout
-from ..store.segments import SAMPLES, SegmentWriter
+from ..store.segments import SAMPLES, Columns, SegmentWriter
 
 _KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
 
@@ -61,7 +61,7 @@ class SampleStore:
         if not self._samples:
             return
         batch = self._samples
-        columns = {
+        columns: Columns = {
             "source": np.array([self._index[s.source] for s in batch], np.uint16),
             "time_ns": np.array([s.time_ns for s in batch], np.int64),
             "value": np.array([s.value for s in batch], np.float64),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,11 +94,9 @@ class Sensing:
         ranks = [m for m in members if m.role == "rank"]
         chosen = ranks or list(members)
         requests = tuple(dict.fromkeys(m.request for m in chosen)) or (DeviceRequest(),)
-        root = os.environ.get("PROBE_POWERCAP_ROOT")
-        extra = {"powercap_root": Path(root)} if root else {}
         pids = tuple(sorted({m.pid for m in members}))
         return SensorContext(requests=requests, pids=pids, country=self._country,
-                             clock=self._clock, **extra)
+                             clock=self._clock)
 
     def _find_intensity(self) -> None:
         # Importing CodeCarbon's data takes a second: after the meters, never before.

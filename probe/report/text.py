@@ -66,7 +66,8 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     if kind == {"modelled"}:
         about += " (modelled: no meter)"
     if steps:
-        about += f" · {duration(sum(r['time_s'] for r in rows if r['phase'] != 'unattributed') / steps)} per step"
+        watched = sum(row["time_s"] for row in rows if row["phase"] != "unattributed")
+        about += f" · {duration(watched / steps)} per step"
     return [about, *(_line(cells, widths) for cells in [head, *body])]
 
 
@@ -124,7 +125,8 @@ def _quality(report: dict[str, Any]) -> list[str]:
         line = f"overhead  {100 * overhead['share_of_step']:.2g} % of a step"
         recorder = report.get("recorder") or {}
         if recorder.get("wall_s"):
-            line += f"; the recorder used {100 * recorder['cpu_s'] / recorder['wall_s']:.1f} % of a core"
+            used = recorder["cpu_s"] / recorder["wall_s"]
+            line += f"; the recorder used {100 * used:.1f} % of a core"
         lines.append(line)
     return lines
 

@@ -71,7 +71,7 @@ class Code(IntEnum):
     EVAL = 7
     CHECKPOINT = 8
     OTHER = 9
-    PRE = 10  # provisional: after data; forward if a backward comes with no forward seen, else other
+    PRE = 10  # provisional: after data; forward if a backward comes and no forward, else other
     TAIL = 11  # provisional: after a forward; forward if a backward follows, else other
     USER = 64
 

@@ -70,9 +70,9 @@ class RingReader:
         self._holes_seen = 0
         if self._position:  # continue after another reader: the record before the tail
             previous = self._slots[(self._position - 1) % capacity]
-            if int(previous["check"]) == int(previous["time_ns"]) ^ int(previous["sequence"]) ^ CHECK:
-                self._last_sequence = int(previous["sequence"])
-                self._last_time = int(previous["time_ns"])
+            time_ns, sequence = int(previous["time_ns"]), int(previous["sequence"])
+            if int(previous["check"]) == time_ns ^ sequence ^ CHECK:
+                self._last_sequence, self._last_time = sequence, time_ns
 
     def read(self, limit: int = 1 << 20) -> Edges:
         """Up to ``limit`` records that have not been read yet, oldest first."""

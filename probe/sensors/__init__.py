@@ -17,6 +17,7 @@ is unsupported is listed in ``absent`` with the reason.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,11 @@ from typing import ClassVar, Protocol
 
 from ..clock import Clock, MonotonicClock
 from ..model import Absence, DeviceRequest, Reading, Source
+
+
+def powercap_root() -> Path:
+    """Where the kernel shows RAPL; PROBE_POWERCAP_ROOT where a container mounts it elsewhere."""
+    return Path(os.environ.get("PROBE_POWERCAP_ROOT") or "/sys/class/powercap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +40,7 @@ class SensorContext:
     pids: tuple[int, ...] = ()  # the ranks' process ids
     country: str | None = None  # ISO 3166 alpha-3
     clock: Clock = field(default_factory=MonotonicClock)
-    powercap_root: Path = Path("/sys/class/powercap")
+    powercap_root: Path = field(default_factory=powercap_root)
     proc_root: Path = Path("/proc")
 
 

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
-from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
-from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S, NS_PER_US
-from . import SensorContext
+from ..model import Gap, Reading, Sample
+from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
 from ._gaps import GapLog
-from ._powercap import NO_TREE, Zone, measured_by, read_uj, scan
+from ._powercap import Zone
 
 PERIOD_NS = 20 * NS_PER_MS
 SLOWEST_NS = NS_PER_S

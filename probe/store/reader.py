@@ -39,6 +39,9 @@ class Series:
     span_ns: npt.NDArray[np.int64]
 
 
+Logged = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # (time_ns, value)
+
+
 class RunReader:
     """Opens a run directory.
 
@@ -161,7 +164,7 @@ class RunReader:
                 reader.close()
         return names
 
-    def values(self, rank: int = 0) -> dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    def values(self, rank: int = 0) -> dict[str, Logged]:
         """What ``run.log`` recorded: name → (time_ns, value)."""
         found: dict[str, list[tuple[Any, Any]]] = {}
         for ring, rows in self.rings(rank):

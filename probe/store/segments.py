@@ -112,7 +112,8 @@ class SegmentWriter:
 
     def _taken(self, number: int) -> bool:
         name = f"{self._stem}-{number:06d}"
-        return (self._hot / f"{name}.arrows").exists() or (self._folder / "cold" / f"{name}.parquet").exists()
+        hot, cold = self._hot / f"{name}.arrows", self._folder / "cold" / f"{name}.parquet"
+        return hot.exists() or cold.exists()
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.

@@ -206,7 +206,13 @@ def test_doctor_says_what_is_missing_and_why(tmp_path: Path) -> None:
 
 
 def test_a_wrong_country_is_refused_at_the_start(tmp_path: Path) -> None:
-    code = "import probe\ntry:\n    probe.watch(country='France')\nexcept probe.ProbeError as e:\n    print(e)\n"
+    code = """
+    import probe
+    try:
+        probe.watch(country="France")
+    except probe.ProbeError as error:
+        print(error)
+    """
     result = scripts.run(code, tmp_path)
     assert "alpha-3" in result.stdout
 

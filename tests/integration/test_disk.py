@@ -91,9 +91,8 @@ def test_a_run_directory_that_vanishes_harms_nothing(tmp_path: Path) -> None:
     shutil.rmtree(run)
     assert process.stdout.read().strip() == "trained"
     assert process.wait() == 0
-    assert not [p for p in Path("/dev/shm").glob(f"phasewatt-*{run.name}*")] or wait_until(
-        lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")), 5
-    )
+    assert wait_until(lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")), 5)
+    assert not run.exists()  # it was removed; nothing of it comes back
 
 
 def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     assert written <= work_edges(run) <= written + 1
     newest = last_sample_ns(next(run.glob("node-*")))
     started_late = newest is None and delay < 0.6  # killed before the recorder was up
-    assert started_late or newest is not None and newest > killed_ns - 1_000_000_000
+    assert started_late or (newest is not None and newest > killed_ns - 1_000_000_000)
     report = json.loads(scripts.probe(tmp_path, "report", str(run), "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert any(row["phase"] == "work" for row in report["phases"])
@@ -124,7 +124,8 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
 
 def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:
     code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
-    code = code.replace("with run.phase(\"data\"):", "run._on_step(0)\n        with run.phase(\"data\"):")
+    step = "run._on_step(0)\n        with run.phase(\"data\"):"
+    code = code.replace("with run.phase(\"data\"):", step)
     process = scripts.start(code, tmp_path, "9")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
@@ -163,7 +164,8 @@ def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path
     out = scripts.probe(tmp_path, "report", str(run))
     assert out.returncode == 0, out.stderr
     assert "killed" in out.stdout
-    assert sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*")) == before  # reading wrote nothing
+    # Reading wrote nothing.
+    assert sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*")) == before
     for ring in Path("/dev/shm").glob(f"phasewatt-*{run.name}*"):
         ring.unlink()
 

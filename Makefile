@@ -1,0 +1,50 @@
+# On a fresh machine with Python >= 3.11 and make: `make demo`, `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RUN := OMP_NUM_THREADS=2 $(BIN)/python
+
+.PHONY: demo test lint bench prove build clean
+
+# torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phasewatt needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,examples,bench,frameworks]'
+	touch $@
+
+demo: $(STAMP)
+	$(RUN) examples/01_digits_cnn.py
+	$(RUN) examples/02_stdlib_gpt.py
+	@echo
+	@$(BIN)/probe ls runs
+	@echo
+	@echo "The last run again:      $(BIN)/probe report latest"
+	@echo "All of it as JSON:       $(BIN)/probe report latest --format json"
+	@echo "What can be measured:    $(BIN)/probe doctor"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(STAMP)
+	$(RUN) benchmarks/startup.py
+	$(RUN) benchmarks/phases.py
+	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/recorder.py
+
+prove: $(STAMP)
+	$(BIN)/python benchmarks/prove.py
+
+build: $(STAMP)
+	$(BIN)/python -m build --no-isolation
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
