@@ -49,8 +49,10 @@ class RingReader:
             fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
             try:
                 size = os.fstat(fd).st_size
-                access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
-                self._map = mmap.mmap(fd, size, access=access)
+                rights = mmap.PROT_READ | (0 if read_only else mmap.PROT_WRITE)
+                # Populated now, so that memory does not seem to grow during the first lap.
+                flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+                self._map = mmap.mmap(fd, size, flags=flags, prot=rights)
             finally:
                 os.close(fd)
         except (OSError, ValueError) as error:

@@ -1,0 +1,74 @@
+"""What the benchmarks share: the machine in words, results on disk, bounds of a mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).with_name("results")
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what a figure was measured."""
+    model = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    try:
+        import torch
+
+        torch_version = torch.__version__
+    except ImportError:
+        torch_version = "none"
+    return {
+        "date": datetime.now(UTC).date().isoformat(), "cpu": model, "cores": os.cpu_count(),
+        "system": platform.release(), "python": platform.python_version(), "torch": torch_version,
+        "commit": commit(),
+    }
+
+
+def commit() -> str:
+    """The commit that is measured; with `-dirty` if the tree differs from it."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def save(name: str, result: dict[str, Any]) -> None:
+    """Write benchmarks/results/<name>.json."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"machine": machine(), **result}, indent=1)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def mean_and_bound(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and the upper end of its 95 % interval (normal, as there are ≥ 30 blocks)."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, math.inf
+    return mean, mean + 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return math.nan
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    fields = text[text.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,152 @@
+"""What the recorder takes: a share of a core, bytes per row, memory over time.
+
+    python benchmarks/recorder.py [--seconds 60]          8 rig GPUs, 100 ms counters, 1,000 edges/s
+    python benchmarks/recorder.py --steps 1000000         an empty loop as fast as it goes
+
+Bars: ≤ 2 % of one core; resident memory of recorder and trainer grows ≤ 5 MB over 10⁶ steps, of
+whose edges ≥ 95 % are kept and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, cpu_seconds, rss_mib, save
+
+sys.path.insert(0, str(ROOT))
+GPUS, EDGES_PER_S = 8, 1000
+WARM_S = 6.0  # imports, the search for the counters' lattice, CodeCarbon's detection
+
+
+def under_rig() -> None:
+    """Start again with the tests' NVML library in front."""
+    if "NVML_RIG" in os.environ:
+        return
+    from tests.rigs.nvml import NvmlRig
+
+    rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=0.1)
+    os.environ.update(rig.env())
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def recorder_pid(run: Path) -> int:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        told = json.loads((run / "run.json").read_text()).get("recorder")
+        if told:
+            return int(told["pid"])
+        time.sleep(0.05)
+    sys.exit("the recorder did not start: see recorder.log in " + str(run))
+
+
+def paced(runs: str, seconds: float) -> dict[str, Any]:
+    """A steady 1,000 edges/s beside eight GPUs."""
+    import probe
+
+    with probe.watch(name="paced", dir=runs) as run:
+        pid = recorder_pid(run.path)
+        begin = time.monotonic()
+        marks, warm = 0, None
+        memory: list[float] = []
+        while (now := time.monotonic() - begin) < WARM_S + seconds:
+            if warm is None and now >= WARM_S:
+                warm = (cpu_seconds(pid), now)
+            while marks < now * EDGES_PER_S:
+                with run.phase("work"):
+                    marks += 2
+            if warm is not None and len(memory) < now - WARM_S:
+                memory.append(rss_mib(pid))
+            time.sleep(0.002)
+        assert warm is not None
+        share = (cpu_seconds(pid) - warm[0]) / (now - warm[1])
+    data = run.report().data
+    rows = _rows(run.path)
+    size = sum(p.stat().st_size for p in run.path.rglob("*.parquet") if "rollup" not in p.parts)
+    gpu = [s["energy_j"] for s in data["sources"] if s["in_total"] and s["device"].startswith("gpu")]
+    return {
+        "seconds": seconds, "cpu_share": share, "rows": rows, "bytes_per_row": size / rows,
+        "recorder_rss_mib": [round(m, 1) for m in memory], "edges": marks,
+        "gpus_measured": len(gpu), "mean_power_w": sum(gpu) / GPUS / data["run"]["duration_s"],
+    }
+
+
+def empty_loop(runs: str, steps: int) -> dict[str, Any]:
+    """Two phases per step and nothing else: more edges per second than any training has."""
+    import probe
+
+    with probe.watch(name="empty", dir=runs) as run:
+        pid = recorder_pid(run.path)
+        time.sleep(2.0)
+        rss: list[tuple[float, float]] = []
+        begin = time.perf_counter()
+        for step in range(steps):
+            with run.phase("a"):
+                pass
+            with run.phase("b"):
+                pass
+            if step % max(1, steps // 20) == 0:
+                rss.append((rss_mib(os.getpid()), rss_mib(pid)))
+        took = time.perf_counter() - begin
+        rss.append((rss_mib(os.getpid()), rss_mib(pid)))
+    data = run.report().data
+    offered = 4 * steps
+    lost = data["gaps"]["edges_lost"]
+    kept = _edges(run.path)
+    warm = rss[2:]  # after a tenth of the steps: buffers have their size
+    return {
+        "steps": steps, "us_per_step": took / steps * 1e6, "edges_offered": offered,
+        "edges_kept": kept, "edges_counted_lost": lost, "kept_share": kept / offered,
+        "unaccounted": offered - kept - lost,
+        "trainer_growth_mib": max(r[0] for r in warm) - warm[0][0],
+        "recorder_growth_mib": max(r[1] for r in warm) - warm[0][1],
+        "rss_mib": [[round(a, 1), round(b, 1)] for a, b in rss],
+    }
+
+
+def _rows(run: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return sum(pq.ParquetFile(p).metadata.num_rows
+               for p in run.rglob("*.parquet") if "rollup" not in p.parts)
+
+
+def _edges(run: Path) -> int:
+    from probe.ring.layout import Record
+    from probe.store.reader import RunReader
+
+    rings = RunReader(run).rings(0)
+    marks = sum(int((rows["kind"] == Record.MARK).sum()) for _, rows in rings)
+    return marks - 1  # the first mark is the engine's own
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--steps", type=int, default=0)
+    args = options.parse_args()
+    under_rig()
+    with tempfile.TemporaryDirectory() as runs:
+        if args.steps:
+            result = empty_loop(runs, args.steps)
+            ok = (result["kept_share"] >= 0.95 and result["unaccounted"] == 0
+                  and max(result["trainer_growth_mib"], result["recorder_growth_mib"]) <= 5.0)
+        else:
+            result = paced(runs, args.seconds)
+            ok = result["cpu_share"] <= 0.02 and result["gpus_measured"] == GPUS
+    for key, value in result.items():
+        if not isinstance(value, list):
+            print(f"{key:24}{value:>14.4f}" if isinstance(value, float) else f"{key:24}{value:>14}")
+    print("bars held" if ok else "bars MISSED")
+    save("recorder-memory" if args.steps else "recorder", result)
+    sys.exit(not ok)
+
+
+if __name__ == "__main__":
+    main()
