@@ -133,6 +133,8 @@ class SpanDecoder:
         self._micro = 0
         self._forward = False  # a forward was seen since the last backward
         self._sequence: int | None = None
+        self._row_ns = 0  # time of the last row fed
+        self._point_ns = 0  # and of the last one that is a point
 
     def feed(self, rows: Rows, holes: Sequence[Hole] | None = None) -> SpanTable:
         """Spans that are decided once these rows are known.
@@ -142,9 +144,12 @@ class SpanDecoder:
             holes: where records are missing; None: where ``sequence`` jumps.
         """
         jumps = self._jumps(rows) if holes is None else None
-        points = _select(rows, jumps, holes or ())
+        points = _select(rows, jumps, holes or (), self._row_ns, self._point_ns)
+        if len(rows):
+            self._row_ns = int(rows["time_ns"][-1])
         if not len(points.time):
             return SpanTable.empty()
+        self._point_ns = int(points.time[-1])
         return self._decode(_Points.concat([self._held, points]), last=False)
 
     def finish(self) -> SpanTable:
@@ -217,7 +222,9 @@ class SpanDecoder:
         self._code, self._steady = int(code[-1]), int(steady[-1])
 
 
-def _select(rows: Rows, jumps: Ints | None, holes: Sequence[Hole]) -> _Points:
+def _select(
+    rows: Rows, jumps: Ints | None, holes: Sequence[Hole], row_ns: int, point_ns: int
+) -> _Points:
     kind = rows["kind"].astype(np.int64)
     keep = (kind == Record.MARK) | (kind == Record.STEP) | (kind == Record.END)
     chosen = np.flatnonzero(keep)
@@ -227,17 +234,19 @@ def _select(rows: Rows, jumps: Ints | None, holes: Sequence[Hole]) -> _Points:
     )
     if jumps is not None and len(jumps):
         at = np.searchsorted(chosen, jumps)  # the hole lies before this point
-        before = np.where(jumps > 0, rows["time_ns"][np.maximum(jumps - 1, 0)].astype(np.int64), 0)
+        times = rows["time_ns"][np.maximum(jumps - 1, 0)].astype(np.int64)
+        before = np.where(jumps > 0, times, row_ns)
     elif holes:
         at = np.searchsorted(points.time, [after for _, after, _ in holes])
         before = np.array([earlier for earlier, _, _ in holes], np.int64)
     else:
         return points
     # Rows that carry an older time (device times, values) must not pull a hole back.
-    earlier = np.concatenate([[0], points.time])[at]
-    begin = np.maximum(before, earlier)
+    begin = np.maximum(before, np.concatenate([[point_ns], points.time])[at])
     limit = np.concatenate([points.time, [_FAR]])[at]
-    begin = np.minimum(begin, limit)
+    begin = np.where(begin > 0, np.minimum(begin, limit), limit)
+    known = begin < _FAR  # else nothing lies before the hole, and nothing behind it
+    at, begin = at[known], begin[known]
     return _Points(
         np.insert(points.time, at, begin), np.insert(points.kind, at, _HOLE),
         np.insert(points.code, at, int(Code.OUTSIDE)), np.insert(points.payload, at, 0),
@@ -325,7 +334,10 @@ def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
     theirs = np.where(over < 0, 0, code[np.maximum(over, 0)])
     pieces = main.take(under)
     covered = (pieces.code == Code.BACKWARD) & (theirs != 0)
-    first = np.concatenate([[True], under[1:] != under[:-1]])
+    # The entry stays with the first piece that is left of its span.
+    left = np.flatnonzero(~covered)
+    first = np.zeros(len(under), np.bool_)
+    first[left[np.concatenate([[True], under[left][1:] != under[left][:-1]])[: len(left)]]] = True
     began = np.concatenate([[True], over[1:] != over[:-1]])
     merged = SpanTable(
         begin, end, np.where(covered, theirs, pieces.code), pieces.step, pieces.micro,

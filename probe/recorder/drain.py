@@ -5,16 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from ..errors import StoreError
 from ..model import Gap
 from ..ring.layout import EndCode, Record
-from ..ring.reader import Edges, RingReader
+from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..spans import SpanDecoder, SpanTable
 from ..store import files, layout
-from ..store.segments import EDGES, LEDGER, SegmentWriter
+from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
 
-BATCH = 1 << 14  # records per write: small enough that slots return to the writer soon
+BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
+
+BACKLOG = 1 / 16  # of the ring; then it is drained at once
+
+
+def warm_up() -> None:
+    """Pay the first write's 100 ms and its buffers now, before edges wait for it."""
+    rows = np.zeros(BATCH, SLOT_DTYPE)
+    rows["kind"], rows["code"] = Record.MARK, np.arange(BATCH) % 9 + 1
+    rows["time_ns"] = rows["sequence"] = np.arange(BATCH)
+    with pa.BufferOutputStream() as sink:
+        write_batch(sink, {name: rows[name] for name in EDGES.names}, EDGES)
+    spans = SpanDecoder().feed(rows, holes=())
+    spans.ledger()
 
 
 class RingDrain:
@@ -29,7 +43,6 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
-        self._last_rows = 0
         self._reader = RingReader(path)
         self._folder = layout.rank_dir(run, rank)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
@@ -38,10 +51,9 @@ class RingDrain:
         self._pending: Edges | None = None  # read from the ring, not on disk yet
         self._names: dict[int, str] = {}
 
-    @property
-    def fill(self) -> float:
-        """Records of the last round over the ring's capacity."""
-        return float(self._last_rows / self._reader.capacity)
+    def backlogged(self) -> bool:
+        """True if the ring fills faster than twice a second empties it."""
+        return self._reader.backlogged(BACKLOG)
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the trainer that its recorder lives."""
@@ -64,11 +76,9 @@ class RingDrain:
         the ring fills up and counts what it drops.
         """
         gaps: list[Gap] = []
-        self._last_rows = 0
         while True:
             if self._pending is None:
                 self._pending = self._reader.read(BATCH)
-                self._last_rows += len(self._pending.rows)
             batch = self._pending
             if not len(batch.rows):
                 self._pending = None

@@ -19,7 +19,7 @@ from .watching import MemberWatch
 
 TICK_S = 0.05
 DRAIN_S = 0.5
-SHORTEST_DRAIN_S = 0.005
+SHORT_TICK_S = 0.005
 FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
 SYNC_S = 10.0
 STATUS_S = 5.0
@@ -36,18 +36,18 @@ class Recorder:
         self._watch = MemberWatch(run)
         self._begin_ns = self._clock.now_ns()
         self._disk_error = ""
-        self._drain_every = DRAIN_S
 
     def serve(self) -> None:
         """Record until every member of this node has ended, then finalise."""
         self._await_members()
         self._sensing = Sensing(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
-        from .drain import RingDrain
+        from .drain import RingDrain, warm_up
         from .finale import Finale
         from .samples import SampleStore
         from .sealing import Sealer
 
+        warm_up()
         self._drain_kind = RingDrain
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
@@ -80,9 +80,10 @@ class Recorder:
                 if self._watch.refresh():
                     self._sensing.members_changed(self._watch.members.values())
                 self._find_rings()
-            if now >= next_drain or self._anybody_closed():
+            backlogged = any(drain.backlogged() for drain in self._drains.values())
+            if now >= next_drain or backlogged or self._anybody_closed():
                 self._drain()
-                next_drain = now + self._drain_every
+                next_drain = now + DRAIN_S
             if now >= next_flush:
                 self._flush()
                 next_flush = now + FLUSH_S
@@ -95,7 +96,7 @@ class Recorder:
             if self._all_ended():
                 self._finish()
                 return
-            self._watch.wait(min(TICK_S, self._drain_every))
+            self._watch.wait(SHORT_TICK_S if backlogged else TICK_S)
 
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""
@@ -122,13 +123,8 @@ class Recorder:
         return any(d.closed and d.ended is None for d in self._drains.values())
 
     def _drain(self) -> None:
-        fill = 0.0
         for drain in self._drains.values():
             self._guard(lambda d=drain: self._samples.add(d.drain()))
-            fill = max(fill, drain.fill)
-        # Aim at a tenth of the ring per round; slow edges cost two rounds a second.
-        better = self._drain_every * min(1.3, 0.1 / max(fill, 1e-9))
-        self._drain_every = min(DRAIN_S, max(SHORTEST_DRAIN_S, better))
 
     def _flush(self) -> None:
         if self._fenced():

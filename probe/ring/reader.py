@@ -94,6 +94,17 @@ class RingReader:
         rows = np.concatenate(parts) if parts else np.empty(0, SLOT_DTYPE)
         return Edges(rows, tuple(holes))
 
+    def backlogged(self, share: float) -> bool:
+        """True if more than ``share`` of the ring is waiting; looks at one slot only."""
+        ahead = int(self.capacity * share)
+        row = self._slots[(self._position + ahead) % self.capacity]
+        time_ns, sequence = int(row["time_ns"]), int(row["sequence"])
+        if int(row["check"]) != time_ns ^ sequence ^ CHECK:
+            return False
+        if self._last_sequence is None:
+            return True
+        return 0 < (sequence - self._last_sequence) % (1 << 32) < 1 << 31
+
     def acknowledge(self) -> None:
         """Give the slots of all records read so far back to the writer."""
         if not self._read_only:

@@ -35,6 +35,12 @@ ROTATE_SECONDS = 300.0
 Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
+def write_batch(sink: pa.NativeFile, columns: Columns, schema: pa.Schema) -> None:
+    """Write one batch as a stream of its own."""
+    with _stream(sink, schema) as stream:
+        stream.write_batch(_batch(columns, schema))
+
+
 class SegmentWriter:
     """Writes one table as a series of segments under ``folder``/hot.
 
@@ -57,8 +63,7 @@ class SegmentWriter:
 
     def write(self, columns: Columns) -> None:
         """Append one batch; raises OSError and leaves the writer usable."""
-        arrays = [pa.array(columns[f.name], type=f.type) for f in self._schema]
-        batch = pa.record_batch(arrays, schema=self._schema)
+        batch = _batch(columns, self._schema)
         if not batch.num_rows:
             return
         try:
@@ -106,8 +111,7 @@ class SegmentWriter:
             self._number += 1
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
         self._sink = pa.OSFile(str(self._path), "wb")
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        self._stream = pa.ipc.new_stream(self._sink, self._schema, options=options)
+        self._stream = _stream(self._sink, self._schema)
         self._opened = time.monotonic()
 
     def _taken(self, number: int) -> bool:
@@ -214,6 +218,16 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
             yield from read_segment(cold)
     except (OSError, pa.ArrowInvalid):
         return  # torn: everything before the tear was yielded
+
+
+def _stream(sink: pa.NativeFile, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    return pa.ipc.new_stream(sink, schema, options=options)
+
+
+def _batch(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
+    return pa.record_batch(arrays, schema=schema)
 
 
 def _fsync(path: Path) -> None:
