@@ -38,10 +38,24 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit that is measured; with `-dirty` if the tree differs from it."""
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """The commit that is measured; with `-dirty` if a source differs from it."""
+    name = _git("rev-parse", "--short", "HEAD").strip()
+    changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return f"{name}-dirty" if name and changed.strip() else name or "unknown"
+
+
+def source_files() -> list[Path]:
+    """Every file of the project, committed or not, relative to its root; no results."""
+    names = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    results = RESULTS.relative_to(ROOT)
+    files = (Path(name) for name in sorted(set(names)) if name)
+    return [path for path in files if results not in path.parents and (ROOT / path).is_file()]
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True,
+                          check=False)
+    return done.stdout if done.returncode == 0 else ""
 
 
 def save(name: str, result: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ def build(path: Path) -> dict[str, Any]:
     meta = reader.meta
     run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
     timelines = [t for t in (timeline(reader, rank) for rank in reader.ranks()) if t is not None]
+    on_device = {t.rank: t for rank in reader.ranks() if (t := timeline(reader, rank, device=True))}
     gaps = reader.gaps()
     found = energy.devices(reader.series())
     sources = [energy.source_row(device, run, gaps) for device in found]
@@ -30,6 +31,8 @@ def build(path: Path) -> dict[str, Any]:
     for device in found:
         if device.series.source.in_total or _modelled_cpu(device):
             mine = owner(device.series.source, meters, reader.members, timelines)
+            if mine is not None and device.name.startswith("gpu"):
+                mine = on_device.get(mine.rank, mine)
             rows = energy.phase_rows(device, mine, run, device.name)
             phases += rows
             if mine is not None and rows:
@@ -48,7 +51,7 @@ def build(path: Path) -> dict[str, Any]:
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": _values(reader),
-        "warnings": _warnings(reader, found, timelines, run),
+        "warnings": _warnings(reader, found, timelines, bool(on_device)),
     }
 
 
@@ -165,7 +168,7 @@ def _values(reader: RunReader) -> dict[str, Any]:
 
 
 def _warnings(
-    reader: RunReader, found: list[energy.Device], timelines: list[Timeline], run: tuple[int, int]
+    reader: RunReader, found: list[energy.Device], timelines: list[Timeline], on_device: bool
 ) -> list[str]:
     meta = reader.meta
     lines = list(meta.get("warnings") or [])
@@ -192,6 +195,9 @@ def _warnings(
             owner(source, meters, reader.members, timelines) is None
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
+    if timelines and not on_device and any(m.device.startswith("gpu") for m in meters):
+        lines.append("no device times were recorded: GPU energy is split on the host's phases, "
+                     "which run ahead of the device")
     lost = sum(g.count for g in reader.gaps() if g.what.startswith("edges of"))
     if lost:
         lines.append(f"{lost} edges found the ring full and are missing; "

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..attribution.curve import Floats, Times
+from ..attribution.curve import Times
 from ..model import Phase
 from ..ring.layout import Code, Record
-from ..spans import decode
+from ..spans import Rows, decode
 from ..store.reader import RunReader
 
 
@@ -38,12 +38,18 @@ class Timeline:
         }
 
 
-def timeline(reader: RunReader, rank: int) -> Timeline | None:
-    """The spans of a rank; None if it recorded no edges."""
+def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline | None:
+    """The spans of a rank; None if it recorded no edges.
+
+    With ``device`` they lie where the accelerator reached the edges; None if the rank
+    recorded no device times.
+    """
     parts: list[Timeline] = []
     rings = reader.rings(rank)
     mains = [(name, rows) for name, rows in rings if name.startswith("main")]
     others = [rows for name, rows in rings if not name.startswith("main")]
+    if device:
+        mains = [(name, moved) for name, rows in mains if (moved := on_device(rows)) is not None]
     for name, rows in mains:
         spans = decode(rows, others)
         keep = spans.code != Code.OUTSIDE
@@ -55,6 +61,26 @@ def timeline(reader: RunReader, rank: int) -> Timeline | None:
             )
         )
     return _join(parts) if parts else None
+
+
+def on_device(rows: Rows) -> Rows | None:
+    """The records of a ring with each edge at the time when the device reached it.
+
+    An edge without a device time of its own (its event was dropped) lags as its
+    neighbours do. None if less than half of the marks have one.
+    """
+    told = rows[rows["kind"] == Record.DEVICE]
+    marks = rows["kind"] == Record.MARK
+    if len(told) < max(1, np.count_nonzero(marks) // 2):
+        return None
+    told = told[np.argsort(told["time_ns"], kind="stable")]
+    host = told["time_ns"].astype(np.int64)
+    lag = told["payload"] - host
+    moved = rows[rows["kind"] != Record.DEVICE].copy()
+    time_ns = moved["time_ns"].astype(np.int64)
+    shifted = time_ns + np.interp(time_ns, host, lag).astype(np.int64)
+    moved["time_ns"] = np.maximum.accumulate(shifted)  # a stream runs in order
+    return moved
 
 
 def _join(parts: list[Timeline]) -> Timeline:
@@ -82,4 +108,4 @@ def _join(parts: list[Timeline]) -> Timeline:
     )
 
 
-__all__ = ["Floats", "Timeline", "timeline"]
+__all__ = ["Timeline", "on_device", "timeline"]

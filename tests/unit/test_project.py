@@ -1,139 +1,111 @@
-"""The project as it is handed out: what it imports, exports, installs and promises in the README."""
+"""The project as others meet it: imports, public names, wheel, README."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
-from importlib.metadata import entry_points
+import venv
 from pathlib import Path
 
 import pytest
 
 import probe
-from tests.integration import scripts
 
-ROOT = scripts.ROOT
-HEAVY = {"torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy"}
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-# What the README's lines take for granted: somebody's training.
-TRAINING = """
-import torch
-model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loss_fn = torch.nn.CrossEntropyLoss()
-data = torch.utils.data.TensorDataset(torch.randn(32, 8), torch.randint(2, (32,)))
-loader = torch.utils.data.DataLoader(data, batch_size=8)
-def evaluate(): model(torch.randn(4, 8))
-"""
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy", "pynvml", "psutil"}
 
 
-def test_import_is_light(tmp_path: Path) -> None:
-    code = "import sys, probe; print(*{name.partition('.')[0] for name in sys.modules})"
-    result = scripts.run(code, tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert not HEAVY & set(result.stdout.split())
+def python(code: str, *, cwd: Path, executable: str = sys.executable) -> str:
+    done = subprocess.run([executable, "-c", code], capture_output=True, text=True, cwd=cwd,
+                          check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_the_public_names_are_these_and_no_others() -> None:
-    assert probe.__all__ == ["ProbeError", "Run", "__version__", "open_run", "phase", "watch"]
+def test_importing_probe_pulls_nothing_heavy(tmp_path: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import probe; print(*sys.modules)"
+    loaded = {name.partition(".")[0] for name in python(code, cwd=tmp_path).split()}
+    assert not loaded & HEAVY
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(probe.__all__) == [
+        "ProbeError", "Run", "__version__", "open_run", "phase", "watch"
+    ]
     assert all(hasattr(probe, name) for name in probe.__all__)
 
 
-def test_the_version_is_told_once() -> None:
-    assert probe.__version__ == PROJECT["project"]["version"]
-
-
-def test_every_package_is_listed() -> None:
-    """They are named by hand; one that is forgotten is missing only from the wheel."""
-    ours = [ROOT / name for name in ("probe", "exporters", "dashboard", "optimizers")]
-    found = {".".join(file.parent.relative_to(ROOT).parts)
-             for top in ours for file in top.rglob("__init__.py")}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
-    assert {p.parent for top in ours for p in top.rglob("*.py")} == {
-        ROOT.joinpath(*name.split(".")) for name in found
+def test_the_packages_are_listed_completely_and_the_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(project["tool"]["setuptools"]["packages"])
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for top in ("probe", "optimizers", "exporters", "dashboard")
+        for path in (ROOT / top).rglob("__init__.py")
     }
+    assert listed == found
+    assert project["project"]["version"] == probe.__version__
 
 
-def test_the_command_is_installed() -> None:
-    (script,) = (e for e in entry_points(group="console_scripts") if e.name == "probe")
-    assert script.value == "probe.cli:main"
-
-
-def test_torch_is_pinned_for_its_own_install() -> None:
-    """The Makefile installs this line before everything else."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    assert len([line for line in lines if re.fullmatch(r"torch==[\d.]+", line)]) == 1
-    pinned = {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in lines if "==" in line}
-    wanted = set(PROJECT["project"]["dependencies"])
-    for extra in PROJECT["project"]["optional-dependencies"].values():
-        wanted |= set(extra)
-    names = {re.sub(r"[-_.]+", "-", re.split(r"[<>=\[]", line)[0]).lower() for line in wanted}
-    assert names - pinned <= {"setuptools", "wheel"}  # pip does not freeze these two
-
-
-@pytest.mark.slow
-def test_the_wheel_works_outside_the_checkout(tmp_path: Path) -> None:
-    source, site = tmp_path / "source", tmp_path / "site"
-    source.mkdir()
-    for name in PROJECT["tool"]["setuptools"]["packages"]:
-        if "." not in name:
-            shutil.copytree(ROOT / name, source / name,
-                            ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    python = sys.executable
-    call([python, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), "."],
-         source)
+def test_the_wheel_installs_and_measures_outside_the_checkout(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )
+    assert built.returncode == 0, built.stderr[-2000:]
     (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        held = set(packed.namelist())
-    written = {str(f.relative_to(source)) for f in (source / "probe").rglob("*.py")}
-    assert {*written, "probe/py.typed"} <= held
-    assert any(name.endswith("licenses/LICENSE") for name in held)
-    call([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target",
-          str(site), str(wheel)], tmp_path)
-    # A whole run: the recorder must find the package too.
-    code = f"""
-        import sys
-        sys.path.insert(0, {str(site)!r})
-        import probe, time
-        with probe.watch(name="away", dir={str(tmp_path / "runs")!r}) as run:
-            with run.phase("work"):
-                time.sleep(0.5)
-        print(probe.__file__)
-        print([row["phase"] for row in run.report().data["phases"]])
-    """
-    where, phases = call([python, "-I", "-c", "if True:" + code], tmp_path).splitlines()
-    assert Path(where).is_relative_to(site)
-    assert "'work'" in phases
+    # Its own environment; the dependencies come from this one, so nothing is downloaded.
+    venv.create(tmp_path / "venv", with_pip=False)
+    target = next((tmp_path / "venv" / "lib").iterdir()) / "site-packages"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+                    "--target", str(target), str(wheel)], check=True)
+    import numpy
+
+    (target / "borrowed.pth").write_text(str(Path(numpy.__file__).parents[1]) + "\n")
+    code = """
+import probe, time
+with probe.watch(name="wheel", dir="runs") as run:
+    with run.phase("work"):
+        time.sleep(0.3)
+print(probe.__file__)
+print(run.report())
+"""
+    out = python(code, cwd=tmp_path, executable=str(tmp_path / "venv" / "bin" / "python"))
+    assert str(tmp_path) in out.splitlines()[0]
+    assert "work" in out
+    assert (target / "probe" / "py.typed").exists()
 
 
-@pytest.mark.slow
-def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert blocks
+    setup = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=8)
+loss_fn = torch.nn.CrossEntropyLoss()
+def evaluate(): pass
+"""
     for block in blocks:
-        result = scripts.run(TRAINING + block, tmp_path)
-        assert result.returncode == 0, result.stderr
-        assert "forward" in result.stdout
+        out = python(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\n{block}",
+                     cwd=tmp_path)
+        if "report" in block:
+            assert "forward" in out
 
 
-@pytest.mark.parametrize("line", re.findall(
-    r"^(?:\.venv/bin/)?(?:probe|make) (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE
-))
-def test_the_commands_of_the_readme_exist(line: str) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    commands = call([sys.executable, "-m", "probe", "--help"], ROOT)
-    assert line in targets or re.search(rf"^\s+{line}\b", commands, re.MULTILINE)
+def test_every_command_of_the_readme_exists() -> None:
+    from probe.cli import _parser
 
-
-def call(command: list[str], where: Path) -> str:
-    """What it prints; it must succeed."""
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    text = (ROOT / "README.md").read_text()
+    commands = set(re.findall(r"`?probe (run|ls|report|doctor|compare|export|dashboard|serve)\b",
+                              text))
+    known = next(a for a in _parser()._actions if a.dest == "command").choices
+    assert known is not None
+    assert commands <= set(known)
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`make ([a-z]+)`", text)) <= targets

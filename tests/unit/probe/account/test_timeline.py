@@ -1,0 +1,50 @@
+"""Edges move to the time at which the device reached them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from probe.account.timeline import on_device
+from probe.ring.layout import Code, Record
+from probe.ring.reader import SLOT_DTYPE
+from probe.spans import decode
+
+
+def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
+    """(time, kind, code, payload) in the order of writing."""
+    found = np.zeros(len(rows), SLOT_DTYPE)
+    for i, (time_ns, kind, code, payload) in enumerate(rows):
+        found[i] = (time_ns, payload, i + 1, kind, code, 0)
+    return found
+
+
+def test_a_launch_is_short_and_its_work_is_long() -> None:
+    mark, device = Record.MARK, Record.DEVICE
+    rows = records(
+        (100, mark, Code.FORWARD, -1), (110, mark, Code.BACKWARD, -1), (120, mark, Code.OTHER, -1),
+        (100, device, Code.FORWARD, 105), (110, device, Code.BACKWARD, 400),
+        (120, device, Code.OTHER, 1000), (130, Record.END, 0, 0),
+    )
+    host = decode(rows)
+    assert (host.end_ns - host.begin_ns)[:2].tolist() == [10, 10]
+    moved = on_device(rows)
+    assert moved is not None
+    spans = decode(moved)
+    assert spans.code[:2].tolist() == [Code.FORWARD, Code.BACKWARD]
+    assert spans.begin_ns[:2].tolist() == [105, 400]
+    assert spans.end_ns[:2].tolist() == [400, 1000]
+
+
+def test_an_edge_without_an_event_lags_as_its_neighbours() -> None:
+    mark, device = Record.MARK, Record.DEVICE
+    rows = records(
+        (100, mark, 2, -1), (200, mark, 3, -1), (300, mark, 9, -1),
+        (100, device, 2, 150), (300, device, 9, 450), (400, Record.END, 0, 0),
+    )
+    moved = on_device(rows)
+    assert moved is not None
+    assert moved["time_ns"].tolist() == [150, 300, 450, 550]
+
+
+def test_without_device_times_there_is_no_device_timeline() -> None:
+    assert on_device(records((100, Record.MARK, 2, -1), (200, Record.END, 0, 0))) is None
