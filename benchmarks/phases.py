@@ -23,8 +23,8 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from probe.phases import PhaseEngine  # noqa: E402
-from probe.ring.writer import RingWriter  # noqa: E402
+from probe.phases import PhaseEngine
+from probe.ring.writer import RingWriter
 
 BAR_US = 35.0
 STEPS = 60

@@ -69,7 +69,8 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
     data = run.report().data
     rows = _rows(run.path)
     size = sum(p.stat().st_size for p in run.path.rglob("*.parquet") if "rollup" not in p.parts)
-    gpu = [s["energy_j"] for s in data["sources"] if s["in_total"] and s["device"].startswith("gpu")]
+    gpu = [s["energy_j"] for s in data["sources"]
+           if s["in_total"] and s["device"].startswith("gpu")]
     return {
         "seconds": seconds, "cpu_share": share, "rows": rows, "bytes_per_row": size / rows,
         "recorder_rss_mib": [round(m, 1) for m in memory], "edges": marks,

@@ -91,10 +91,12 @@ class Sensing:
             thread.join(JOIN_S)
 
     def _context_of(self, members: Iterable[Member]) -> SensorContext:
+        members = list(members)
         ranks = [m for m in members if m.role == "rank"]
-        chosen = ranks or list(members)
-        requests = tuple(dict.fromkeys(m.request for m in chosen)) or (DeviceRequest(),)
-        pids = tuple(sorted({m.pid for m in members}))
+        requests = tuple(dict.fromkeys(m.request for m in ranks or members)) or (DeviceRequest(),)
+        # A launcher's process tree holds the ranks: nothing to open anew when they join.
+        launchers = [m for m in members if m.role == "launcher"]
+        pids = tuple(sorted({m.pid for m in launchers or members}))
         return SensorContext(requests=requests, pids=pids, country=self._country,
                              clock=self._clock)
 

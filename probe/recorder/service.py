@@ -182,6 +182,7 @@ class Recorder:
                 time.sleep(0.02)
                 self._beat()
         self._sensing.stop()
+        self._watch.refresh()  # what the trainers told at their end
         self._guard(lambda: self._samples.register(self._sensing.new_sources()))
         self._samples.add(self._sensing.take())
         self._find_rings()

@@ -35,7 +35,7 @@ def _headline(report: dict[str, Any]) -> list[str]:
     if total["energy_j"] is not None:
         low, high = total["energy_j_interval"]
         half = (high - low) / 2
-        line = f"measured  {energy(total['energy_j'], half)} ± {energy(half)}"
+        line = f"measured  {energy(total['energy_j'], half)} ± {energy(half, half)}"
         if total["co2e_g"] is not None:
             line += f"   {number(total['co2e_g'])} g CO2e"
         lines.append(line)
@@ -46,10 +46,27 @@ def _headline(report: dict[str, Any]) -> list[str]:
         if total["modelled_co2e_g"] is not None:
             line += f"   {number(total['modelled_co2e_g'])} g CO2e"
         lines.append(line + "   a model of CPU and RAM, not in the measured energy")
+    lines += _logged(report)
     if report["carbon"]:
         carbon = report["carbon"]
         lines.append(f"carbon    {number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
     return lines
+
+
+def _logged(report: dict[str, Any]) -> list[str]:
+    """What `run.log` recorded: sums of counts, last values of the rest, joules per sample."""
+    values = report["values"]
+    if not values:
+        return []
+    told = [
+        f"{name} {value['sum']:.0f}" if name in ("samples", "tokens")
+        else f"{name} {number(value['last'])}" for name, value in values.items()
+    ]
+    joules = report["total"]["energy_j"]
+    for name, unit in (("samples", "sample"), ("tokens", "token")):
+        if joules is not None and values.get(name, {}).get("sum"):
+            told.append(f"{energy(joules / values[name]['sum'])} per {unit}")
+    return ["logged    " + ", ".join(told)]
 
 
 def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
