@@ -8,6 +8,8 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +73,24 @@ def mean_and_bound(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return mean, math.inf
     return mean, mean + 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def recorder_pid(run: Path) -> int:
+    """The pid of the run's recorder, once it says that it is there."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        told = json.loads((run / "run.json").read_text()).get("recorder")
+        if told:
+            return int(told["pid"])
+        time.sleep(0.05)
+    sys.exit(f"the recorder did not start: see recorder.log in {run}")
+
+
+def await_exit(pid: int) -> None:
+    """Wait until a process that is not our child is gone, at most 10 s."""
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def rss_mib(pid: int) -> float:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, mean_and_bound, save
+from common import ROOT, await_exit, mean_and_bound, recorder_pid, save
 
 sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
@@ -82,11 +82,12 @@ def bare(_model: Any, _optimizer: Any) -> Iterator[Marks]:
 def phasewatt(model: Any, optimizer: Any) -> Iterator[Marks]:
     import probe
 
-    with tempfile.TemporaryDirectory() as runs, \
-            probe.watch(model, optimizer, dir=runs) as run:
-        time.sleep(1.5)  # the recorder's start is measured in startup.py
-        # Forward, backward and optimizer are automatic; a loop without a loader marks its data.
-        yield lambda name: run.phase("data") if name == "data" else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as runs:
+        with probe.watch(model, optimizer, dir=runs) as run:
+            time.sleep(1.5)  # the recorder's start is measured in startup.py
+            # Forward, backward and optimizer are automatic; without a loader, data is marked.
+            yield lambda name: run.phase("data") if name == "data" else contextlib.nullcontext()
+        await_exit(recorder_pid(run.path))  # or it would seal beside the next block
 
 
 class CodeCarbon:
@@ -144,7 +145,7 @@ def profiler(_model: Any, _optimizer: Any) -> Iterator[Marks]:
 
 
 def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> float:
-    for _ in range(3):
+    for _ in range(max(3, steps // 10)):  # caches, lazily made buffers, the clock of the core
         step(mark)
     begin = time.process_time_ns()
     for _ in range(steps):

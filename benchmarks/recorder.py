@@ -10,7 +10,6 @@ whose edges ≥ 95 % are kept and the rest is counted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, cpu_seconds, rss_mib, save
+from common import ROOT, cpu_seconds, recorder_pid, rss_mib, save
 
 sys.path.insert(0, str(ROOT))
 GPUS, EDGES_PER_S = 8, 1000
@@ -34,16 +33,6 @@ def under_rig() -> None:
     rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=0.1)
     os.environ.update(rig.env())
     os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
-def recorder_pid(run: Path) -> int:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        told = json.loads((run / "run.json").read_text()).get("recorder")
-        if told:
-            return int(told["pid"])
-        time.sleep(0.05)
-    sys.exit("the recorder did not start: see recorder.log in " + str(run))
 
 
 def paced(runs: str, seconds: float) -> dict[str, Any]:

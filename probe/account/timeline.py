@@ -71,12 +71,12 @@ def on_device(rows: Rows) -> Rows | None:
     """
     told = rows[rows["kind"] == Record.DEVICE]
     marks = rows["kind"] == Record.MARK
-    if len(told) < max(1, np.count_nonzero(marks) // 2):
+    if len(told) < max(1, int(np.count_nonzero(marks)) // 2):
         return None
     told = told[np.argsort(told["time_ns"], kind="stable")]
     host = told["time_ns"].astype(np.int64)
     lag = told["payload"] - host
-    moved = rows[rows["kind"] != Record.DEVICE].copy()
+    moved: Rows = rows[rows["kind"] != Record.DEVICE].copy()
     time_ns = moved["time_ns"].astype(np.int64)
     shifted = time_ns + np.interp(time_ns, host, lag).astype(np.int64)
     moved["time_ns"] = np.maximum.accumulate(shifted)  # a stream runs in order

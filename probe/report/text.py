@@ -143,7 +143,7 @@ def _quality(report: dict[str, Any]) -> list[str]:
         recorder = report.get("recorder") or {}
         if recorder.get("wall_s"):
             used = recorder["cpu_s"] / recorder["wall_s"]
-            line += f"; the recorder used {100 * used:.1f} % of a core"
+            line += f"; the recorder used {100 * used:.1f} % of a core, its start included"
         lines.append(line)
     return lines
 

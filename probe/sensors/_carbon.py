@@ -1,0 +1,57 @@
+"""Carbon intensity of electricity from the data that CodeCarbon ships. Never the network.
+
+Importing CodeCarbon takes about a second (pandas), so this is for a thread of the
+recorder or for a command, never for the training process.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class CarbonIntensity:
+    """Grams of CO2 equivalent per kWh of electricity, and where that comes from."""
+
+    g_per_kwh: float
+    country_iso: str | None  # ISO 3166 alpha-3; None: the world average
+    label: str
+    source: str
+
+
+def carbon_intensity(country: str | None) -> CarbonIntensity:
+    """The intensity of ``country``; without one, CodeCarbon's world average.
+
+    Raises:
+        UsageError: a country that CodeCarbon has no data for.
+    """
+    quiet()
+    from codecarbon import __version__ as version
+    from codecarbon.input import DataSource
+
+    quiet()  # the import sets its own level
+    data = DataSource()
+    if country is None:
+        world = float(data.get_carbon_intensity_per_source_data()["world_average"])
+        label = "world average: give country= or PROBE_COUNTRY for yours"
+        return CarbonIntensity(world, None, label, f"codecarbon {version}, IEA")
+    mixes = data.get_global_energy_mix_data()
+    mix = mixes.get(country.upper())
+    if mix is None or mix.get("carbon_intensity") is None:
+        raise UsageError(
+            f"no carbon intensity for country {country!r}: give an ISO 3166 alpha-3 code "
+            f"like 'FRA' ({len(mixes)} countries are known)"
+        )
+    label = f"{mix['country_name']}, {mix['year']}"
+    return CarbonIntensity(
+        float(mix["carbon_intensity"]), country.upper(), label,
+        f"codecarbon {version}, Our World in Data",
+    )
+
+
+def quiet() -> None:
+    """CodeCarbon logs advice on import; the recorder's log is not the place for it."""
+    logging.getLogger("codecarbon").setLevel(logging.CRITICAL)

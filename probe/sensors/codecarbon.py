@@ -1,0 +1,139 @@
+"""Modelled CPU and RAM power by the CodeCarbon library, where no meter can be read.
+
+CodeCarbon's own power models are used (thermal design power × load, watts per memory
+module); its tracker is not: that one would poll NVML a second time, look up its
+location on the network and write files. A modelled joule is never added to a measured
+one. The CPU model counts the CPU time of the job's own processes; the RAM model is
+that of the whole machine, since nobody knows whose memory modules are whose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+from ..errors import SensorUnavailable
+from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..units import NS_PER_S
+from . import SensorContext
+from ._carbon import quiet
+from ._powercap import measured_devices
+
+PERIOD_NS = 2 * NS_PER_S
+
+
+class CodeCarbonSensor:
+    """Power in W of the job's CPU time and of the machine's memory, by model."""
+
+    name: ClassVar[str] = "codecarbon"
+
+    def __init__(self, context: SensorContext) -> None:
+        self.absent: list[Absence] = []
+        self.warnings: list[str] = []
+        self._context = context
+        self._read: dict[str, Callable[[], float]] = {}
+        self._next_ns = context.clock.now_ns()
+
+    def open(self) -> Sequence[Source]:
+        """Detect the CPU (about 1.5 s). Raises SensorUnavailable if RAPL measures all of it."""
+        context = self._context
+        measured = measured_devices(context.powercap_root, context.proc_root)
+        for device, what in (("cpu", "CPU power model"), ("ram", "RAM power model")):
+            if device in measured:
+                reason = "not needed: RAPL measures it"
+                self.absent.append(Absence(sensor=self.name, what=what, reason=reason))
+        if {"cpu", "ram"} <= measured:
+            raise SensorUnavailable("not needed: RAPL measures CPU and RAM")
+        sources = []
+        try:
+            # Detection prints advice about AMD GPUs; a sensor has no business on stdout.
+            with contextlib.redirect_stdout(io.StringIO()):
+                if "cpu" not in measured:
+                    sources.append(self._open_cpu())
+                if "ram" not in measured:
+                    sources.append(self._open_ram())
+        except ImportError as error:
+            raise SensorUnavailable(
+                f"CodeCarbon cannot be imported: {error}", "pip install codecarbon"
+            ) from None
+        self._next_ns = context.clock.now_ns() + NS_PER_S // 2
+        return sources
+
+    def read(self) -> Iterable[Reading]:
+        """Power of the time since the last call. Never raises; a failing model is a Gap."""
+        begin = self._context.clock.now_ns()
+        readings: list[Reading] = []
+        for source, power in self._read.items():
+            try:
+                watts = power()
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                readings.append(Gap(source, self._next_ns, self._context.clock.now_ns(), why))
+                continue
+            readings.append(Sample(source, self._context.clock.now_ns(), watts))
+        self._next_ns = begin + PERIOD_NS
+        return readings
+
+    def next_read_ns(self) -> int:
+        """Every two seconds."""
+        return self._next_ns
+
+    def close(self) -> None:
+        """Nothing is held. Idempotent."""
+        self._read = {}
+
+    def _open_cpu(self) -> Source:
+        quiet()
+        import psutil
+        from codecarbon import __version__ as version
+        from codecarbon.core.cpu import TDP
+        from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
+
+        quiet()  # the import sets its own level
+        found = TDP()
+        tdp = found.tdp or 4 * (psutil.cpu_count() or 1)  # CodeCarbon's own default per thread
+        model = found.model or "unknown CPU"
+        cpus = []
+        for pid in self._context.pids:
+            with contextlib.suppress(psutil.Error):
+                cpus.append(_of_process(CPU, MODE_CPU_LOAD, model, tdp, psutil.Process(pid)))
+        scope = "the job's CPU time"
+        if not cpus:
+            scope = "the whole machine"
+            cpus = [CPU(output_dir="", mode=MODE_CPU_LOAD, model=model, tdp=tdp,
+                        tracking_mode="machine")]
+        self._read["codecarbon:cpu"] = lambda: sum(_watts(cpu) for cpu in cpus)
+        self._read["codecarbon:cpu"]()  # the first call only sets the starting point
+        return Source(
+            id="codecarbon:cpu", device="cpu", quantity="power", unit="W", kind=Kind.GAUGE,
+            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, {tdp} W × load",
+            resolution_s=PERIOD_NS / NS_PER_S, note=f"{model}; {scope}",
+        )
+
+    def _open_ram(self) -> Source:
+        quiet()
+        from codecarbon import __version__ as version
+        from codecarbon.external.ram import RAM
+
+        ram = RAM(tracking_mode="machine")
+        watts = float(ram.total_power().W)  # depends on installed memory only
+        self._read["codecarbon:ram"] = lambda: watts
+        return Source(
+            id="codecarbon:ram", device="ram", quantity="power", unit="W", kind=Kind.GAUGE,
+            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, W per module",
+            resolution_s=PERIOD_NS / NS_PER_S, note="the whole machine's memory",
+        )
+
+
+def _of_process(kind: Any, mode: str, model: str, tdp: float, process: Any) -> Any:
+    """CodeCarbon's model for the tree of another process than its own."""
+    cpu = kind(output_dir="", mode=mode, model=model, tdp=tdp, tracking_mode="process")
+    cpu._pid, cpu._process = process.pid, process
+    return cpu
+
+
+def _watts(cpu: Any) -> float:
+    """Power since the last call; the library's public method averages it away."""
+    return float(cpu._get_power_from_cpu_load().W)

@@ -1,0 +1,121 @@
+"""The machine and the job's processes as the operating system sees them, once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from ..errors import SensorUnavailable
+from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..units import NS_PER_S
+from . import SensorContext
+
+PERIOD_NS = NS_PER_S
+LIST_EVERY = 5  # reads between two looks for new children: walking /proc is the costly part
+
+
+class HostSensor:
+    """CPU load and memory of the machine; CPU time and memory of the job's process tree."""
+
+    name: ClassVar[str] = "host"
+
+    def __init__(self, context: SensorContext) -> None:
+        self.absent: list[Absence] = []
+        self.warnings: list[str] = []
+        self._context = context
+        self._psutil: Any = None
+        self._tree: dict[int, Any] = {}
+        self._cpu_s: dict[int, float] = {}  # the last known CPU time of each process, dead or not
+        self._reads = 0
+        self._next_ns = context.clock.now_ns()
+
+    def open(self) -> Sequence[Source]:
+        """Raises SensorUnavailable if psutil cannot be imported."""
+        try:
+            import psutil
+        except ImportError as error:
+            raise SensorUnavailable(str(error), "pip install psutil") from None
+        self._psutil = psutil
+        psutil.cpu_percent()  # the first call only sets the starting point
+        self._next_ns = self._context.clock.now_ns() + NS_PER_S // 10
+
+        def source(id_: str, device: str, quantity: str, unit: str, kind: Kind) -> Source:
+            return Source(
+                id=id_, device=device, quantity=quantity, unit=unit, kind=kind,
+                provenance=Provenance.MEASURED, method="psutil",
+                resolution_s=PERIOD_NS / NS_PER_S,
+            )
+
+        return [
+            source("host:cpu_utilization", "host", "utilization", "1", Kind.GAUGE),
+            source("host:memory_used", "host", "memory_used", "B", Kind.GAUGE),
+            source("process:cpu_seconds", "process", "cpu_time", "s", Kind.COUNTER),
+            source("process:rss", "process", "memory_used", "B", Kind.GAUGE),
+        ]
+
+    def read(self) -> Iterable[Reading]:
+        """One round. Never raises; a process that vanished is no failure."""
+        if self._psutil is None:
+            return []
+        begin = self._context.clock.now_ns()
+        readings: list[Reading] = []
+        for name, take in (
+            ("host:cpu_utilization", lambda: self._psutil.cpu_percent() / 100),
+            ("host:memory_used", self._memory_used),
+            ("process:cpu_seconds", self._cpu_seconds),
+            ("process:rss", self._rss),
+        ):
+            try:
+                value = float(take())
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                readings.append(Gap(name, begin, self._context.clock.now_ns(), why))
+                continue
+            readings.append(Sample(name, self._context.clock.now_ns(), value))
+        self._next_ns = begin + PERIOD_NS
+        return readings
+
+    def next_read_ns(self) -> int:
+        """Once a second."""
+        return self._next_ns
+
+    def close(self) -> None:
+        """Nothing is held. Idempotent."""
+        self._psutil = None
+        self._tree = {}
+
+    def _memory_used(self) -> float:
+        memory = self._psutil.virtual_memory()
+        return float(memory.total - memory.available)
+
+    def _cpu_seconds(self) -> float:
+        if self._reads % LIST_EVERY == 0:
+            self._find_processes()
+        self._reads += 1
+        for pid, process in list(self._tree.items()):
+            try:
+                times = process.cpu_times()
+            except self._psutil.Error:
+                del self._tree[pid]  # its time so far stays in the sum
+                continue
+            self._cpu_s[pid] = max(times.user + times.system, self._cpu_s.get(pid, 0.0))
+        return sum(self._cpu_s.values())
+
+    def _rss(self) -> float:
+        total = 0
+        for process in self._tree.values():
+            try:
+                total += process.memory_info().rss
+            except self._psutil.Error:
+                continue
+        return float(total)
+
+    def _find_processes(self) -> None:
+        psutil = self._psutil
+        for pid in self._context.pids:
+            try:
+                parent = self._tree.get(pid) or psutil.Process(pid)
+                for process in [parent, *parent.children(recursive=True)]:
+                    self._tree.setdefault(process.pid, process)
+            except psutil.Error:
+                continue
