@@ -1,31 +1,38 @@
 """What watching the phases of a step costs the training process, beside its peers.
 
-    python benchmarks/overhead.py [--blocks 30]
+    python benchmarks/overhead.py [--blocks 60]
 
-The same loop five ways, in interleaved blocks of one process: bare, bare again (A/A), under
-`probe.watch()`, with CodeCarbon tasks per phase, with Zeus windows per phase (both on an NVML
-library that answers at once, so their real cost is higher), under torch.profiler. CPU time of the
-process per step, all threads. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on.
+The same loop six ways: bare, bare again (A/A), under `probe.watch()`, with CodeCarbon tasks per
+phase, with Zeus windows per phase (both on an NVML library that answers at once, so their real
+cost is higher), under torch.profiler. Each way lives in a child forked from the same process, so
+that memory lies alike, and stays: nobody's start is measured here (startup.py does that). They
+take turns of a tenth of a second in random order; a block is one round, and its cost is the
+difference to the bare turn beside it. CPU time of the process per step, all threads, and wall.
+Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the upper 95 % bound.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
+import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 from common import ROOT, await_exit, mean_and_bound, recorder_pid, save
 
 sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
+TURN_US = 100_000
+WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
 
 
@@ -82,58 +89,49 @@ def bare(_model: Any, _optimizer: Any) -> Iterator[Marks]:
 def phasewatt(model: Any, optimizer: Any) -> Iterator[Marks]:
     import probe
 
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as runs:
+    with tempfile.TemporaryDirectory() as runs:
         with probe.watch(model, optimizer, dir=runs) as run:
-            time.sleep(1.5)  # the recorder's start is measured in startup.py
             # Forward, backward and optimizer are automatic; without a loader, data is marked.
             yield lambda name: run.phase("data") if name == "data" else contextlib.nullcontext()
-        await_exit(recorder_pid(run.path))  # or it would seal beside the next block
+        await_exit(recorder_pid(run.path))  # it still seals
 
 
-class CodeCarbon:
-    """One tracker for all blocks: its start takes seconds."""
+@contextlib.contextmanager
+def codecarbon(_model: Any, _optimizer: Any) -> Iterator[Marks]:
+    from codecarbon import OfflineEmissionsTracker
 
-    def __init__(self) -> None:
-        from codecarbon import OfflineEmissionsTracker
-
-        self.tracker = OfflineEmissionsTracker(
-            country_iso_code="USA", save_to_file=False, log_level="critical"
-        )
-        self.number = 0
+    tracker = OfflineEmissionsTracker(
+        country_iso_code="USA", save_to_file=False, log_level="critical"
+    )
+    number = itertools.count()
 
     @contextlib.contextmanager
-    def __call__(self, _model: Any, _optimizer: Any) -> Iterator[Marks]:
-        yield self.mark
-
-    @contextlib.contextmanager
-    def mark(self, name: str) -> Iterator[None]:
-        self.number += 1
-        self.tracker.start_task(f"{name}-{self.number}")
+    def mark(name: str) -> Iterator[None]:
+        tracker.start_task(f"{name}-{next(number)}")  # a name may be used once
         try:
             yield
         finally:
-            self.tracker.stop_task()
+            tracker.stop_task()
+
+    yield mark
 
 
-class Zeus:
+@contextlib.contextmanager
+def zeus(_model: Any, _optimizer: Any) -> Iterator[Marks]:
     """Windows of the fastest kind: no device sync."""
+    from zeus.monitor import ZeusMonitor
 
-    def __init__(self) -> None:
-        from zeus.monitor import ZeusMonitor
-
-        self.monitor = ZeusMonitor(gpu_indices=[0], cpu_indices=[])
+    monitor = ZeusMonitor(gpu_indices=[0], cpu_indices=[])
 
     @contextlib.contextmanager
-    def __call__(self, _model: Any, _optimizer: Any) -> Iterator[Marks]:
-        yield self.mark
-
-    @contextlib.contextmanager
-    def mark(self, name: str) -> Iterator[None]:
-        self.monitor.begin_window(name, sync_execution=False)
+    def mark(name: str) -> Iterator[None]:
+        monitor.begin_window(name, sync_execution=False)
         try:
             yield
         finally:
-            self.monitor.end_window(name, sync_execution=False)
+            monitor.end_window(name, sync_execution=False)
+
+    yield mark
 
 
 @contextlib.contextmanager
@@ -144,60 +142,136 @@ def profiler(_model: Any, _optimizer: Any) -> Iterator[Marks]:
         yield torch.profiler.record_function
 
 
-def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> float:
-    for _ in range(max(3, steps // 10)):  # caches, lazily made buffers, the clock of the core
+WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Marks]]] = {
+    "bare": bare, "A/A": bare, "phasewatt": phasewatt, "CodeCarbon": codecarbon, "Zeus": zeus,
+    "torch.profiler": profiler,
+}
+EACH_TURN = {"torch.profiler"}  # it keeps every event in memory until it is left
+
+
+class Child:
+    """One way of training in a process of its own, which works only when it is its turn."""
+
+    def __init__(self, way: str, size: str):
+        self.way = way
+        asked, ask = os.pipe()
+        answer, answered = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(ask)
+            os.close(answer)
+            serve(way, size, os.fdopen(asked), os.fdopen(answered, "w", buffering=1))
+        os.close(asked)
+        os.close(answered)
+        self._ask, self._answer = os.fdopen(ask, "w", buffering=1), os.fdopen(answer)
+
+    def ready(self) -> str:
+        """Wait for it; empty, or why this way cannot be taken."""
+        return self._answer.readline().strip()
+
+    def turn(self, steps: int) -> tuple[float, float]:
+        """CPU µs and wall µs per step."""
+        print(steps, file=self._ask)
+        cpu, wall = self._answer.readline().split()
+        return float(cpu), float(wall)
+
+    def end(self) -> None:
+        self._ask.close()
+        self._answer.close()
+        os.waitpid(self.pid, 0)
+
+
+def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoReturn:
+    """The child's life. Its chatter is of no interest."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    try:
+        model, optimizer, step = make_step(*SIZES[size])
+        kept = bare if way in EACH_TURN else WAYS[way]
+        with kept(model, optimizer) as mark:
+            with mark("data"):
+                pass  # CodeCarbon detects the hardware at its first task
+            print(file=answered)
+            for line in asked:
+                each = WAYS[way](model, optimizer) if way in EACH_TURN else None
+                with each or contextlib.nullcontext(mark) as now:
+                    print(*per_step_us(step, now, int(line)), file=answered)
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}".replace("\n", " "), file=answered)
+    os._exit(0)
+
+
+def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple[float, float]:
+    for _ in range(max(2, steps // 10)):  # another process has just had the caches
         step(mark)
-    begin = time.process_time_ns()
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for _ in range(steps):
         step(mark)
-    return (time.process_time_ns() - begin) / steps / 1e3
+    cpu = time.process_time_ns() - cpu
+    return cpu / steps / 1e3, (time.perf_counter_ns() - wall) / steps / 1e3
+
+
+def measure(size: str, blocks: int) -> dict[str, Any]:
+    """Rows of the table of one step size."""
+    children = []
+    for way in WAYS:
+        child = Child(way, size)
+        problem = child.ready()
+        if problem:
+            print(f"{way} is left out: {problem}")
+            child.end()
+        else:
+            children.append(child)
+    children[0].turn(20)
+    steps = max(6, int(TURN_US / children[0].turn(20)[0]))
+    time.sleep(WARM_S)
+    random.seed(0)
+    cpu: dict[str, list[float]] = {child.way: [] for child in children}
+    wall: dict[str, list[float]] = {child.way: [] for child in children}
+    for _ in range(blocks):
+        random.shuffle(children)
+        for child in children:
+            spent, took = child.turn(steps)
+            cpu[child.way].append(spent)
+            wall[child.way].append(took)
+    for child in children:
+        child.end()
+    step_us = statistics.median(cpu["bare"])
+    ways = {}
+    for way in list(cpu)[1:]:
+        extra = [a - b for a, b in zip(cpu[way], cpu["bare"], strict=True)]
+        mean, upper = mean_and_bound(extra)
+        waited = statistics.median(a - b for a, b in zip(wall[way], wall["bare"], strict=True))
+        ways[way] = {
+            "mean_us": round(mean, 1), "upper_us": round(upper, 1),
+            "median_us": round(statistics.median(extra), 1),
+            "median_wall_us": round(waited, 1), "share": mean / step_us,
+        }
+    return {"step_us": round(step_us, 1), "steps_per_turn": steps, "ways": ways}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    options.add_argument("--blocks", type=int, default=30)
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--blocks", type=int, default=60)
     options.add_argument("--sizes", default=",".join(SIZES))
     args = options.parse_args()
     under_rig()
-    ways: dict[str, Any] = {"bare": bare, "A/A": bare, "phasewatt": phasewatt}
-    for name, kind in (("CodeCarbon", CodeCarbon), ("Zeus", Zeus)):
-        try:
-            ways[name] = kind()
-        except Exception as error:
-            print(f"{name} is left out: {type(error).__name__}: {error}")
-    ways["torch.profiler"] = profiler
+    import torch  # once, before the fork
+
+    torch.set_num_threads(1)
     result: dict[str, Any] = {"blocks": args.blocks, "sizes": {}}
     ok = True
     for size in args.sizes.split(","):
-        model, optimizer, step = make_step(*SIZES[size])
-        per_step_us(step, unmarked, 20)
-        steps = max(8, int(400_000 / per_step_us(step, unmarked, 20)))
-        costs: dict[str, list[float]] = {name: [] for name in ways}
-        base: list[float] = []
-        for _ in range(args.blocks):
-            # The bare block runs right beside each other one: the machine drifts.
-            for name, way in ways.items():
-                slow = name in ("CodeCarbon", "torch.profiler")
-                count = min(steps, 40) if slow else steps
-                first = per_step_us(step, unmarked, steps // 2)
-                with way(model, optimizer) as mark:
-                    measured = per_step_us(step, mark, count)
-                beside = (first + per_step_us(step, unmarked, steps // 2)) / 2
-                base.append(beside)
-                costs[name].append(measured - beside)
-        step_us = statistics.median(base)
-        print(f"\n{size} step: {step_us / 1e3:.2f} ms bare, {args.blocks} blocks of {steps} steps")
-        print(f"  {'':16}{'mean':>10}{'upper 95 %':>12}{'median':>10}   of the step")
-        rows = {}
-        for name in list(ways)[1:]:
-            mean, upper = mean_and_bound(costs[name])
-            median = statistics.median(costs[name])
-            rows[name] = {"mean_us": round(mean, 1), "upper_us": round(upper, 1),
-                          "median_us": round(median, 1), "share": mean / step_us}
-            print(f"  {name:16}{mean:>7.1f} µs{upper:>9.1f} µs{median:>7.1f} µs"
-                  f"   {100 * mean / step_us:.2f} %")
-        result["sizes"][size] = {"step_us": round(step_us, 1), "ways": rows}
-        ours = rows["phasewatt"]
+        found = result["sizes"][size] = measure(size, args.blocks)
+        step_us, steps = found["step_us"], found["steps_per_turn"]
+        print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
+              f"{steps} steps; what each way adds")
+        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step")
+        for name, row in found["ways"].items():
+            numbers = "".join(f"{row[key]:>9.1f} µs" for key in
+                              ("mean_us", "upper_us", "median_us", "median_wall_us"))
+            print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %")
+        ours = found["ways"]["phasewatt"]
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us
         held = ours["upper_us"] <= bar_us
         ok &= held

@@ -3,79 +3,145 @@
 Packages and DRAM count into the measured total; a platform counter (psys) does only
 where no package can be read, because it holds the same joules again. Core and uncore
 lie inside their package. The counters of the total are read every 20 ms, the others
-once a second; both more slowly where a read is expensive, so that reading stays below
-0.4 % of one core.
+once a second.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
-from ..model import Gap, Reading, Sample
+from ..errors import SensorUnavailable
+from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
+from . import SensorContext
 from ._gaps import GapLog
-from ._powercap import Zone
+from ._powercap import NO_TREE, Zone, read_uj, scan
 
 PERIOD_NS = 20 * NS_PER_MS
-SLOWEST_NS = NS_PER_S
-SHARE = 250  # a pass that takes t is made every 250 t at most
-_SETTLE_NS = NS_PER_MS  # nothing new can be read sooner
-_MAX_W = {"psys": 20_000.0}  # more than any device draws: beyond it a step is no energy
-_USUAL_MAX_W = 2_000.0
+SLOW_NS = NS_PER_S
+COUNTED = ("package", "dram")
+_MOST_W = 5_000.0  # no domain draws more: a larger step is a restart, not energy
+
+
+class RaplSensor:
+    """Energy counters of all readable RAPL domains."""
+
+    name: ClassVar[str] = "rapl"
+
+    def __init__(self, context: SensorContext) -> None:
+        self.absent: list[Absence] = []
+        self.warnings: list[str] = []
+        self._context = context
+        self._counters: list[_Counter] = []
+        self._next_ns = context.clock.now_ns()
+
+    def open(self) -> Sequence[Source]:
+        """Open every domain once. Raises SensorUnavailable if none can be read."""
+        context = self._context
+        zones = scan(context.powercap_root, context.proc_root)
+        for zone in zones:
+            if not zone.usable:
+                self.absent.append(Absence(sensor=self.name, what=f"RAPL {zone.device} {zone.key}",
+                                           reason=zone.problem, remedy=zone.remedy))
+        usable = [zone for zone in zones if zone.usable]
+        if not zones:
+            raise SensorUnavailable(NO_TREE)
+        if not usable:
+            first = next((z for z in zones if z.remedy), zones[0])
+            raise SensorUnavailable(first.problem, first.remedy)
+        kinds = {zone.kind for zone in usable}
+        counted = set(COUNTED) if "package" in kinds else {"psys"} if "psys" in kinds else {"dram"}
+        now = context.clock.now_ns()
+        sources = []
+        for zone in usable:
+            in_total = zone.kind in counted
+            self._counters.append(_Counter(zone, now, PERIOD_NS if in_total else SLOW_NS))
+            sources.append(_source(zone, in_total))
+        self._next_ns = now
+        return sources
+
+    def read(self) -> Iterable[Reading]:
+        """Read the domains that are due. Never raises; a failed read is a Gap."""
+        now = self._context.clock.now_ns()
+        readings: list[Reading] = []
+        for counter in self._counters:
+            if counter.due_ns <= now + NS_PER_MS:
+                counter.due_ns = max(now, counter.due_ns) + counter.period_ns
+                reading = counter.read(self._context)
+                if reading is not None:
+                    readings.append(reading)
+        self._next_ns = min((c.due_ns for c in self._counters), default=now + SLOW_NS)
+        return readings
+
+    def next_read_ns(self) -> int:
+        """When the first domain is due again."""
+        return self._next_ns
+
+    def close(self) -> None:
+        """Close all files. Idempotent."""
+        for counter in self._counters:
+            counter.close()
+        self._counters = []
 
 
 class _Counter:
-    """One open ``energy_uj``, followed over wraparounds, resets and absences.
+    """One open ``energy_uj``.
 
-    The value handed on is the raw one until the counter starts anew for another reason
-    than a wraparound. From there on it is continued (a Gap marks the place), so that no
-    reader takes a reset for a wraparound worth 262 kJ.
+    Raw values are handed on as they are; a fall that is no wraparound, or a step that
+    no domain could draw, is a Gap, and what follows starts a new level.
     """
 
-    def __init__(self, zone: Zone, now_ns: int) -> None:
-        self.zone = zone
+    def __init__(self, zone: Zone, now_ns: int, period_ns: int) -> None:
         self.source = f"rapl:{zone.key}"
-        self.gaps = GapLog(self.source, now_ns)
-        self.fd = os.open(zone.file, os.O_RDONLY | os.O_CLOEXEC)
-        self._limit_w = _MAX_W.get(zone.kind, _USUAL_MAX_W)
-        self._offset = 0  # handed on minus raw, after a restart
-        self._last: int | None = None  # last raw value
-        self._last_ns = now_ns
-        self._retry_ns = 0
+        self.period_ns, self.due_ns = period_ns, now_ns
+        self._zone = zone
+        self._gaps = GapLog(self.source, now_ns)
+        self._fd = os.open(zone.file, os.O_RDONLY | os.O_CLOEXEC)
+        self._last: tuple[int, int] | None = None  # (time, raw)
 
-    def read(self, now_ns: int, out: list[Reading]) -> int:
-        """Read once, append what it means, return the time after it."""
-        return self._failed(now_ns, "", out) if self.fd < 0 else now_ns
-
-    def value(self, raw: int, begin_ns: int, end_ns: int, out: list[Reading]) -> None:
-        """A read gave ``raw``."""
-        last, wrap = self._last, self.zone.wrap_uj
-        if last is not None:
-            step = raw - last
-            if step < 0 and wrap:
-                step += wrap
-            elapsed_ns = end_ns - self._last_ns
-            limit = self._limit_w * (elapsed_ns / NS_PER_S + 0.05) / J_PER_UJ
-            # So long a pause that whole turns may have been missed.
-            blind = wrap is not None and limit > wrap
-            if step < 0 or step > limit or blind:
-                self._offset += last - raw
-                why = "the counter may have wrapped more than once" if blind else _restarted(last, raw)
-                out.append(Gap(self.source, self._last_ns, end_ns, why))
-                self.gaps.good(end_ns)  # whatever was missed lies inside that gap
-        if self.gaps.failing:
-            gap = self.gaps.good(end_ns)
-            if gap is not None:
-                out.append(gap)
-        self._last, self._last_ns = raw, end_ns
-        value = raw + self._offset
-        if self._offset and wrap:
-            value %= wrap
-        out.append(Sample(self.source, end_ns, float(value), end_ns - begin_ns))
+    def read(self, context: SensorContext) -> Reading | None:
+        """One read as a Sample, or what it failed of."""
+        begin = context.clock.now_ns()
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._zone.file, os.O_RDONLY | os.O_CLOEXEC)
+            raw = read_uj(self._fd)
+        except (OSError, ValueError) as error:
+            self._forget()
+            self.due_ns = begin + SLOW_NS  # a vanished file is asked for once a second
+            return self._gaps.bad(begin, f"energy_uj cannot be read: {error}")
+        end = context.clock.now_ns()
+        before, self._last = self._last, (end, raw)
+        if before is not None and not self._plausible(raw - before[1], end - before[0]):
+            return Gap(self.source, before[0], end, "the counter started anew")
+        return self._gaps.good(end) or Sample(self.source, end, float(raw), end - begin)
 
     def close(self) -> None:
-        if self.fd >= 0:
+        """Give the file back."""
+        if self._fd >= 0:
             with contextlib.suppress(OSError):
-                os.close(self.fd)
-            self.fd = -1
+                os.close(self._fd)
+        self._fd = -1
+
+    def _forget(self) -> None:
+        self.close()
+        self._last = None
+
+    def _plausible(self, step_uj: int, elapsed_ns: int) -> bool:
+        if step_uj < 0:
+            if self._zone.wrap_uj is None:
+                return False
+            step_uj += self._zone.wrap_uj
+        return 0 <= step_uj * J_PER_UJ <= _MOST_W * (elapsed_ns / NS_PER_S + 0.05)
+
+
+def _source(zone: Zone, in_total: bool) -> Source:
+    note = "" if in_total else f"{zone.kind} energy lies inside what is counted"
+    return Source(
+        id=f"rapl:{zone.key}", device=zone.device, quantity="energy", unit="J", kind=Kind.COUNTER,
+        provenance=Provenance.MEASURED, scale=J_PER_UJ, method="rapl", resolution_s=0.001,
+        wrap_raw=float(zone.wrap_uj) if zone.wrap_uj else None, in_total=in_total, note=note,
+    )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.rigs.nvml import NvmlRig
+from tests.rigs.rapl import RaplRig
 
 from . import scripts
 from .scripts import PLAIN
@@ -80,6 +83,7 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
     sys.path.insert(0, {str(scripts.ROOT)!r})
     import probe
     from tests.rigs.nvml import NvmlRig
+from tests.rigs.rapl import RaplRig
     rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
     with probe.watch() as run:
         for _ in range(2):
@@ -111,3 +115,35 @@ def test_without_any_meter_there_are_no_measured_joules_but_times(tmp_path: Path
     compute = next(r for r in report["phases"] if r["phase"] == "compute")
     assert compute["time_s"] == pytest.approx(0.85, abs=0.2)
     assert any("no energy meter" in line for line in report["warnings"])
+
+
+def test_rapl_is_measured_and_no_model_stands_beside_it(tmp_path: Path) -> None:
+    rig = RaplRig(tmp_path, sockets=2, psys=True)
+    stop = threading.Event()
+
+    def draw() -> None:
+        """60 W in every domain."""
+        last = time.monotonic()
+        while not stop.wait(0.01):
+            now = time.monotonic()
+            rig.add(60.0 * (now - last))
+            last = now
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        result = scripts.run(PLAIN, tmp_path, "3.0",
+                             extra={"PROBE_POWERCAP_ROOT": str(rig.root)})
+    finally:
+        stop.set()
+        thread.join()
+    assert result.returncode == 0, result.stderr
+    report = report_of(tmp_path)
+    duration = report["run"]["duration_s"]
+    # Two packages and two DRAM domains; the platform counter holds the same joules again.
+    assert report["total"]["energy_j"] == pytest.approx(4 * 60.0 * duration, rel=0.08)
+    assert {s["device"] for s in report["sources"] if s["in_total"]} == {
+        "cpu0", "cpu1", "dram0", "dram1"
+    }
+    assert not any(s["provenance"] == "modelled" for s in report["sources"])
+    closes(report)
