@@ -47,7 +47,7 @@ class HostSensor:
             )
 
         return [
-            source("host:cpu_utilization", "host", "utilization", "1", Kind.GAUGE),
+            source("host:cpu_utilization", "host", "utilization", "ratio", Kind.GAUGE),
             source("host:memory_used", "host", "memory_used", "B", Kind.GAUGE),
             source("process:cpu_seconds", "process", "cpu_time", "s", Kind.COUNTER),
             source("process:rss", "process", "memory_used", "B", Kind.GAUGE),
