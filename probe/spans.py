@@ -185,7 +185,7 @@ class SpanDecoder:
         with_last: bool,
     ) -> SpanTable:
         n = ready
-        steady, entry = _entries(points.kind, raw, self._steady)
+        _, entry = _entries(points.kind, raw, self._steady)
         backward = (entry & (raw == Code.BACKWARD)).astype(np.int64)
         closes = points.kind == Record.STEP
         total = self._micro + np.cumsum(backward)

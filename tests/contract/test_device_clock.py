@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -63,7 +64,7 @@ class DeviceClockContract:
         assert [(edge, code) for edge, _, code in got] == sent
         reached = [device for _, device, _ in got]
         assert reached == sorted(reached) or max(
-            a - b for a, b in zip(reached, reached[1:], strict=False)
+            a - b for a, b in itertools.pairwise(reached)
         ) <= bench.slack_ns
         assert bench.clock.dropped == 0
         assert list(bench.clock.drain()) == []
@@ -110,7 +111,7 @@ VARIANTS = {
 class TestClocks(DeviceClockContract):
     @pytest.fixture(params=VARIANTS)
     def bench(self, request: pytest.FixtureRequest) -> Iterator[Bench]:
-        yield VARIANTS[request.param]()
+        return VARIANTS[request.param]()
 
 
 @pytest.mark.parametrize("drift", [0.0, 2e-5, -2e-5])

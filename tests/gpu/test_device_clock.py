@@ -27,7 +27,7 @@ class TestCuda(DeviceClockContract):
         torch.cuda.synchronize()
         clock = CudaClock.of(torch)
         assert clock is not None
-        yield Bench(
+        return Bench(
             clock, time.monotonic_ns, lambda ns: torch.cuda._sleep(ns),
             torch.cuda.synchronize, slack_ns=events.BRACKET_NS,
         )

@@ -433,7 +433,9 @@ class TestDistributed:
             assert run.counts["communication"] == 10 * N
 
 
-@pytest.mark.parametrize("stack", ["deepspeed", "hf", "lightning", "lightning_inner", "lightning_auto"])
+@pytest.mark.parametrize(
+    "stack", ["deepspeed", "hf", "lightning", "lightning_inner", "lightning_auto"]
+)
 def test_framework(tmp_path: Path, stack: str) -> None:
     module = {"hf": "transformers"}.get(stack, stack.split("_")[0])
     pytest.importorskip(module, reason=f"{module} is not installed: pip install {module}")
