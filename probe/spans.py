@@ -338,7 +338,7 @@ def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
     left = np.flatnonzero(~covered)
     first = np.zeros(len(under), np.bool_)
     first[left[np.concatenate([[True], under[left][1:] != under[left][:-1]])[: len(left)]]] = True
-    began = np.concatenate([[True], over[1:] != over[:-1]])
+    began = np.concatenate([[True], (over[1:] != over[:-1]) | ~covered[:-1]])
     merged = SpanTable(
         begin, end, np.where(covered, theirs, pieces.code), pieces.step, pieces.micro,
         pieces.inferred & ~covered, np.where(covered, began, pieces.entered & first),

@@ -69,6 +69,10 @@ class Supervisor:
         self._reap()
         return True
 
+    def alive(self) -> bool:
+        """True while the recorder shows signs of life."""
+        return time.monotonic_ns() - self._ring.heartbeat_ns < STALE_S * 1e9 and not self._dead()
+
     def _replace(self) -> None:
         self._epoch = max(self._epoch, current_epoch(self._run)) + 1
         if claim(self._run, self._epoch):

@@ -18,14 +18,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import ProbeError, StoreError, UsageError
 from .job import agree, current_job, device_request
 from .phases import PhaseEngine
 from .rings import RingPlace
-from .store.layout import node_name, runs_dir
+from .store.layout import node_dir, node_name, runs_dir
 from .store.members import Member
 from .store.processes import boot_id, start_ticks
 from .store.runs import create_run, new_run_id
@@ -106,7 +106,10 @@ class Run:
             self._member = dataclasses.replace(self._member, info=self._info())
             self._member.write(self.path)
         self._engine.end(failed, exit_code)
-        self._supervisor.await_seal()
+        sealed = self._supervisor.await_seal()
+        if not sealed and not self._supervisor.alive():
+            log = node_dir(self.path) / "recorder.log"
+            _say(f"phasewatt: the recorder is gone and the run is not sealed: see {log}")
         if self._main_ring.refused:
             _say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 
@@ -232,6 +235,12 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
     Raises:
         UsageError: an argument that cannot be used.
     """
+
+    def __new__(cls, model: Any = None, *_args: Any, **_options: Any) -> Any:
+        """``@probe.watch`` without parentheses decorates too."""
+        if isinstance(model, FunctionType):
+            return cls()(model)
+        return super().__new__(cls)
 
     def __init__(
         self, model: Any = None, optimizer: Any = None, *, name: str | None = None,

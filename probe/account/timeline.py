@@ -60,7 +60,7 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
                 int(np.count_nonzero(rows["kind"] == Record.STEP)), bool(spans.inferred.any()),
             )
         )
-    return _join(parts) if parts else None
+    return _join(_apart(parts)) if parts else None
 
 
 def on_device(rows: Rows) -> Rows | None:
@@ -81,6 +81,19 @@ def on_device(rows: Rows) -> Rows | None:
     shifted = time_ns + np.interp(time_ns, host, lag).astype(np.int64)
     moved["time_ns"] = np.maximum.accumulate(shifted)  # a stream runs in order
     return moved
+
+
+def _apart(parts: list[Timeline]) -> list[Timeline]:
+    """Restarts of a rank follow each other; of processes at the same time the busiest counts."""
+    kept: list[Timeline] = []
+    for part in sorted(parts, key=lambda p: int(p.begin_ns[0]) if len(p.begin_ns) else 0):
+        if not len(part.begin_ns):
+            continue
+        if kept and part.begin_ns[0] < kept[-1].end_ns[-1]:
+            kept[-1] = max(kept[-1], part, key=lambda p: (p.steps, len(p.begin_ns)))
+        else:
+            kept.append(part)
+    return kept or parts[:1]
 
 
 def _join(parts: list[Timeline]) -> Timeline:
