@@ -176,7 +176,8 @@ class Child:
         return float(cpu), float(wall)
 
     def end(self) -> None:
-        self._ask.close()
+        with contextlib.suppress(BrokenPipeError):  # it may have ended by itself
+            print(file=self._ask)  # no end of file: its younger siblings hold the pipe too
         self._answer.close()
         os.waitpid(self.pid, 0)
 
@@ -193,6 +194,8 @@ def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoRetu
                 pass  # CodeCarbon detects the hardware at its first task
             print(file=answered)
             for line in asked:
+                if not line.strip():
+                    break
                 each = WAYS[way](model, optimizer) if way in EACH_TURN else None
                 with each or contextlib.nullcontext(mark) as now:
                     print(*per_step_us(step, now, int(line)), file=answered)

@@ -74,10 +74,10 @@ class Machine:
             return
         if self.rich:
             self.force(code)
-            return
-        self._current = code
-        self.edges += 1
-        self._write(MARK, code, -1)
+        else:
+            self._current = code
+            self.edges += 1
+            self._write(MARK, code, -1)
 
     def force(self, code: int) -> None:
         """Write a mark whatever the user named."""
@@ -144,7 +144,8 @@ class Machine:
             self._forward = 0
             if not self._closure:
                 self._optimizing = 0
-            self._close_if_due()
+            if self._pending or self._unstepped:
+                self._close_if_due()
             self._loading = True
             self.mark(DATA)
             return True
@@ -171,7 +172,8 @@ class Machine:
                 return  # a module inside the one that is running
             if self._optimizing and not self._closure:
                 self._optimizing = 0  # its step raised, so its post hook never ran
-            self._close_if_due()
+            if self._pending or self._unstepped:
+                self._close_if_due()
             self._root = root
             self._forward = FORWARD if self.grad_enabled() else EVAL
             self.root_fired = True
@@ -205,7 +207,8 @@ class Machine:
                 return None
             if self._optimizing and not self._closure:
                 self._optimizing = 0
-            self._close_if_due()
+            if self._pending or self._unstepped:
+                self._close_if_due()
             self._backward = True
             self.micro += 1
             self.mark(BACKWARD)

@@ -83,7 +83,6 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
     sys.path.insert(0, {str(scripts.ROOT)!r})
     import probe
     from tests.rigs.nvml import NvmlRig
-from tests.rigs.rapl import RaplRig
     rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
     with probe.watch() as run:
         for _ in range(2):
