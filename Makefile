@@ -39,6 +39,7 @@ bench: $(STAMP)
 	$(RUN) benchmarks/phases.py
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/recorder.py
+	$(RUN) benchmarks/recorder.py --steps 1000000
 
 prove: $(STAMP)
 	$(BIN)/python benchmarks/prove.py

@@ -50,7 +50,12 @@ def render(found: dict[str, Any]) -> str:
     """For a terminal: one line per fact, the remedy under what is missing."""
     lines = ["versions  " + ", ".join(f"{k} {v or '—'}" for k, v in found["versions"].items())]
     lines += [f"python    {found['python']}", ""]
+    together = _absent_together(found["sensors"])
+    for names, absence in together.values():
+        lines += [", ".join(names), *_missing("nothing", absence)]
     for finding in found["sensors"]:
+        if any(finding["sensor"] in names for names, _ in together.values()):
+            continue
         lines.append(finding["sensor"])
         for source in finding["sources"]:
             total = "counts into the total" if source["in_total"] else source["provenance"]
@@ -58,9 +63,7 @@ def render(found: dict[str, Any]) -> str:
             lines.append(f"  ✓ {source['device']:8} {source['quantity']:20} {source['method']:24} "
                          f"{total}{note}")
         for absence in finding["absent"]:
-            lines.append(f"  – {absence['what']}: {absence['reason']}")
-            if absence["remedy"]:
-                lines.append(f"      mend: {absence['remedy']}")
+            lines += _missing(absence["what"], absence)
         lines += [f"  ! {warning}" for warning in finding["warnings"]]
     lines += ["", f"carbon    {found['carbon']}", f"rings     {found['rings']}",
               f"runs      {found['runs']}"]
@@ -68,6 +71,23 @@ def render(found: dict[str, Any]) -> str:
         lines += ["", "No energy meter can be read here: runs record time per phase and a modelled "
                       "CPU energy, no measured joules."]
     return "\n".join(lines)
+
+
+def _absent_together(findings: list[dict[str, Any]]) -> dict[str, tuple[list[str], Any]]:
+    """Sensors that are absent as a whole, by reason: one missing driver is said once."""
+    groups: dict[str, tuple[list[str], Any]] = {}
+    for finding in findings:
+        if not finding["sources"] and len(finding["absent"]) == 1:
+            absence = finding["absent"][0]
+            groups.setdefault(absence["reason"], ([], absence))[0].append(finding["sensor"])
+    return groups
+
+
+def _missing(what: str, absence: dict[str, Any]) -> list[str]:
+    lines = [f"  – {what}: {absence['reason']}"]
+    if absence["remedy"]:
+        lines.append(f"      mend: {absence['remedy']}")
+    return lines
 
 
 def _examine_one(kind: Any, context: SensorContext) -> Finding:

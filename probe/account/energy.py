@@ -18,6 +18,7 @@ from .timeline import Timeline
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
 HEADROOM = 1.5
+SHORTEST_POWER_S = 0.3
 LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
@@ -53,6 +54,8 @@ def devices(series: Iterable[Series]) -> list[Device]:
                 curve = curves.from_counter(one.time_ns, one.value, one.span_ns, wrap)
             else:
                 curve = curves.from_power(one.time_ns, one.value)
+                if curve is not None and curve.length_s() < SHORTEST_POWER_S:
+                    curve = None  # one moment says nothing of a run
         found.append(Device(one, curve, _highest(curve, one, series)))
     return sorted(found, key=lambda d: (d.series.source.provenance != "measured", d.name))
 

@@ -53,6 +53,10 @@ class EnergyCurve:
         span = int(self.time_ns[-1] - self.time_ns[0])
         return float(self.joules[-1] - self.joules[0]) / (span / 1e9) if span else 0.0
 
+    def length_s(self) -> float:
+        """Seconds from the first to the last knot."""
+        return float(self.time_ns[-1] - self.time_ns[0]) / 1e9
+
     def highest_power_w(self) -> float:
         """Highest mean power in W between two knots that are at least a period apart."""
         spans = np.diff(self.time_ns) / 1e9

@@ -15,11 +15,12 @@ from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from . import hub
 from .importing import when_imported
 from .lanes import Lanes
-from .machine import OTHER, Machine
+from .machine import Machine
 from .overhead import Overhead
 from .values import Values
 
 if TYPE_CHECKING:
+    from ..devices import DeviceClock
     from ..ring.writer import RingWriter
     from .memory import Memory
     from .search import Search
@@ -63,6 +64,7 @@ class PhaseEngine:
         )
         self._search: Search | None = None
         self._memory: Memory | None = None
+        self._device: DeviceClock | None = None
         self._cuda: Any = None
         self._withdraw: Callable[[], None] = lambda: None
         self._codes: dict[str, int] = {}
@@ -76,8 +78,7 @@ class PhaseEngine:
         """Begin to record: patches, hooks on the model, the first mark."""
         try:
             machine = self._machine
-            machine.alive = True
-            machine.mark(OTHER)
+            machine.start()
             self._overhead.begin()
             hub.attach(machine)
             self._withdraw = when_imported("torch", self._with_torch)
@@ -106,7 +107,7 @@ class PhaseEngine:
             if self._machine.alive:
                 self._machine.finish()
             self._flush()
-        self._machine.alive = False
+        self._machine.stop()
         with contextlib.suppress(Exception):
             code = EndCode.FAILED if failed else EndCode.FINISHED
             self._ring.write(int(Record.END), int(code), exit_code)
@@ -115,7 +116,7 @@ class PhaseEngine:
 
     def disarm(self) -> None:
         """In a forked child: the rings belong to the parent."""
-        self._machine.alive = False
+        self._machine.stop()
         self._ended = True
 
     # -- the user's calls ---------------------------------------------------------------
@@ -127,7 +128,7 @@ class PhaseEngine:
     def log(self, **values: Any) -> None:
         """Record numbers: floats, ints or tensors of one element."""
         machine = self._machine
-        if not machine.alive or threading.get_ident() != machine.thread:
+        if threading.get_ident() != machine.thread or not machine.alive:
             return
         try:
             self._values.log(values)
@@ -153,7 +154,7 @@ class PhaseEngine:
 
     def overhead(self) -> dict[str, Any]:
         """What recording has cost: share of a step, and how that was found."""
-        return self._overhead.told(self._machine.edges, self._machine.steps)
+        return self._overhead.told(self._ring.offered(), self._machine.steps)
 
     def warn(self, line: str) -> None:
         """Keep a warning for the report; never printed into the training."""
@@ -186,10 +187,10 @@ class PhaseEngine:
                 self.warn(f"on_step: {type(error).__name__}: {error}")
 
     def _flush(self) -> None:
-        self._values.poll()
-        device = self._machine.device
-        if device is not None:
-            for edge_ns, reached_ns, code in device.drain():
+        if self._values.flying:
+            self._values.poll()
+        if self._device is not None:
+            for edge_ns, reached_ns, code in self._device.drain():
                 self._ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
 
     def _look_for_cuda(self) -> None:
@@ -203,10 +204,10 @@ class PhaseEngine:
             from .memory import Memory
 
             self._memory = Memory.of_cuda(torch, self._ring)
-            if self._memory is not None and self._memory.cheap:
-                self._machine.allocated = self._memory.allocated
-            self._machine.device = CudaClock.of(torch)
-            self._machine.rich = True
+            memory = self._memory
+            at_edges = memory.allocated if memory is not None and memory.cheap else None
+            self._device = CudaClock.of(torch)
+            self._machine.enrich(at_edges, self._device)
         except Exception as error:
             self.warn(f"no device times: {type(error).__name__}: {error}")
 

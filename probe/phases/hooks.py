@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
-from torch.compiler import is_dynamo_compiling as is_compiling
+from torch.compiler import is_compiling
 
 if TYPE_CHECKING:
     from .machine import Machine

@@ -37,21 +37,20 @@ class Machine:
         closed: Callable[[int], None],
     ):
         """``closed(step)`` is called after each step, ``warn`` with what went wrong."""
-        self.thread = get_ident()
+        self.thread = get_ident()  # 0, which no thread has, once nothing is recorded
         self.alive = False
         self.lanes = lanes
         self.steps = 0
         self.micro = 0  # backwards since the last step closed
-        self.edges = 0
         self.root_fired = False  # a forward of a hooked root was seen since the last look
         self.optimizer_seen = False
         self.grad_enabled: Callable[[], bool] = bool  # torch's, once torch is there
         self.changed: Callable[[], bool] = bool  # parameters changed since the last backward
         self.after_backward: Callable[[], None] | None = None
         self.after_optimizer: Callable[[Any], None] | None = None
-        self.rich = False  # marks carry more than a time: one of the next two is there
-        self.allocated: Callable[[], int] | None = None
-        self.device: DeviceClock | None = None
+        self._allocated: Callable[[], int] | None = None
+        self._device: DeviceClock | None = None
+        self._plain = True  # no device, no memory, no name of the user's: a mark is one write
         self._write, self._write_at = ring.write, ring.write_at
         self._warn, self._closed = warn, closed
         self._current = -1
@@ -70,32 +69,30 @@ class Machine:
 
     def mark(self, code: int) -> None:
         """The phase is ``code`` from now on, unless the user named one."""
-        if code == self._current or self._user:
-            return
-        if self.rich:
-            self.force(code)
-        else:
-            self._current = code
-            self.edges += 1
-            self._write(MARK, code, -1)
+        if code != self._current:
+            if self._plain:
+                self._current = code
+                self._write(MARK, code, -1)
+            elif not self._user:
+                self._force(code)
 
-    def force(self, code: int) -> None:
+    def _force(self, code: int) -> None:
         """Write a mark whatever the user named."""
         self._current = code
-        self.edges += 1
-        if not self.rich:
-            self._write(MARK, code, -1)
-            return
-        device = self.device
         time_ns = _now()
-        self._write_at(time_ns, MARK, code, self.allocated() if self.allocated else -1)
-        if device is not None:
-            device.mark(time_ns, code)
+        self._write_at(time_ns, MARK, code, self._allocated() if self._allocated else -1)
+        if self._device is not None:
+            self._device.mark(time_ns, code)
+
+    def enrich(
+        self, allocated: Callable[[], int] | None, device: DeviceClock | None
+    ) -> None:
+        """Let marks carry the allocator's bytes and edges of a device from now on."""
+        self._allocated, self._device = allocated, device
+        self._plain = not self._user and allocated is None and device is None
 
     def base(self) -> int:
         """The phase that the flags say."""
-        if not (self._optimizing or self._backward or self._forward or self._communication):
-            return DATA if self._loading else self._idle
         if self._communication:
             return COMMUNICATION
         if self._recompute:
@@ -110,16 +107,26 @@ class Machine:
             return OPTIMIZER
         return self._idle
 
+    def start(self) -> None:
+        """Begin to record, with the first mark."""
+        self.alive = True
+        self.mark(OTHER)
+
+    def stop(self) -> None:
+        """Record nothing any more."""
+        self.alive = False
+        self.thread = 0
+
     def fail(self, error: BaseException) -> None:
         """Stop recording for good: whatever is wrong is ours, not the training's."""
-        self.alive = False
+        self.stop()
         self._warn(f"phases are no longer recorded: {type(error).__name__}: {error}")
 
     def close_step(self) -> None:
         """Write the step's end; it belongs to the step before the signal that found it."""
         self._pending = self._unstepped = False
         self._stepped.clear()
-        self._write_at(_now(), STEP, min(self.micro, 0xFFFF), self.steps)
+        self._write(STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
         self._closed(self.steps - 1)
@@ -137,7 +144,7 @@ class Machine:
 
     def data_begin(self) -> bool:
         try:
-            if not self.alive or get_ident() != self.thread or self._loading:
+            if get_ident() != self.thread or self._loading:
                 return False
             # None of these can be true here, unless an exception left them behind.
             self._backward = self._recompute = False
@@ -160,13 +167,13 @@ class Machine:
                 self._idle = OTHER  # the end of an epoch, or an evaluation
             elif self._idle != TAIL:
                 self._idle = PRE
-            self.mark(self.base())
+            self.mark(self.base() if self._optimizing else self._idle)
         except Exception as error:
             self.fail(error)
 
     def forward_begin(self, root: int) -> None:
         try:
-            if not self.alive or get_ident() != self.thread or self._backward:
+            if get_ident() != self.thread or self._backward:
                 return
             if self._forward and self._root != root:
                 return  # a module inside the one that is running
@@ -183,24 +190,20 @@ class Machine:
 
     def forward_end(self, root: int) -> None:
         try:
-            if self._root != root or not self._forward or self._backward:
-                return
-            if get_ident() != self.thread or not self.alive:
+            if self._root != root or self._backward or get_ident() != self.thread:
                 return
             if self._forward == FORWARD:
                 self._idle = TAIL
             self._forward = self._root = 0
-            self.mark(self.base())
+            self.mark(self.base() if self._optimizing or self._loading else self._idle)
         except Exception as error:
             self.fail(error)
 
     def backward_begin(self) -> object:
         try:
-            if not self.alive:
-                return None
             if get_ident() != self.thread:
                 # A reentrant checkpoint on the engine's own thread: its recompute is over.
-                return self.lanes.enter_if_active(BACKWARD)
+                return self.lanes.enter_if_active(BACKWARD) if self.alive else None
             if self._backward:
                 self._recompute = False
                 self.mark(self.base())
@@ -224,7 +227,8 @@ class Machine:
                 return
             self._backward = self._recompute = False
             self._idle = OTHER
-            self.mark(self.base())
+            nested = self._optimizing or self._forward or self._loading
+            self.mark(self.base() if nested else OTHER)
             if self._fused:  # an optimizer stepped in the parameters' hooks
                 self._fused, self._pending = False, True
             elif done:
@@ -286,7 +290,7 @@ class Machine:
     def optimizer_begin(self, optimizer: object, closure: bool) -> bool:
         try:
             key = id(optimizer)
-            if not self.alive or get_ident() != self.thread or self._wrapped:
+            if get_ident() != self.thread or self._wrapped:
                 return False
             if self._backward or (self._optimizing and self._optimizing != key):
                 return False  # nested in another one
@@ -294,9 +298,12 @@ class Machine:
                 self.close_step()
             self._optimizing, self._closure = key, closure
             self._forward = 0
-            # With a closure the forward and the backward come first.
-            self._idle = PRE if closure else OTHER
-            self.mark(self.base())
+            if closure:  # the forward and the backward come first
+                self._idle = PRE
+                self.mark(PRE)
+            else:
+                self._idle = OTHER
+                self.mark(OPTIMIZER)
             return True
         except Exception as error:
             self.fail(error)
@@ -304,10 +311,9 @@ class Machine:
 
     def optimizer_end(self, optimizer: object) -> None:
         try:
-            if not self.alive or get_ident() != self.thread:
+            if get_ident() != self.thread:
                 return
-            if not self.optimizer_seen:
-                self.optimizer_seen = True
+            self.optimizer_seen = True
             if self._backward:
                 self._fused = True
             elif not self._wrapped and self._optimizing in (0, id(optimizer)):
@@ -334,7 +340,7 @@ class Machine:
     def _stopped_optimizing(self, key: int, *, closes: bool) -> None:
         self._optimizing, self._closure = 0, False
         self._idle = OTHER
-        self.mark(self.base())
+        self.mark(OTHER)
         self._unstepped = False
         if closes:
             self._pending = True
@@ -344,7 +350,8 @@ class Machine:
 
     def user_enter(self, code: int) -> None:
         self._user.append(code)
-        self.force(code)
+        self._plain = False
+        self._force(code)
 
     def user_leave(self, code: int) -> None:
         """Leaves may come out of order (generators); the innermost name left over wins."""
@@ -353,4 +360,5 @@ class Machine:
             if user[place] == code:
                 del user[place]
                 break
-        self.force(user[-1] if user else self.base())
+        self._plain = not user and self._allocated is None and self._device is None
+        self._force(user[-1] if user else self.base())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from torch.compiler import is_dynamo_compiling as is_compiling
+from torch.compiler import is_compiling
 
 from .hub import Session
 

@@ -46,6 +46,11 @@ class Values:
             elif not self._tensor(time_ns, code, name, value):
                 self._refuse(name, value)
 
+    @property
+    def flying(self) -> bool:
+        """Whether copies are under way."""
+        return bool(self._flying)
+
     def poll(self) -> None:
         """Write the values whose copies have arrived; never waits."""
         while self._flying:

@@ -18,7 +18,8 @@ from ..store.members import Member
 from .sampling import SensorThread
 
 JOIN_S = 0.4
-MODEL_JOIN_S = 1.2  # CodeCarbon's detection takes this long; a short run waits for it
+MODEL_JOIN_S = 1.2  # CodeCarbon's detection takes this long
+WORTH_A_MODEL_S = 0.8  # a shorter run does not wait for it
 
 
 class Sensing:
@@ -28,6 +29,7 @@ class Sensing:
         run_file = files.read_json(run / RUN_FILE) or {}
         self._country: str | None = run_file.get("country")
         self._clock = clock
+        self._begin_ns = clock.now_ns()
         self._kinds = discover_sensors()
         self._context = self._context_of(members)
         self._threads = [SensorThread(kind, self._context) for kind in self._kinds.values()]
@@ -80,11 +82,11 @@ class Sensing:
 
     def stop(self) -> None:
         """Close all sensors; one that hangs in a driver call is left behind."""
-        for thread in self._threads:
-            if any(s.provenance is Provenance.MODELLED for s in thread.sources):
-                continue
-            if thread.name == "codecarbon":
-                thread.opened.wait(MODEL_JOIN_S)
+        age_s = (self._clock.now_ns() - self._begin_ns) / 1e9
+        if age_s > WORTH_A_MODEL_S:
+            for thread in self._threads:
+                if thread.name == "codecarbon":
+                    thread.opened.wait(MODEL_JOIN_S)
         for thread in self._threads:
             thread.stop()
         for thread in [*self._retired, *self._threads]:

@@ -28,6 +28,8 @@ class RingWriter:
 
     write: Write
     write_at: Callable[[int, int, int, int], None]
+    offered: Callable[[], int]
+    """Records offered so far, dropped ones included (modulo 2³²)."""
 
     def __init__(self, path: Path, *, capacity: int = layout.MAIN_CAPACITY, start_ticks: int = 0):
         """Preallocate ``path`` (a power-of-two ``capacity`` of slots) and map it.
@@ -61,7 +63,7 @@ class RingWriter:
             self._map, 0, layout.MAGIC, layout.VERSION, capacity, os.getpid(), start_ticks,
             threading.get_native_id(),
         )
-        self.write, self.write_at = _closures(self._map, capacity)
+        self.write, self.write_at, self.offered = _closures(self._map, capacity)
         os.rename(temporary, path)
 
     def code(self, name: str) -> int:
@@ -116,7 +118,7 @@ class RingWriter:
 
 def _closures(
     target: mmap.mmap, capacity: int
-) -> tuple[Write, Callable[[int, int, int, int], None]]:
+) -> tuple[Write, Callable[[int, int, int, int], None], Callable[[], int]]:
     now = time.monotonic_ns
     pack, pack_word, unpack_word = SLOT.pack_into, WORD.pack_into, WORD.unpack_from
     mark_mask = capacity - 1
@@ -156,7 +158,10 @@ def _closures(
         )
         position += 1
 
-    return write, write_at
+    def offered() -> int:
+        return sequence
+
+    return write, write_at, offered
 
 
 __all__ = ["Record", "RingWriter"]

@@ -6,7 +6,10 @@ recorder or for a command, never for the training process.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import UsageError
@@ -28,11 +31,10 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
     Raises:
         UsageError: a country that CodeCarbon has no data for.
     """
-    quiet()
-    from codecarbon import __version__ as version
-    from codecarbon.input import DataSource
+    with silently():
+        from codecarbon import __version__ as version
+        from codecarbon.input import DataSource
 
-    quiet()  # the import sets its own level
     data = DataSource()
     if country is None:
         world = float(data.get_carbon_intensity_per_source_data()["world_average"])
@@ -52,6 +54,14 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
     )
 
 
-def quiet() -> None:
-    """CodeCarbon logs advice on import; the recorder's log is not the place for it."""
+@contextlib.contextmanager
+def silently() -> Iterator[None]:
+    """CodeCarbon prints and logs advice while it is imported; that is not for our users."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
     logging.getLogger("codecarbon").setLevel(logging.CRITICAL)

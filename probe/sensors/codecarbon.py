@@ -10,7 +10,6 @@ that of the whole machine, since nobody knows whose memory modules are whose.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -18,7 +17,7 @@ from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
 from . import SensorContext
-from ._carbon import quiet
+from ._carbon import silently
 from ._powercap import measured_devices
 
 PERIOD_NS = 2 * NS_PER_S
@@ -48,8 +47,7 @@ class CodeCarbonSensor:
             raise SensorUnavailable("not needed: RAPL measures CPU and RAM")
         sources = []
         try:
-            # Detection prints advice about AMD GPUs; a sensor has no business on stdout.
-            with contextlib.redirect_stdout(io.StringIO()):
+            with silently():
                 if "cpu" not in measured:
                     sources.append(self._open_cpu())
                 if "ram" not in measured:
@@ -85,13 +83,10 @@ class CodeCarbonSensor:
         self._read = {}
 
     def _open_cpu(self) -> Source:
-        quiet()
         import psutil
         from codecarbon import __version__ as version
         from codecarbon.core.cpu import TDP
         from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
-
-        quiet()  # the import sets its own level
         found = TDP()
         tdp = found.tdp or 4 * (psutil.cpu_count() or 1)  # CodeCarbon's own default per thread
         model = found.model or "unknown CPU"
@@ -113,7 +108,6 @@ class CodeCarbonSensor:
         )
 
     def _open_ram(self) -> Source:
-        quiet()
         from codecarbon import __version__ as version
         from codecarbon.external.ram import RAM
 

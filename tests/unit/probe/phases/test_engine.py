@@ -233,7 +233,7 @@ class TestProcesses:
         model, optimizer = trained()
         with watched(tmp_path, model) as run:
             step(model, optimizer)
-            edges = run.engine._machine.edges
+            edges = run.engine._ring.offered()
             pid = os.fork()
             if pid == 0:
                 code = 1
@@ -243,7 +243,7 @@ class TestProcesses:
                         model(torch.zeros(1, 8))
                     run.engine.uninstall()
                     run.engine.end(False, 0)
-                    code = int(run.engine._machine.edges != edges)
+                    code = int(run.engine._ring.offered() != edges)
                 finally:
                     os._exit(code)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -407,9 +407,8 @@ class TestDevice:
                 engine._ring,
             )
             assert engine._memory.cheap
-            machine.allocated = engine._memory.allocated
-            machine.device = EventClock(device, now=clock_time.now_ns)
-            machine.rich = True
+            engine._device = EventClock(device, now=clock_time.now_ns)
+            machine.enrich(engine._memory.allocated, engine._device)
             for _ in range(4):
                 step(model, optimizer)
                 device.synchronize()
