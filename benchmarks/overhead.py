@@ -6,8 +6,8 @@ The same loop six ways: bare, bare again (A/A), under `probe.watch()`, with Code
 phase, with Zeus windows per phase (both on an NVML library that answers at once, so their real
 cost is higher), under torch.profiler. Each way lives in a child forked from the same process, so
 that memory lies alike, and stays: nobody's start is measured here (startup.py does that). They
-take turns of a tenth of a second in random order; a block is one round, and its cost is the
-difference to the bare turn beside it. CPU time of the process per step, all threads, and wall.
+take turns of 25 ms in random order; a block is eight rounds, and its cost is the difference to
+the mean of its bare turns. CPU time of the process per step, all threads, and wall.
 Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the upper 95 % bound.
 """
 
@@ -31,7 +31,8 @@ from common import ROOT, await_exit, mean_and_bound, recorder_pid, save
 sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
-TURN_US = 100_000
+TURN_US = 25_000
+ROUNDS = 8  # of a block: short turns, since the machine's speed drifts
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
 
@@ -147,6 +148,7 @@ WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Marks]]] 
     "torch.profiler": profiler,
 }
 EACH_TURN = {"torch.profiler"}  # it keeps every event in memory until it is left
+SELDOM = {"CodeCarbon", "torch.profiler"}  # so slow that one turn in a block tells enough
 
 
 class Child:
@@ -226,17 +228,21 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
         else:
             children.append(child)
     children[0].turn(20)
-    steps = max(6, int(TURN_US / children[0].turn(20)[0]))
+    steps = max(3, int(TURN_US / children[0].turn(20)[0]))
     time.sleep(WARM_S)
     random.seed(0)
     cpu: dict[str, list[float]] = {child.way: [] for child in children}
     wall: dict[str, list[float]] = {child.way: [] for child in children}
     for _ in range(blocks):
-        random.shuffle(children)
-        for child in children:
-            spent, took = child.turn(steps)
-            cpu[child.way].append(spent)
-            wall[child.way].append(took)
+        turns: dict[str, list[tuple[float, float]]] = {child.way: [] for child in children}
+        for number in range(ROUNDS):
+            random.shuffle(children)
+            for child in children:
+                if not number or child.way not in SELDOM:
+                    turns[child.way].append(child.turn(steps))
+        for way, found in turns.items():
+            cpu[way].append(statistics.fmean(spent for spent, _ in found))
+            wall[way].append(statistics.fmean(took for _, took in found))
     for child in children:
         child.end()
     step_us = statistics.median(cpu["bare"])

@@ -91,7 +91,7 @@ def main(blocks: int) -> int:
     block(model, optimizer, batches, None)
     costs: dict[str, list[float]] = {"A/A": [], "phases": [], "phases + log": []}
     base = []
-    for _ in range(blocks):
+    for _ in range(blocks):  # interleaved in random order: a drift hits all alike
         order = ["bare", *costs]
         random.shuffle(order)
         found = {}

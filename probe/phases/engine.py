@@ -66,6 +66,7 @@ class PhaseEngine:
         self._memory: Memory | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
+        self._busy = False  # there is a device, or an allocator, to ask at every step
         self._withdraw: Callable[[], None] = lambda: None
         self._codes: dict[str, int] = {}
         self._pid = os.getpid()
@@ -174,11 +175,10 @@ class PhaseEngine:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 
     def _step_closed(self, step: int) -> None:
-        self._flush()
+        if self._busy or self._values.flying:
+            self._flush()
         if self._cuda is None and (step < 4 or step % 16 == 0):
             self._look_for_cuda()
-        if self._memory is not None:
-            self._memory.step()
         if self._on_step is not None:
             try:
                 self._on_step(step)
@@ -187,8 +187,9 @@ class PhaseEngine:
                 self.warn(f"on_step: {type(error).__name__}: {error}")
 
     def _flush(self) -> None:
-        if self._values.flying:
-            self._values.poll()
+        self._values.poll()
+        if self._memory is not None:
+            self._memory.step()
         if self._device is not None:
             for edge_ns, reached_ns, code in self._device.drain():
                 self._ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
@@ -208,6 +209,7 @@ class PhaseEngine:
             at_edges = memory.allocated if memory is not None and memory.cheap else None
             self._device = CudaClock.of(torch)
             self._machine.enrich(at_edges, self._device)
+            self._busy = True
         except Exception as error:
             self.warn(f"no device times: {type(error).__name__}: {error}")
 

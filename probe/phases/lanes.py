@@ -74,15 +74,19 @@ class Lanes:
 
     def enter_engine_thread(self, code: int) -> Lane | None:
         """Enter ``code`` if this is a thread of the autograd engine, not one of Python's."""
+        lane = self.here() if self.native() else None
+        if lane is not None:
+            lane.enter(code)
+        return lane
+
+    def native(self) -> bool:
+        """Whether C++ started this thread, as the autograd engine does."""
         native: bool | None = getattr(self._local, "native", None)
         if native is None:
             here = threading.get_ident()
             native = all(thread.ident != here for thread in threading.enumerate())
             self._local.native = native
-        lane = self.here() if native else None
-        if lane is not None:
-            lane.enter(code)
-        return lane
+        return native
 
     def close(self) -> None:
         """Say in every ring that nothing follows."""

@@ -311,13 +311,19 @@ class Machine:
 
     def optimizer_end(self, optimizer: object) -> None:
         try:
-            if get_ident() != self.thread:
-                return
+            key = id(optimizer)
+            if self._optimizing != key:
+                if self._optimizing:
+                    return
+                # On CUDA the hooks that step inside backward run in the engine's thread.
+                inside = self._backward and self.alive and self.lanes.native()
+                if get_ident() != self.thread and not inside:
+                    return
             self.optimizer_seen = True
             if self._backward:
                 self._fused = True
-            elif not self._wrapped and self._optimizing in (0, id(optimizer)):
-                self._stopped_optimizing(id(optimizer), closes=True)
+            elif not self._wrapped:
+                self._stopped_optimizing(key, True)
             if self.after_optimizer is not None:
                 self.after_optimizer(optimizer)
         except Exception as error:
@@ -333,11 +339,12 @@ class Machine:
     def wrapped_end(self, _token: object, optimizer: object, closes: bool) -> None:
         try:
             self._wrapped = False
-            self._stopped_optimizing(id(optimizer), closes=closes)
+            self.optimizer_seen = True
+            self._stopped_optimizing(id(optimizer), closes)
         except Exception as error:
             self.fail(error)
 
-    def _stopped_optimizing(self, key: int, *, closes: bool) -> None:
+    def _stopped_optimizing(self, key: int, closes: bool) -> None:
         self._optimizing, self._closure = 0, False
         self._idle = OTHER
         self.mark(OTHER)

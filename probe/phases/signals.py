@@ -161,8 +161,10 @@ def _on_optimizer(session: Session, module: ModuleType) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if is_compiling() or session.target is None:
             return
-        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        session.target.optimizer_begin(optimizer, callable(closure))
+        closure = False
+        if kwargs or len(args) > 1:
+            closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
+        session.target.optimizer_begin(optimizer, closure)
 
     def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if is_compiling() or session.target is None:

@@ -161,6 +161,27 @@ class TestThreads:
         assert run.counts == {"backward": 1, "communication": 1, "other": 2, "recompute": 3}
 
 
+    def test_an_optimizer_that_steps_in_the_engines_thread(self, tmp_path: Path) -> None:
+        import _thread
+
+        _, optimizer = trained()
+        with watched(tmp_path) as run:
+            machine = run.engine._machine
+            for _ in range(2):
+                token = machine.backward_begin()
+                done = threading.Event()
+
+                def native(done: threading.Event = done) -> None:
+                    machine.optimizer_begin(optimizer, False)
+                    machine.optimizer_end(optimizer)
+                    done.set()
+
+                _thread.start_new_thread(native, ())
+                assert done.wait(10)
+                machine.backward_end(token, True)
+        assert run.steps == 2 and run.micros == [1, 1]
+
+
 class TestSeveralEngines:
     def test_each_records_and_exits_come_in_any_order(self, tmp_path: Path) -> None:
         before = torch.autograd._engine_run_backward
@@ -408,6 +429,7 @@ class TestDevice:
             )
             assert engine._memory.cheap
             engine._device = EventClock(device, now=clock_time.now_ns)
+            engine._busy = True
             machine.enrich(engine._memory.allocated, engine._device)
             for _ in range(4):
                 step(model, optimizer)
