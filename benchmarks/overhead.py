@@ -1,14 +1,15 @@
 """What watching the phases of a step costs the training process, beside its peers.
 
-    python benchmarks/overhead.py [--blocks 60]
+    python benchmarks/overhead.py [--blocks 30]
 
-The same loop six ways: bare, bare again (A/A), under `probe.watch()`, with CodeCarbon tasks per
-phase, with Zeus windows per phase (both on an NVML library that answers at once, so their real
-cost is higher), under torch.profiler. Each way lives in a child forked from the same process, so
-that memory lies alike, and stays: nobody's start is measured here (startup.py does that). They
-take turns of 25 ms in random order; a block is eight rounds, and its cost is the difference to
-the mean of its bare turns. CPU time of the process per step, all threads, and wall.
-Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the upper 95 % bound.
+The same loop under `probe.watch()`, with CodeCarbon tasks per phase, with Zeus windows per phase
+(both on an NVML library that answers at once, so their real cost is higher), under
+torch.profiler, and bare (A/A). Each way has a process of its own, which stays, so that nobody's
+start is measured here (startup.py does that), and is its own control: in each of its turns of
+half a second it trains once bare and once not, since two processes differ by more than the bars
+(where their memory lies). A block is four rounds of turns. CPU time of the process per step,
+all threads, and wall. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the
+upper 95 % bound.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from common import ROOT, await_exit, mean_and_bound, recorder_pid, save
 sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
-TURN_US = 25_000
-ROUNDS = 8  # of a block: short turns, since the machine's speed drifts
+Turn = Callable[[], contextlib.AbstractContextManager[Marks]]  # what a turn is trained in
+TURN_US = 200_000  # not longer, since the machine's speed drifts
+SETTLE_US = 100_000  # not counted: hooks were put on, and the interpreter specialises anew
+ROUNDS, SELDOM_STEPS = 4, 20
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
 
@@ -82,23 +85,40 @@ def unmarked(_name: str) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def bare(_model: Any, _optimizer: Any) -> Iterator[Marks]:
-    yield unmarked
+def bare(_model: Any, _optimizer: Any) -> Iterator[Turn]:
+    yield lambda: contextlib.nullcontext(unmarked)
 
 
 @contextlib.contextmanager
-def phasewatt(model: Any, optimizer: Any) -> Iterator[Marks]:
+def phasewatt(model: Any, optimizer: Any) -> Iterator[Turn]:
     import probe
 
     with tempfile.TemporaryDirectory() as runs:
         with probe.watch(model, optimizer, dir=runs) as run:
-            # Forward, backward and optimizer are automatic; without a loader, data is marked.
-            yield lambda name: run.phase("data") if name == "data" else contextlib.nullcontext()
+            engine = run._engine  # a turn off must be one without our hooks
+            engine.uninstall()
+
+            def mark(name: str) -> contextlib.AbstractContextManager[None]:
+                # The others are automatic; in a loop without a loader data is marked.
+                return run.phase("data") if name == "data" else contextlib.nullcontext()
+
+            @contextlib.contextmanager
+            def turn() -> Iterator[Marks]:
+                engine._model, engine._optimizers = model, [optimizer]
+                before = engine.steps
+                engine.install()
+                try:
+                    yield mark
+                finally:
+                    engine.uninstall()
+                    assert engine.steps > before, "nothing was recorded"
+
+            yield turn
         await_exit(recorder_pid(run.path))  # it still seals
 
 
 @contextlib.contextmanager
-def codecarbon(_model: Any, _optimizer: Any) -> Iterator[Marks]:
+def codecarbon(_model: Any, _optimizer: Any) -> Iterator[Turn]:
     from codecarbon import OfflineEmissionsTracker
 
     tracker = OfflineEmissionsTracker(
@@ -114,11 +134,13 @@ def codecarbon(_model: Any, _optimizer: Any) -> Iterator[Marks]:
         finally:
             tracker.stop_task()
 
-    yield mark
+    with mark("first"):  # detects the hardware
+        pass
+    yield lambda: contextlib.nullcontext(mark)
 
 
 @contextlib.contextmanager
-def zeus(_model: Any, _optimizer: Any) -> Iterator[Marks]:
+def zeus(_model: Any, _optimizer: Any) -> Iterator[Turn]:
     """Windows of the fastest kind: no device sync."""
     from zeus.monitor import ZeusMonitor
 
@@ -132,23 +154,28 @@ def zeus(_model: Any, _optimizer: Any) -> Iterator[Marks]:
         finally:
             monitor.end_window(name, sync_execution=False)
 
-    yield mark
+    yield lambda: contextlib.nullcontext(mark)
 
 
 @contextlib.contextmanager
-def profiler(_model: Any, _optimizer: Any) -> Iterator[Marks]:
+def profiler(_model: Any, _optimizer: Any) -> Iterator[Turn]:
     import torch
 
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        yield torch.profiler.record_function
+    @contextlib.contextmanager
+    def turn() -> Iterator[Marks]:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            yield torch.profiler.record_function
+
+    yield turn
 
 
-WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Marks]]] = {
-    "bare": bare, "A/A": bare, "phasewatt": phasewatt, "CodeCarbon": codecarbon, "Zeus": zeus,
+WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Turn]]] = {
+    "A/A": bare, "phasewatt": phasewatt, "CodeCarbon": codecarbon, "Zeus": zeus,
     "torch.profiler": profiler,
 }
-EACH_TURN = {"torch.profiler"}  # it keeps every event in memory until it is left
-SELDOM = {"CodeCarbon", "torch.profiler"}  # so slow that one turn in a block tells enough
+# So slow that one turn in a block tells enough; a longer one, as the profiler's first steps
+# cost most.
+SELDOM = {"CodeCarbon", "torch.profiler"}
 
 
 class Child:
@@ -171,11 +198,10 @@ class Child:
         """Wait for it; empty, or why this way cannot be taken."""
         return self._answer.readline().strip()
 
-    def turn(self, steps: int) -> tuple[float, float]:
-        """CPU µs and wall µs per step."""
+    def turn(self, steps: int) -> list[float]:
+        """CPU µs and wall µs per step of the bare loop, then with what this way adds."""
         print(steps, file=self._ask)
-        cpu, wall = self._answer.readline().split()
-        return float(cpu), float(wall)
+        return [float(word) for word in self._answer.readline().split()]
 
     def end(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it may have ended by itself
@@ -190,24 +216,29 @@ def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoRetu
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:
         model, optimizer, step = make_step(*SIZES[size])
-        kept = bare if way in EACH_TURN else WAYS[way]
-        with kept(model, optimizer) as mark:
-            with mark("data"):
-                pass  # CodeCarbon detects the hardware at its first task
+        with WAYS[way](model, optimizer) as turn:
             print(file=answered)
             for line in asked:
                 if not line.strip():
                     break
-                each = WAYS[way](model, optimizer) if way in EACH_TURN else None
-                with each or contextlib.nullcontext(mark) as now:
-                    print(*per_step_us(step, now, int(line)), file=answered)
+                print(*one_turn(step, turn, int(line)), file=answered)
     except Exception as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), file=answered)
     os._exit(0)
 
 
+def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[float, ...]:
+    with contextlib.ExitStack() as stack:
+        if random.random() < 0.5:  # who comes second finds warmer caches
+            plain = per_step_us(step, unmarked, steps)
+            return *plain, *per_step_us(step, stack.enter_context(turn()), steps)
+        with turn() as mark:
+            marked = per_step_us(step, mark, steps)
+        return *per_step_us(step, unmarked, steps), *marked
+
+
 def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple[float, float]:
-    for _ in range(max(2, steps // 10)):  # another process has just had the caches
+    for _ in range(max(3, round(steps * SETTLE_US / TURN_US))):
         step(mark)
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for _ in range(steps):
@@ -228,40 +259,43 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
         else:
             children.append(child)
     children[0].turn(20)
-    steps = max(3, int(TURN_US / children[0].turn(20)[0]))
+    step_us = children[0].turn(20)[0]
+    steps = max(5, int(TURN_US / step_us))
     time.sleep(WARM_S)
     random.seed(0)
-    cpu: dict[str, list[float]] = {child.way: [] for child in children}
-    wall: dict[str, list[float]] = {child.way: [] for child in children}
+    bare_us: list[float] = []
+    cpu: dict[str, list[float]] = {way: [] for way in WAYS if way in [c.way for c in children]}
+    wall: dict[str, list[float]] = {way: [] for way in cpu}
     for _ in range(blocks):
-        turns: dict[str, list[tuple[float, float]]] = {child.way: [] for child in children}
+        found: dict[str, list[list[float]]] = {way: [] for way in cpu}
         for number in range(ROUNDS):
             random.shuffle(children)
             for child in children:
-                if not number or child.way not in SELDOM:
-                    turns[child.way].append(child.turn(steps))
-        for way, found in turns.items():
-            cpu[way].append(statistics.fmean(spent for spent, _ in found))
-            wall[way].append(statistics.fmean(took for _, took in found))
+                if child.way not in SELDOM:
+                    found[child.way].append(child.turn(steps))
+                elif not number:
+                    found[child.way].append(child.turn(SELDOM_STEPS))
+        for way, turns in found.items():
+            cpu[way].append(statistics.fmean(turn[2] - turn[0] for turn in turns))
+            wall[way].append(statistics.fmean(turn[3] - turn[1] for turn in turns))
+        bare_us += [turn[0] for turn in found["A/A"]]
     for child in children:
         child.end()
-    step_us = statistics.median(cpu["bare"])
+    step_us = statistics.median(bare_us)
     ways = {}
-    for way in list(cpu)[1:]:
-        extra = [a - b for a, b in zip(cpu[way], cpu["bare"], strict=True)]
+    for way, extra in cpu.items():
         mean, upper = mean_and_bound(extra)
-        waited = statistics.median(a - b for a, b in zip(wall[way], wall["bare"], strict=True))
         ways[way] = {
             "mean_us": round(mean, 1), "upper_us": round(upper, 1),
             "median_us": round(statistics.median(extra), 1),
-            "median_wall_us": round(waited, 1), "share": mean / step_us,
+            "wall_us": round(statistics.fmean(wall[way]), 1), "share": mean / step_us,
         }
     return {"step_us": round(step_us, 1), "steps_per_turn": steps, "ways": ways}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--blocks", type=int, default=60)
+    options.add_argument("--blocks", type=int, default=30)
     options.add_argument("--sizes", default=",".join(SIZES))
     args = options.parse_args()
     under_rig()
@@ -274,11 +308,11 @@ def main() -> None:
         found = result["sizes"][size] = measure(size, args.blocks)
         step_us, steps = found["step_us"], found["steps_per_turn"]
         print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
-              f"{steps} steps; what each way adds")
+              f"{ROUNDS} × {steps} steps; what each way adds")
         print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step")
         for name, row in found["ways"].items():
             numbers = "".join(f"{row[key]:>9.1f} µs" for key in
-                              ("mean_us", "upper_us", "median_us", "median_wall_us"))
+                              ("mean_us", "upper_us", "median_us", "wall_us"))
             print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %")
         ours = found["ways"]["phasewatt"]
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us

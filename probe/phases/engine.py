@@ -80,7 +80,6 @@ class PhaseEngine:
         try:
             machine = self._machine
             machine.start()
-            self._overhead.begin()
             hub.attach(machine)
             self._withdraw = when_imported("torch", self._with_torch)
         except Exception as error:
@@ -175,6 +174,8 @@ class PhaseEngine:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 
     def _step_closed(self, step: int) -> None:
+        if not step:
+            self._overhead.begin(self._ring.offered())
         if self._busy or self._values.flying:
             self._flush()
         if self._cuda is None and (step < 4 or step % 16 == 0):

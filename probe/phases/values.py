@@ -87,12 +87,12 @@ class Values:
         plain = type(value) in (tensor_type, torch.nn.Parameter)
         if not plain or value.layout != torch.strided or value.numel() != 1:
             return False
-        if value.is_complex():
-            return False
-        if value.device.type == "cpu":
-            self._write(time_ns, code, name, value.detach().item())
+        if value.is_cpu:
+            self._write(time_ns, code, name, value.item())  # reads one number, keeps nothing
             return True
-        return value.device.type == "cuda" and self._copy(torch, time_ns, code, value.detach())
+        if not value.is_cuda or value.is_complex():
+            return False
+        return self._copy(torch, time_ns, code, value.detach())
 
     def _copy(self, torch: Any, time_ns: int, code: int, value: Any) -> bool:
         if torch.cuda.is_current_stream_capturing():

@@ -274,6 +274,7 @@ def test_scaler_skips_a_step(tmp_path: Path) -> None:
     expect(run)
 
 
+@pytest.mark.filterwarnings("error:Dynamo does not know")
 @pytest.mark.parametrize("grads_to_none", [True, False])
 @pytest.mark.parametrize("passed", ["model", "optimizer", "nothing"])
 def test_compiled_optimizer_step(tmp_path: Path, grads_to_none: bool, passed: str) -> None:
