@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -181,7 +181,7 @@ SELDOM = {"CodeCarbon", "torch.profiler"}
 class Child:
     """One way of training in a process of its own, which works only when it is its turn."""
 
-    def __init__(self, way: str, size: str):
+    def __init__(self, way: str, size: str, older: Sequence[Child]):
         self.way = way
         asked, ask = os.pipe()
         answer, answered = os.pipe()
@@ -189,6 +189,8 @@ class Child:
         if self.pid == 0:
             os.close(ask)
             os.close(answer)
+            for child in older:  # else it never sees the end of file when the parent is killed
+                os.close(child._ask.fileno())
             serve(way, size, os.fdopen(asked), os.fdopen(answered, "w", buffering=1))
         os.close(asked)
         os.close(answered)
@@ -205,7 +207,7 @@ class Child:
 
     def end(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it may have ended by itself
-            print(file=self._ask)  # no end of file: its younger siblings hold the pipe too
+            self._ask.close()
         self._answer.close()
         os.waitpid(self.pid, 0)
 
@@ -219,8 +221,6 @@ def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoRetu
         with WAYS[way](model, optimizer) as turn:
             print(file=answered)
             for line in asked:
-                if not line.strip():
-                    break
                 print(*one_turn(step, turn, int(line)), file=answered)
     except Exception as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), file=answered)
@@ -249,9 +249,9 @@ def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple
 
 def measure(size: str, blocks: int) -> dict[str, Any]:
     """Rows of the table of one step size."""
-    children = []
+    children: list[Child] = []
     for way in WAYS:
-        child = Child(way, size)
+        child = Child(way, size, children)
         problem = child.ready()
         if problem:
             print(f"{way} is left out: {problem}")
