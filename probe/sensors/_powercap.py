@@ -64,8 +64,8 @@ def measured_by(zones: list[Zone]) -> set[str]:
     """As :func:`measured_devices`, of zones already scanned."""
     kinds = {zone.kind for zone in zones if zone.usable}
     found = {"cpu"} if kinds & {"package", "psys"} else set()
-    platform_only = "psys" in kinds and "package" not in kinds  # covers the memory too
-    return found | ({"ram"} if "dram" in kinds or platform_only else set())
+    # A platform counter alone covers the memory too.
+    return found | ({"ram"} if "dram" in kinds or kinds == {"psys"} else set())
 
 
 def read_uj(fd: int) -> int:
