@@ -147,6 +147,9 @@ class Gap:
     count: int = 1
 
 
+RESTARTED = "the counter started anew"
+"""Reason of a Gap across which a counter's values must not be subtracted."""
+
 Reading = Sample | Gap
 
 

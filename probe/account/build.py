@@ -23,7 +23,7 @@ def build(path: Path) -> dict[str, Any]:
     timelines = [t for t in (timeline(reader, rank) for rank in reader.ranks()) if t is not None]
     on_device = {t.rank: t for rank in reader.ranks() if (t := timeline(reader, rank, device=True))}
     gaps = reader.gaps()
-    found = energy.devices(reader.series())
+    found = energy.devices(reader.series(), gaps)
     sources = [energy.source_row(device, run, gaps) for device in found]
     meters = [device.series.source for device in found]
     phases: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ def total(path: Path) -> dict[str, Any]:
     """``total`` of the report alone, without the phases. Raises StoreError."""
     reader = RunReader(path)
     run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
-    found = energy.devices(reader.series())
+    found = energy.devices(reader.series(), reader.gaps())
     sources = [energy.source_row(device, run, []) for device in found]
     return _total(found, sources, run, reader.meta)
 

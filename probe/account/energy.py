@@ -12,7 +12,7 @@ import numpy as np
 from ..attribution import curve as curves
 from ..attribution.curve import EnergyCurve
 from ..attribution.timesplit import split
-from ..model import Gap, Kind, Phase, Provenance, Status
+from ..model import RESTARTED, Gap, Kind, Phase, Provenance, Status
 from ..store.reader import Series
 from .timeline import Timeline
 
@@ -35,8 +35,12 @@ class Device:
         return self.series.source.device
 
 
-def devices(series: Iterable[Series]) -> list[Device]:
+def devices(series: Iterable[Series], gaps: Iterable[Gap]) -> list[Device]:
     """All energy meters and modelled powers of the run, measured ones first."""
+    restarts: dict[str, list[int]] = {}
+    for gap in gaps:
+        if gap.reason == RESTARTED:
+            restarts.setdefault(gap.what, []).append(gap.end_ns)
     series = list(series)
     found = []
     for one in series:
@@ -51,7 +55,11 @@ def devices(series: Iterable[Series]) -> list[Device]:
         if source.attributable and len(one.time_ns):
             if counter:
                 wrap = source.wrap_raw * source.scale if source.wrap_raw else None
-                curve = curves.from_counter(one.time_ns, one.value, one.span_ns, wrap)
+                curve = curves.from_counter(
+                    one.time_ns, one.value, one.span_ns, wrap,
+                    restarts_ns=np.array(restarts.get(source.id, ()), np.int64),
+                    resolution_s=source.resolution_s,
+                )
             else:
                 curve = curves.from_power(one.time_ns, one.value)
                 if curve is not None and curve.length_s() < SHORTEST_POWER_S:

@@ -73,7 +73,8 @@ class EnergyCurve:
 
 
 def from_counter(
-    time_ns: Times, joules: Floats, span_ns: Times, wrap_j: float | None = None
+    time_ns: Times, joules: Floats, span_ns: Times, wrap_j: float | None = None,
+    *, restarts_ns: Times | None = None, resolution_s: float | None = None,
 ) -> EnergyCurve | None:
     """Curve of a cumulative counter; None if it changed less than twice.
 
@@ -83,6 +84,10 @@ def from_counter(
         span_ns: how long each read took.
         wrap_j: the value at which the counter starts again from 0; without it a
             falling counter is a reset.
+        restarts_ns: instants at which the sensor says that it started anew: what
+            changed across one is neither energy nor a wraparound.
+        resolution_s: how old a value can be when it is read, where that is known to be
+            less than the time between two reads (RAPL: 1 ms).
     """
     changed = np.flatnonzero(np.diff(joules) != 0) + 1
     if len(changed) < 2:
@@ -92,8 +97,14 @@ def from_counter(
     if wrap_j is not None:
         increments = np.where(falling, increments + wrap_j, increments)
         falling = increments < 0
+    if restarts_ns is not None and len(restarts_ns):
+        # A restart lies between the read before a change and the first read after it.
+        said = np.searchsorted(np.sort(restarts_ns), time_ns)
+        falling |= np.diff(said)[changed - 1] > 0
     increments = np.where(falling, 0.0, increments)
     low, high = time_ns[changed - 1] - span_ns[changed - 1], time_ns[changed]
+    if resolution_s is not None:
+        low = np.maximum(low, high - span_ns[changed] - round(resolution_s * 1e9))
     middle = (low + high) // 2
     # The first change only dates the counter: what it added happened before.
     cumulative = np.cumsum(increments) - increments[0]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import RESTARTED, Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
 from . import SensorContext
 from ._gaps import GapLog
@@ -116,7 +116,7 @@ class _Counter:
         end = context.clock.now_ns()
         before, self._last = self._last, (end, raw)
         if before is not None and not self._plausible(raw - before[1], end - before[0]):
-            return Gap(self.source, before[0], end, "the counter started anew")
+            return Gap(self.source, before[0], end, RESTARTED)
         return self._gaps.good(end) or Sample(self.source, end, float(raw), end - begin)
 
     def close(self) -> None:

@@ -52,6 +52,21 @@ def test_a_reset_is_counted_and_never_negative() -> None:
     assert np.diff(curve.at(np.array([0, 6 * S])))[0] == pytest.approx(590.0, abs=15)
 
 
+def test_a_fresh_value_is_dated_at_its_read_not_between_two() -> None:
+    """100 ms at 200 W of a counter that is never older than 1 ms, read every 20 ms."""
+    time_s = np.arange(0, 2, 0.02)
+    joules = np.interp(time_s, [0, 1.0, 1.1, 2.0], [1.0, 1.0 + 50, 51 + 20, 71 + 45])
+    time_ns = (time_s * S).astype(np.int64)
+    span = np.zeros(len(time_s), np.int64)
+    block = np.array([S, 11 * S // 10])
+    fresh = from_counter(time_ns, joules, span, resolution_s=0.001)
+    assert fresh is not None
+    assert np.diff(fresh.at(block))[0] == pytest.approx(20.0, rel=0.02)
+    unknown = from_counter(time_ns, joules, span)
+    assert unknown is not None
+    assert np.diff(unknown.at(block))[0] < 19.0
+
+
 @pytest.mark.parametrize("changes", [0, 1])
 def test_a_counter_that_hardly_moved_says_nothing(changes: int) -> None:
     joules = np.full(50, 7.0)

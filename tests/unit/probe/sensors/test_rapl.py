@@ -12,7 +12,7 @@ import pytest
 
 from probe.attribution.curve import from_counter
 from probe.errors import SensorUnavailable
-from probe.model import Gap, Sample
+from probe.model import RESTARTED, Gap, Sample
 from probe.sensors import SensorContext
 from probe.sensors.rapl import RaplSensor
 from tests.rigs.rapl import MAX_UJ, RaplRig
@@ -90,6 +90,25 @@ def test_a_fall_without_a_known_range_is_a_gap(tmp_path: Path) -> None:
     assert len(gaps) == 1
     assert "anew" in gaps[0].reason
     assert all(r.value > 0 for r in readings if isinstance(r, Sample))
+
+
+def test_a_restart_is_no_wraparound_and_no_energy(tmp_path: Path) -> None:
+    rig, clock = RaplRig(tmp_path, dram=False), Clock()
+    rig.set("intel-rapl:0", 50_000_000_000)  # 50 kJ of a range of 262 kJ
+    sensor, _ = opened(rig, clock)
+    readings = drive(sensor, rig, clock, 3.0, 100.0)
+    rig.set("intel-rapl:0", 1_000_000)
+    readings += drive(sensor, rig, clock, 3.0, 100.0)
+    restarts = [r.end_ns for r in readings if isinstance(r, Gap) and r.reason == RESTARTED]
+    assert len(restarts) == 1
+    mine = [r for r in readings if isinstance(r, Sample)]
+    curve = from_counter(
+        np.array([r.time_ns for r in mine]), np.array([r.value for r in mine]) * 1e-6,
+        np.zeros(len(mine), np.int64), MAX_UJ * 1e-6, restarts_ns=np.array(restarts),
+    )
+    assert curve is not None
+    assert curve.resets == 1
+    assert curve.joules[-1] == pytest.approx(600.0, abs=8.0)
 
 
 def test_a_vanishing_file_is_a_gap_and_may_come_back(tmp_path: Path) -> None:
