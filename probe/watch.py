@@ -61,7 +61,7 @@ class Run:
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, _count)
         self._engine = PhaseEngine(
-            self._ring_opener(place), model=model, optimizer=optimizer, on_step=self._on_step
+            self._ring_opener(place), model=model, optimizer=optimizer, chores=self._chores
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._main_ring)
@@ -166,7 +166,7 @@ class Run:
             "stack": self._options.get("stack") or "unknown",
         }
 
-    def _on_step(self, _step: int) -> None:
+    def _chores(self) -> None:
         now = time.monotonic_ns()
         if now < self._next_check:
             return

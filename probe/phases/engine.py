@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .search import Search
 
 _WARNINGS = 32
+_FIRST_STEPS = 4  # a device may show up in each of these
+_CHORES_NS = 50_000_000
 _engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
 _fork_lock = threading.Lock()
 _fork_hooked = False
@@ -39,7 +42,7 @@ class PhaseEngine:
 
     def __init__(
         self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
-        optimizer: Any = None, on_step: Callable[[int], None] | None = None,
+        optimizer: Any = None, chores: Callable[[], None] | None = None,
     ):
         """Open the main ring.
 
@@ -47,7 +50,7 @@ class PhaseEngine:
             open_ring: (thread label, capacity) → a new ring.
             model: the root module; without it the first optimizer step finds it.
             optimizer: one or several; only needed where their steps are compiled.
-            on_step: called with the number of each step that closed.
+            chores: called after a step closed, a few times a second.
 
         Raises:
             StoreError: the main ring cannot be opened.
@@ -55,10 +58,10 @@ class PhaseEngine:
         self.warnings: list[str] = []
         self._ring = open_ring("main", MAIN_CAPACITY)
         self._lanes = Lanes(open_ring)
-        self._machine = Machine(self._ring, self._lanes, warn=self.warn, closed=self._step_closed)
+        self._machine = Machine(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
         self._values = Values(self._ring, self.warn)
         self._overhead = Overhead()
-        self._model, self._on_step = model, on_step
+        self._model, self._chores = model, chores
         self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
             [] if optimizer is None else [optimizer]
         )
@@ -173,19 +176,23 @@ class PhaseEngine:
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 
-    def _step_closed(self, step: int) -> None:
-        if not step:
+    def _do_chores(self) -> int:
+        """What a closed step allows but not every step needs; returns when it is due again."""
+        steps = self._machine.steps
+        if steps == 1:
             self._overhead.begin(self._ring.offered())
-        if self._busy or self._values.flying:
-            self._flush()
-        if self._cuda is None and (step < 4 or step % 16 == 0):
+        self._flush()
+        if self._cuda is None:
             self._look_for_cuda()
-        if self._on_step is not None:
+        if self._chores is not None:
             try:
-                self._on_step(step)
+                self._chores()
             except Exception as error:
-                self._on_step = None
-                self.warn(f"on_step: {type(error).__name__}: {error}")
+                self._chores = None
+                self.warn(f"chores: {type(error).__name__}: {error}")
+        if self._busy or steps < _FIRST_STEPS:
+            return 0
+        return time.monotonic_ns() + _CHORES_NS
 
     def _flush(self) -> None:
         self._values.poll()

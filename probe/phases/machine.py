@@ -34,9 +34,17 @@ class Machine:
 
     def __init__(
         self, ring: RingWriter, lanes: Lanes, *, warn: Callable[[str], None],
-        closed: Callable[[int], None],
+        chores: Callable[[], int],
     ):
-        """``closed(step)`` is called after each step, ``warn`` with what went wrong."""
+        """Hear nothing yet.
+
+        Args:
+            ring: where marks are written.
+            lanes: rings of the other threads.
+            warn: called with what went wrong.
+            chores: called after a step closed; returns the monotonic time in ns before
+                which it need not be called again.
+        """
         self.thread = get_ident()  # 0, which no thread has, once nothing is recorded
         self.alive = False
         self.lanes = lanes
@@ -52,7 +60,8 @@ class Machine:
         self._device: DeviceClock | None = None
         self._plain = True  # no device, no memory, no name of the user's: a mark is one write
         self._write, self._write_at = ring.write, ring.write_at
-        self._warn, self._closed = warn, closed
+        self._warn, self._chores = warn, chores
+        self._chores_due_ns = 0
         self._current = -1
         self._idle = OTHER  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
@@ -129,7 +138,8 @@ class Machine:
         self._write(STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
-        self._closed(self.steps - 1)
+        if _now() >= self._chores_due_ns:
+            self._chores_due_ns = self._chores()
 
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""

@@ -41,15 +41,14 @@ class Values:
             if code is None:
                 code = self._codes[name] = self._ring.code(name)
             kind = type(value)
-            if kind is float or kind is int or isinstance(value, numbers.Real):
+            if kind is float or kind is int:
                 self._write(time_ns, code, name, value)
-            elif not self._tensor(time_ns, code, name, value):
+            elif self._tensor(time_ns, code, name, value):
+                continue
+            elif isinstance(value, numbers.Real):
+                self._write(time_ns, code, name, value)
+            else:
                 self._refuse(name, value)
-
-    @property
-    def flying(self) -> bool:
-        """Whether copies are under way."""
-        return bool(self._flying)
 
     def poll(self) -> None:
         """Write the values whose copies have arrived; never waits."""

@@ -366,33 +366,35 @@ class TestBoundaries:
     def test_a_step_begins_with_the_signal_that_closed_the_one_before(self, tmp_path: Path) -> None:
         model, optimizer = trained()
         closed: list[int] = []
+        engine: PhaseEngine
         ring = tmp_path / "m.ring"
         engine = PhaseEngine(
-            lambda _l, c: RingWriter(ring, capacity=c), model=model, on_step=closed.append
+            lambda _l, c: RingWriter(ring, capacity=c), model=model,
+            chores=lambda: closed.append(engine.steps),
         )
         engine.install()
         for _ in range(3):
             step(model, optimizer)
-        assert closed == [0, 1]
+        assert closed == [1, 2]
         engine.uninstall()
         engine.end(False, 0)
-        assert closed == [0, 1, 2]
+        assert closed == [1, 2, 3]
 
     def test_a_callback_that_raises_is_dropped(self, tmp_path: Path) -> None:
         model, optimizer = trained()
 
-        def broken(_step: int) -> None:
+        def broken() -> None:
             raise ValueError("theirs")
 
         engine = PhaseEngine(
-            lambda _l, c: RingWriter(tmp_path / "m.ring", capacity=c), model=model, on_step=broken
+            lambda _l, c: RingWriter(tmp_path / "m.ring", capacity=c), model=model, chores=broken
         )
         engine.install()
         for _ in range(3):
             step(model, optimizer)
         engine.uninstall()
         engine.end(False, 0)
-        assert engine.steps == 3 and engine.warnings == ["on_step: ValueError: theirs"]
+        assert engine.steps == 3 and engine.warnings == ["chores: ValueError: theirs"]
 
     def test_overhead_is_told_once_there_are_steps(self, tmp_path: Path) -> None:
         model, optimizer = trained()
