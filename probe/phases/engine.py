@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .search import Search
 
 _WARNINGS = 32
+_BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
 _FIRST_STEPS = 4  # a device may show up in each of these
 _CHORES_NS = 50_000_000
 _engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
@@ -71,7 +73,7 @@ class PhaseEngine:
         self._cuda: Any = None
         self._busy = False  # there is a device, or an allocator, to ask at every step
         self._withdraw: Callable[[], None] = lambda: None
-        self._codes: dict[str, int] = {}
+        self._blocks: dict[str, _Block] = {}
         self._pid = os.getpid()
         self._ended = False
         _watch_forks(self)
@@ -126,12 +128,25 @@ class PhaseEngine:
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""
-        return _Block(self, name)
+        try:
+            return self._blocks[name]
+        except (KeyError, TypeError):
+            pass  # new, or no string
+        if not self._machine.alive:  # the ring of a forked child is its parent's
+            return contextlib.nullcontext()
+        try:
+            block = _Block(self, str(name))
+            if len(self._blocks) < _BLOCKS:
+                self._blocks[block.name] = block
+            return block
+        except Exception as error:
+            self.warn(f"phase: {type(error).__name__}: {error}")
+            return contextlib.nullcontext()
 
     def log(self, **values: Any) -> None:
         """Record numbers: floats, ints or tensors of one element."""
         machine = self._machine
-        if threading.get_ident() != machine.thread or not machine.alive:
+        if get_ident() != machine.thread:
             return
         try:
             self._values.log(values)
@@ -223,25 +238,21 @@ class PhaseEngine:
 
 
 class _Block:
-    """``with run.phase(name)``; cheap, re-entrant, safe to leave out of order."""
+    """``with run.phase(name)``; cheap, holds no state, so one serves all uses of its name."""
 
-    __slots__ = ("_engine", "_name")
+    __slots__ = ("_code", "_engine", "_machine", "name")
 
     def __init__(self, engine: PhaseEngine, name: str):
-        self._engine, self._name = engine, name
+        self._engine, self._machine, self.name = engine, engine._machine, name
+        self._code = engine._ring.code(name)
 
     def __enter__(self) -> None:
-        engine = self._engine
-        machine = engine._machine
-        if not machine.alive:
-            return
+        machine = self._machine
         try:
-            if threading.get_ident() == machine.thread:
-                machine.user_enter(self._code(engine))
-            else:
-                lane = engine._lanes.here()
-                if lane is not None:
-                    lane.enter(lane.ring.code(self._name))
+            if get_ident() == machine.thread:
+                machine.user_enter(self._code)
+            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
+                lane.enter(lane.ring.code(self.name))
         except Exception as error:
             machine.fail(error)
 
@@ -249,26 +260,14 @@ class _Block:
         self, _kind: type[BaseException] | None, _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        engine = self._engine
-        machine = engine._machine
-        if not machine.alive:
-            return
+        machine = self._machine
         try:
-            if threading.get_ident() == machine.thread:
-                machine.user_leave(self._code(engine))
-            else:
-                lane = engine._lanes.here()
-                if lane is not None:
-                    lane.leave(lane.ring.code(self._name))
+            if get_ident() == machine.thread:
+                machine.user_leave(self._code)
+            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
+                lane.leave(lane.ring.code(self.name))
         except Exception as error:
             machine.fail(error)
-
-    def _code(self, engine: PhaseEngine) -> int:
-        code = engine._codes.get(self._name)
-        if code is None:
-            self._name = str(self._name)
-            code = engine._codes[self._name] = engine._ring.code(self._name)
-        return code
 
 
 def _watch_forks(engine: PhaseEngine) -> None:

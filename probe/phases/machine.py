@@ -58,7 +58,8 @@ class Machine:
         self.after_optimizer: Callable[[Any], None] | None = None
         self._allocated: Callable[[], int] | None = None
         self._device: DeviceClock | None = None
-        self._plain = True  # no device, no memory, no name of the user's: a mark is one write
+        self._enriched = False  # marks carry bytes or edges of a device
+        self._plain = True  # not enriched, no name of the user's: a mark is one write
         self._write, self._write_at = ring.write, ring.write_at
         self._warn, self._chores = warn, chores
         self._chores_due_ns = 0
@@ -98,7 +99,8 @@ class Machine:
     ) -> None:
         """Let marks carry the allocator's bytes and edges of a device from now on."""
         self._allocated, self._device = allocated, device
-        self._plain = not self._user and allocated is None and device is None
+        self._enriched = allocated is not None or device is not None
+        self._plain = not self._user and not self._enriched
 
     def base(self) -> int:
         """The phase that the flags say."""
@@ -368,14 +370,23 @@ class Machine:
     def user_enter(self, code: int) -> None:
         self._user.append(code)
         self._plain = False
-        self._force(code)
+        if self._enriched:
+            self._force(code)
+        else:
+            self._current = code
+            self._write(MARK, code, -1)
 
     def user_leave(self, code: int) -> None:
         """Leaves may come out of order (generators); the innermost name left over wins."""
         user = self._user
-        for place in range(len(user) - 1, -1, -1):
-            if user[place] == code:
-                del user[place]
-                break
-        self._plain = not user and self._allocated is None and self._device is None
-        self._force(user[-1] if user else self.base())
+        if user and user[-1] == code:
+            user.pop()
+        elif code in user:
+            del user[len(user) - 1 - user[::-1].index(code)]
+        code = user[-1] if user else self.base()
+        self._plain = not user and not self._enriched
+        if self._enriched:
+            self._force(code)
+        else:
+            self._current = code
+            self._write(MARK, code, -1)

@@ -31,7 +31,7 @@ def _data(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 (the name it replaces)
         target = session.target
-        if target is None or is_compiling():
+        if target is None:  # not asked for compilation: no graph holds a DataLoader
             return original(self)
         token, got = None, False
         try:

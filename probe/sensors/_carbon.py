@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 from ..errors import UsageError
 
@@ -32,6 +35,7 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
         UsageError: a country that CodeCarbon has no data for.
     """
     with silently():
+        import_codecarbon()
         from codecarbon import __version__ as version
         from codecarbon.input import DataSource
 
@@ -52,6 +56,29 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
         float(mix["carbon_intensity"]), country.upper(), label,
         f"codecarbon {version}, Our World in Data",
     )
+
+
+class _NoGpus(ModuleType):
+    """Stands for CodeCarbon's GPU modules: nothing is available, every other name is None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name.endswith("_AVAILABLE"):
+            return False
+        return (lambda: False) if name.startswith("is_") else None
+
+
+def import_codecarbon() -> None:
+    """Import CodeCarbon without its GPU modules, for use in processes of ours only.
+
+    Importing those initialises NVML, which is never shut down again, and may start
+    nvidia-smi and rocm-smi; the NVML sensors here are the only ones that ask GPUs.
+    """
+    if "codecarbon" not in sys.modules:
+        for name in ("codecarbon.core.gpu_nvidia", "codecarbon.core.gpu_amd"):
+            sys.modules[name] = _NoGpus(name)
+    import codecarbon  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ that of the whole machine, since nobody knows whose memory modules are whose.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -17,8 +16,9 @@ from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
 from . import SensorContext
-from ._carbon import silently
+from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
+from ._processes import outermost
 
 PERIOD_NS = 2 * NS_PER_S
 
@@ -48,6 +48,7 @@ class CodeCarbonSensor:
         sources = []
         try:
             with silently():
+                import_codecarbon()
                 if "cpu" not in measured:
                     sources.append(self._open_cpu())
                 if "ram" not in measured:
@@ -86,14 +87,19 @@ class CodeCarbonSensor:
         import psutil
         from codecarbon import __version__ as version
         from codecarbon.core.cpu import TDP
+        from codecarbon.core.util import count_physical_cpus
         from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
+
         found = TDP()
-        tdp = found.tdp or 4 * (psutil.cpu_count() or 1)  # CodeCarbon's own default per thread
+        if found.tdp:  # of one socket
+            tdp = found.tdp * max(1, count_physical_cpus())
+        else:
+            tdp = 4 * (psutil.cpu_count() or 1)  # CodeCarbon's own default per thread
         model = found.model or "unknown CPU"
-        cpus = []
-        for pid in self._context.pids:
-            with contextlib.suppress(psutil.Error):
-                cpus.append(_of_process(CPU, MODE_CPU_LOAD, model, tdp, psutil.Process(pid)))
+        cpus = [
+            _of_process(CPU, MODE_CPU_LOAD, model, tdp, process)
+            for process in outermost(self._context.pids)
+        ]
         scope = "the job's CPU time"
         if not cpus:
             scope = "the whole machine"
@@ -103,7 +109,7 @@ class CodeCarbonSensor:
         self._read["codecarbon:cpu"]()  # the first call only sets the starting point
         return Source(
             id="codecarbon:cpu", device="cpu", quantity="power", unit="W", kind=Kind.GAUGE,
-            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, {tdp} W × load",
+            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, {tdp:g} W × load",
             resolution_s=PERIOD_NS / NS_PER_S, note=f"{model}; {scope}",
         )
 

@@ -25,7 +25,8 @@ class HostSensor:
         self._context = context
         self._psutil: Any = None
         self._tree: dict[int, Any] = {}
-        self._cpu_s: dict[int, float] = {}  # the last known CPU time of each process, dead or not
+        self._seen: dict[int, tuple[float, float]] = {}  # own CPU seconds, and its children's
+        self._gone_s = self._lost_s = 0.0
         self._reads = 0
         self._next_ns = context.clock.now_ns()
 
@@ -89,17 +90,30 @@ class HostSensor:
         return float(memory.total - memory.available)
 
     def _cpu_seconds(self) -> float:
+        """Own time of all that live, and of all that they have waited for (cutime, cstime).
+
+        So a child counts though it was never seen alive. The time of a process that goes
+        moves to whoever waits for it, or is kept here if nobody does. It may be seen to
+        move one read later, since processes are read one after another.
+        """
+        alive = gone = waited = 0.0
         if self._reads % LIST_EVERY == 0:
-            self._find_processes()
+            gone = self._find_processes()
         self._reads += 1
         for pid, process in list(self._tree.items()):
             try:
                 times = process.cpu_times()
             except self._psutil.Error:
-                del self._tree[pid]  # its time so far stays in the sum
+                del self._tree[pid]
+                gone += sum(self._seen.pop(pid, (0.0, 0.0)))
                 continue
-            self._cpu_s[pid] = max(times.user + times.system, self._cpu_s.get(pid, 0.0))
-        return sum(self._cpu_s.values())
+            own, of_children = times.user + times.system, _of_children(times)
+            waited += of_children - self._seen.get(pid, (own, of_children))[1]
+            self._seen[pid] = own, of_children
+            alive += own + of_children
+        self._lost_s += max(0.0, self._gone_s - waited)
+        self._gone_s = max(0.0, gone - max(0.0, waited - self._gone_s))
+        return alive + self._gone_s + self._lost_s
 
     def _rss(self) -> float:
         total = 0
@@ -110,8 +124,14 @@ class HostSensor:
                 continue
         return float(total)
 
-    def _find_processes(self) -> None:
+    def _find_processes(self) -> float:
+        """Look for new ones; returns the CPU seconds of those that are no more."""
         psutil = self._psutil
+        gone = 0.0
+        for pid, process in list(self._tree.items()):
+            if not process.is_running():  # or its number belongs to somebody else now
+                del self._tree[pid]
+                gone += sum(self._seen.pop(pid, (0.0, 0.0)))
         for pid in self._context.pids:
             try:
                 parent = self._tree.get(pid) or psutil.Process(pid)
@@ -119,3 +139,8 @@ class HostSensor:
                     self._tree.setdefault(process.pid, process)
             except psutil.Error:
                 continue
+        return gone
+
+
+def _of_children(times: Any) -> float:
+    return float(times.children_user + times.children_system)

@@ -1,0 +1,90 @@
+"""The modelled sensor: the real library, in a process of its own as the recorder is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.model import Provenance, Sample
+from probe.sensors import SensorContext
+from probe.sensors.codecarbon import CodeCarbonSensor
+from tests.rigs.nvml import NvmlRig
+
+ALONE = """
+import json, os, sys, time
+from pathlib import Path
+from probe.sensors import SensorContext
+from probe.sensors.codecarbon import CodeCarbonSensor
+from probe.sensors._carbon import carbon_intensity
+sensor = CodeCarbonSensor(SensorContext(pids=(os.getpid(),), powercap_root=Path("nothing")))
+sources = sensor.open()
+carbon_intensity("FRA")
+end = time.process_time() + 0.3
+while time.process_time() < end: pass
+read = {r.source: r.value for r in sensor.read()}
+sensor.close()
+import codecarbon.core.gpu as gpu
+json.dump({
+    "read": read, "notes": {s.id: s.note for s in sources},
+    "gpus": [gpu.PYNVML_AVAILABLE, gpu.AMDSMI_AVAILABLE, gpu.is_gpu_details_available()],
+    "pynvml": "pynvml" in sys.modules or "amdsmi" in sys.modules,
+}, open("found.json", "w"))
+"""
+
+
+def alone(folder: Path, env: dict[str, str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=folder, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=120, check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    found = json.loads((folder / "found.json").read_text())
+    (folder / "found.json").unlink()
+    return found
+
+
+def test_power_of_the_job_without_a_file_a_word_or_a_call_of_nvml(tmp_path: Path) -> None:
+    calls = tmp_path / "rig"
+    calls.mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    rig = NvmlRig(calls, gpus=1, power_w=300.0)
+    root = str(Path(__file__).parents[4])
+    found = alone(work, {**rig.env(), "PYTHONPATH": root, "HOME": str(work)})
+    assert found["gpus"] == [False, False, False] and not found["pynvml"]
+    assert found["read"]["codecarbon:cpu"] > 0
+    assert found["read"]["codecarbon:ram"] > 0
+    assert "the job's CPU time" in found["notes"]["codecarbon:cpu"]
+    assert not list(work.iterdir())  # no emissions.csv, no configuration, no log
+
+
+def sensor_of(tmp_path: Path, pids: tuple[int, ...]) -> CodeCarbonSensor:
+    return CodeCarbonSensor(SensorContext(pids=pids, powercap_root=tmp_path))
+
+
+def test_two_sockets_have_the_power_of_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from codecarbon.core import cpu, util
+
+    class Tdp:
+        tdp, model = 100.0, "a CPU"
+
+    monkeypatch.setattr(cpu, "TDP", Tdp)
+    monkeypatch.setattr(util, "count_physical_cpus", lambda: 2)
+    sources = {s.id: s for s in sensor_of(tmp_path, (os.getpid(),)).open()}
+    assert "200 W" in sources["codecarbon:cpu"].method
+    assert all(s.provenance is Provenance.MODELLED for s in sources.values())
+
+
+def test_a_job_that_is_gone_models_the_machine(tmp_path: Path) -> None:
+    sensor = sensor_of(tmp_path, (2**22 + 1,))
+    sources = {s.id: s for s in sensor.open()}
+    assert "the whole machine" in sources["codecarbon:cpu"].note
+    assert all(isinstance(reading, Sample) for reading in sensor.read())
