@@ -5,11 +5,13 @@
 The same loop under `probe.watch()`, with CodeCarbon tasks per phase, with Zeus windows per phase
 (both on an NVML library that answers at once, so their real cost is higher), under
 torch.profiler, and bare (A/A). Each way has a process of its own, which stays, so that nobody's
-start is measured here (startup.py does that), and is its own control: in each of its turns of
-half a second it trains once bare and once not, since two processes differ by more than the bars
-(where their memory lies). A block is four rounds of turns. CPU time of the process per step,
+start is measured here (startup.py does that), and is its own control: in each of its turns it
+trains once bare and once not, since two processes differ by more than the bars (where their
+memory lies). A block is twelve rounds of turns. CPU time of the process per step,
 all threads, and wall. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the
-upper 95 % bound.
+upper 95 % bound. A shared machine has bursts in which steps take several times as long; they
+are left out on both sides, and how many they were is printed: nothing that a way adds to one
+step in many is that long.
 """
 
 from __future__ import annotations
@@ -33,9 +35,12 @@ sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
 Turn = Callable[[], contextlib.AbstractContextManager[Marks]]  # what a turn is trained in
-TURN_US = 200_000  # not longer, since the machine's speed drifts
-SETTLE_US = 100_000  # not counted: hooks were put on, and the interpreter specialises anew
-ROUNDS, SELDOM_STEPS = 4, 20
+TURN_US = 120_000  # not longer, since the machine's speed drifts
+# Not counted: a turn puts hooks on or off, after which the interpreter specialises every frame
+# of the step anew. A run does that once.
+SETTLE_US = 80_000
+BURST = 1.5  # a step that takes this many times its turn's median shows the machine's neighbours
+ROUNDS, SELDOM_STEPS = 12, 20
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
 
@@ -64,11 +69,17 @@ def make_step(depth: int, batch: int, width: int) -> tuple[Any, Any, Callable[[M
         for _ in range(depth)
     ))
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    x = torch.randn(batch, width)
+    batches = [torch.randn(batch, width) for _ in range(4)]
+
+    def endless() -> Iterator[Any]:
+        while True:
+            yield from torch.utils.data.DataLoader(batches * 64, batch_size=None)
+
+    loader = endless()
 
     def step(mark: Marks) -> None:
         with mark("data"):
-            inputs = x.clone()
+            inputs = next(loader)
         with mark("forward"):
             loss = model(inputs).square().mean()
         with mark("backward"):
@@ -98,17 +109,13 @@ def phasewatt(model: Any, optimizer: Any) -> Iterator[Turn]:
             engine = run._engine  # a turn off must be one without our hooks
             engine.uninstall()
 
-            def mark(name: str) -> contextlib.AbstractContextManager[None]:
-                # The others are automatic; in a loop without a loader data is marked.
-                return run.phase("data") if name == "data" else contextlib.nullcontext()
-
             @contextlib.contextmanager
             def turn() -> Iterator[Marks]:
                 engine._model, engine._optimizers = model, [optimizer]
                 before = engine.steps
                 engine.install()
                 try:
-                    yield mark
+                    yield unmarked  # all phases are automatic
                 finally:
                     engine.uninstall()
                     assert engine.steps > before, "nothing was recorded"
@@ -173,9 +180,9 @@ WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Turn]]] =
     "A/A": bare, "phasewatt": phasewatt, "CodeCarbon": codecarbon, "Zeus": zeus,
     "torch.profiler": profiler,
 }
-# So slow that one turn in a block tells enough; a longer one, as the profiler's first steps
-# cost most.
-SELDOM = {"CodeCarbon", "torch.profiler"}
+# So slow that one turn in a block tells enough; the profiler's first steps cost most, so it is
+# at least SELDOM_STEPS long.
+SELDOM = {"CodeCarbon", "Zeus", "torch.profiler"}
 
 
 class Child:
@@ -201,7 +208,7 @@ class Child:
         return self._answer.readline().strip()
 
     def turn(self, steps: int) -> list[float]:
-        """CPU µs and wall µs per step of the bare loop, then with what this way adds."""
+        """CPU µs, wall µs and share of bursts of the bare loop, then with what this way adds."""
         print(steps, file=self._ask)
         return [float(word) for word in self._answer.readline().split()]
 
@@ -237,14 +244,20 @@ def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[flo
         return *per_step_us(step, unmarked, steps), *marked
 
 
-def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple[float, float]:
+def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple[float, float, float]:
     for _ in range(max(3, round(steps * SETTLE_US / TURN_US))):
         step(mark)
+    times = []
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for _ in range(steps):
         step(mark)
-    cpu = time.process_time_ns() - cpu
-    return cpu / steps / 1e3, (time.perf_counter_ns() - wall) / steps / 1e3
+        wall_before, cpu_before = wall, cpu
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        times.append((cpu - cpu_before, wall - wall_before))
+    longest = BURST * statistics.median(cpu for cpu, _ in times)
+    kept = [(cpu, wall) for cpu, wall in times if cpu <= longest]
+    cpu_us, wall_us = (statistics.fmean(column) / 1e3 for column in zip(*kept, strict=True))
+    return cpu_us, wall_us, 1 - len(kept) / steps
 
 
 def measure(size: str, blocks: int) -> dict[str, Any]:
@@ -266,6 +279,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     bare_us: list[float] = []
     cpu: dict[str, list[float]] = {way: [] for way in WAYS if way in [c.way for c in children]}
     wall: dict[str, list[float]] = {way: [] for way in cpu}
+    bursts: dict[str, list[tuple[float, float]]] = {way: [] for way in cpu}
     for _ in range(blocks):
         found: dict[str, list[list[float]]] = {way: [] for way in cpu}
         for number in range(ROUNDS):
@@ -274,10 +288,11 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
                 if child.way not in SELDOM:
                     found[child.way].append(child.turn(steps))
                 elif not number:
-                    found[child.way].append(child.turn(SELDOM_STEPS))
+                    found[child.way].append(child.turn(max(steps // 4, SELDOM_STEPS)))
         for way, turns in found.items():
-            cpu[way].append(statistics.fmean(turn[2] - turn[0] for turn in turns))
-            wall[way].append(statistics.fmean(turn[3] - turn[1] for turn in turns))
+            cpu[way].append(statistics.fmean(turn[3] - turn[0] for turn in turns))
+            wall[way].append(statistics.fmean(turn[4] - turn[1] for turn in turns))
+            bursts[way] += [(turn[2], turn[5]) for turn in turns]
         bare_us += [turn[0] for turn in found["A/A"]]
     for child in children:
         child.end()
@@ -289,6 +304,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
             "mean_us": round(mean, 1), "upper_us": round(upper, 1),
             "median_us": round(statistics.median(extra), 1),
             "wall_us": round(statistics.fmean(wall[way]), 1), "share": mean / step_us,
+            "left_out": [round(statistics.fmean(c), 4) for c in zip(*bursts[way], strict=True)],
         }
     return {"step_us": round(step_us, 1), "steps_per_turn": steps, "ways": ways}
 
@@ -309,11 +325,14 @@ def main() -> None:
         step_us, steps = found["step_us"], found["steps_per_turn"]
         print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
               f"{ROUNDS} × {steps} steps; what each way adds")
-        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step")
+        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step"
+              f"   left out: bare, with")
         for name, row in found["ways"].items():
             numbers = "".join(f"{row[key]:>9.1f} µs" for key in
                               ("mean_us", "upper_us", "median_us", "wall_us"))
-            print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %")
+            bare_out, out = row["left_out"]
+            print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %"
+                  f"   {100 * bare_out:.1f} %, {100 * out:.1f} %")
         ours = found["ways"]["phasewatt"]
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us
         held = ours["upper_us"] <= bar_us

@@ -32,6 +32,16 @@ PRE, TAIL = int(Code.PRE), int(Code.TAIL)
 class Machine:
     """Turns the signals of one training thread into marks of its ring."""
 
+    # More attributes than CPython lets instances share the keys of: a dict would be slower.
+    __slots__ = (
+        "_allocated", "_backward", "_chores", "_chores_due_ns", "_closure", "_communication",
+        "_current", "_device", "_enriched", "_forward", "_fused", "_idle", "_loading",
+        "_optimizing", "_pending", "_plain", "_recompute", "_root", "_stepped", "_unstepped",
+        "_user", "_warn", "_wrapped", "_write", "_write_at", "after_backward", "after_optimizer",
+        "alive", "changed", "grad_enabled", "lanes", "micro", "optimizer_seen", "root_fired",
+        "steps", "thread",
+    )  # fmt: skip
+
     def __init__(
         self, ring: RingWriter, lanes: Lanes, *, warn: Callable[[str], None],
         chores: Callable[[], int],
