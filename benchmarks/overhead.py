@@ -244,7 +244,9 @@ def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[flo
         return *per_step_us(step, unmarked, steps), *marked
 
 
-def per_step_us(step: Callable[[Marks], None], mark: Marks, steps: int) -> tuple[float, float, float]:
+def per_step_us(
+    step: Callable[[Marks], None], mark: Marks, steps: int
+) -> tuple[float, float, float]:
     for _ in range(max(3, round(steps * SETTLE_US / TURN_US))):
         step(mark)
     times = []
