@@ -1,0 +1,290 @@
+"""Joules per phase with interval and status, from the statistics of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Status
+from .columns import Columns
+from .gates import Evidence, occupancy, verdict
+from .solve import (
+    FREE,
+    Lengths,
+    Normal,
+    Prior,
+    along,
+    close,
+    covariance,
+    evidence,
+    fit,
+    folding,
+    prior_of,
+)
+from .stream import Candidate, Statistics
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
+_TEMPER = 2.0  # evidence counts half: neighbouring rows share errors
+_TEMPER_LENGTHS = 6.0
+_VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
+_NEGLIGIBLE = 0.01  # weight
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEstimate:
+    """Energy of one phase in J; ``why`` names the gate that it failed."""
+
+    code: int
+    energy_j: float
+    low_j: float
+    high_j: float
+    status: Status
+    resolution: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """All phases of a device; ``cov`` of their energies in the order of ``phases``."""
+
+    phases: tuple[PhaseEstimate, ...]
+    cov: Floats
+    quantile: float
+    tau_s: float
+    offset_s: float
+    lengths: Lengths
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """One candidate under one assumption about durations."""
+
+    candidate: Candidate
+    lengths: Lengths = field(default_factory=Lengths)
+
+
+class _Solver:
+    """Solves models of one run; knows its columns, times and totals."""
+
+    def __init__(self, statistics: Statistics, mixed_s: Floats, total_j: float):
+        self.columns: Columns = statistics.columns
+        self.total_j = total_j
+        self._run_s = mixed_s
+        self._seen_s = statistics.mixed_s
+        self._seen_j = statistics.mixed_j
+
+    def normal(self, model: _Model) -> tuple[Normal, Prior]:
+        sums, rows, _ = model.candidate.blocks.full()
+        normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._seen_s,
+                           model.lengths)
+        return normal, prior_of(normal, self._seen_j)
+
+    def evidence(self, model: _Model) -> float:
+        return evidence(*self.normal(model))
+
+    def powers(self, model: _Model) -> tuple[Floats, Floats]:
+        """(mean power per owner, slope per free column)."""
+        normal, prior = self.normal(model)
+        power = fit(normal, prior).power_w
+        free = normal.owner == FREE
+        energy = np.bincount(normal.owner[~free], (power * normal.time_s)[~free])
+        time = np.bincount(normal.owner[~free], normal.time_s[~free])
+        return energy / np.maximum(time, 1e-12), power[free]
+
+    def closed(self, model: _Model, share: Floats) -> Floats:
+        """Energy per owner; what it misses of the total is spread by ``share``."""
+        normal, prior = self.normal(model)
+        energy = self._spread(normal) @ fit(normal, prior).power_w
+        return np.asarray(energy + share * (self.total_j - float(energy.sum())))
+
+    def full(self, model: _Model) -> tuple[Floats, Floats, Floats, Floats, int]:
+        """(closed energies, their covariance, the prior's, how the rest was spread, blocks)."""
+        normal, prior = self.normal(model)
+        found = fit(normal, prior)
+        sums, rows, _ = model.candidate.blocks.full()
+        fold, _, _ = folding(self.columns, self._seen_s, model.lengths)
+        parts = fold.T @ sums @ fold
+        cov = covariance(found, prior, normal, parts[:, 1:, 1:], parts[:, 0, 1:])
+        matrix = self._spread(normal)
+        spread = matrix @ cov @ matrix.T
+        energy, closed = close(matrix @ found.power_w, spread, self.total_j)
+        _, prior_cov = close(energy, matrix @ prior.cov @ matrix.T, self.total_j)
+        return energy, closed, prior_cov, along(spread), len(rows)
+
+    def _spread(self, normal: Normal) -> Floats:
+        """Matrix from the columns' powers to phase energies over the run's mixed time."""
+        matrix = np.zeros((len(self.columns.owners), len(normal.owner)))
+        _, time_s, _ = folding(self.columns, self._run_s, Lengths())
+        mine = np.flatnonzero(normal.owner != FREE)
+        matrix[normal.owner[mine], mine] = time_s
+        return matrix
+
+
+def estimate(
+    statistics: Statistics, energy_j: float, seconds: Mapping[int, float]
+) -> Estimate | None:
+    """Split a device's energy among phases; None if too little was seen.
+
+    Args:
+        statistics: of the device's meter and its rank's spans.
+        energy_j: the device's energy over the run.
+        seconds: time per phase over the run, the time between spans included.
+    """
+    columns = statistics.columns
+    owners = columns.owners
+    if statistics.mixed_rows < FEWEST_ROWS or not statistics.candidates:
+        return None
+    direct_j = np.array([statistics.direct_j.get(c, 0.0) for c in owners])
+    mixed_s = _scaled(statistics, seconds)
+    total_j = energy_j - float(direct_j.sum())
+    solver = _Solver(statistics, mixed_s, total_j)
+    ours = [c for c in statistics.candidates if not c.disturb]
+    scores = [solver.evidence(_Model(c)) for c in ours]
+    best = ours[int(np.argmin(scores))]
+    models = _durations(solver, best, _varying(statistics, owners))
+    mode = models[0]
+    energy, cov, prior_cov, share, blocks = solver.full(mode)
+    others = [_Model(c, mode.lengths) for c in ours if c is not best]
+    by_drift = _average(solver, mode, others, share, _TEMPER)
+    by_length = _average(solver, mode, models[1:], share, _TEMPER_LENGTHS)
+    energy = energy + by_drift[0] + by_length[0]
+    timing = _timing(solver, statistics, mode, share)
+    cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
+    quantile = _quantile(blocks)
+    error = np.sqrt(np.maximum(np.diag(cov), 0.0))
+    found = []
+    for place, code in enumerate(owners):
+        joules = float(energy[place] + direct_j[place])
+        half = float(quantile * error[place])
+        whole_prior = _prior_variance(prior_cov, place, mixed_s, columns, statistics, code)
+        judged = verdict(Evidence(
+            energy_j=joules, half_j=half, timing_j=abs(float(timing[place])),
+            resolution=1 - float(cov[place, place]) / max(whole_prior, 1e-30),
+            occupancy=occupancy(statistics.occupancy.get(code)),
+        ))
+        found.append(PhaseEstimate(
+            code, joules, joules - half, joules + half, judged[0],
+            1 - float(cov[place, place]) / max(whole_prior, 1e-30), judged[1],
+        ))
+    return Estimate(tuple(found), cov, quantile, best.tau_s, best.offset_s, mode.lengths)
+
+
+def _prior_variance(
+    prior_cov: Floats, place: int, mixed_s: Floats, columns: Columns, statistics: Statistics,
+    code: int,
+) -> float:
+    """What would be unknown of a phase had nothing been seen, direct intervals included."""
+    mixed = float(mixed_s[columns.slice_columns(code)].sum())
+    if mixed <= 0:
+        return 1e-30
+    grows = (mixed + statistics.direct_s.get(code, 0.0)) / mixed
+    return float(prior_cov[place, place]) * grows**2
+
+
+def _scaled(statistics: Statistics, seconds: Mapping[int, float]) -> Floats:
+    """Mixed time per column over the whole run, from that over the intervals used."""
+    columns = statistics.columns
+    scaled = statistics.mixed_s.copy()
+    crowd: dict[int, float] = {}
+    for code, time in seconds.items():
+        if code in columns.first:
+            owner = columns.owner_of(code)
+            crowd[owner] = crowd.get(owner, 0.0) + time
+    for code in columns.owners:
+        place = columns.slice_columns(code)
+        seen = float(statistics.mixed_s[place].sum())
+        wanted = max(0.0, crowd.get(code, 0.0) - statistics.direct_s.get(code, 0.0))
+        if seen > 0:
+            scaled[place] *= wanted / seen
+        else:
+            scaled[place] = wanted / len(place)
+    return scaled
+
+
+def _varying(statistics: Statistics, owners: list[int]) -> list[int]:
+    found = []
+    for code in owners:
+        count, total, square = statistics.moments.get(code, (0.0, 0.0, 0.0))
+        if count >= 20 and total > 0:
+            mean = total / count
+            if square / count - mean**2 > (_VARIES * mean) ** 2:
+                found.append(code)
+    return found
+
+
+def _durations(solver: _Solver, best: Candidate, varying: list[int]) -> list[_Model]:
+    """Assumptions about durations, the likeliest first."""
+    models = [_Model(best)]
+    if varying:
+        models.append(_bounded(solver, best, tuple(varying)))
+    models.sort(key=solver.evidence)
+    return models
+
+
+def _bounded(solver: _Solver, best: Candidate, free: tuple[int, ...]) -> _Model:
+    """The model with these phases free, those that leave [0, 1] put on the bound."""
+    fixed: dict[int, float] = {}
+    while True:
+        model = _Model(best, Lengths(fixed, free))
+        power, slope = solver.powers(model)
+        owners = solver.columns.owners
+        ordered = [c for c in owners if c in free]
+        out = {}
+        for code, q in zip(ordered, slope.tolist(), strict=True):
+            if q < 0:
+                out[code] = 0.0
+            elif q > power[owners.index(code)]:
+                out[code] = 1.0
+        if not out:
+            return model
+        fixed = fixed | out
+        free = tuple(c for c in free if c not in out)
+
+
+def _average(
+    solver: _Solver, mode: _Model, others: list[_Model], share: Floats, temper: float
+) -> tuple[Floats, Floats]:
+    """(shift, covariance) that evidence-weighted averaging adds to the mode."""
+    base = solver.closed(mode, share)
+    if not others:
+        return np.zeros(len(base)), np.zeros((len(base), len(base)))
+    scores = np.array([solver.evidence(mode), *(solver.evidence(m) for m in others)])
+    weights = np.exp(-(scores - scores.min()) / (2 * temper))
+    weights /= weights.sum()
+    used = [i for i in range(1, len(scores)) if weights[i] > _NEGLIGIBLE]
+    shifts = {i: solver.closed(others[i - 1], share) - base for i in used}
+    mean = sum((weights[i] * shifts[i] for i in used), np.zeros(len(base)))
+    rest = 1 - sum(weights[i] for i in used)
+    cov = rest * np.outer(mean, mean)
+    for i in used:
+        cov = cov + weights[i] * np.outer(shifts[i] - mean, shifts[i] - mean)
+    return mean, cov
+
+
+def _timing(
+    solver: _Solver, statistics: Statistics, mode: _Model, share: Floats
+) -> Floats:
+    """SIMEX guard: what timestamps as noisy again would change, per phase in J."""
+    disturbed = [c for c in statistics.candidates if c.disturb]
+    if not disturbed:
+        return np.zeros(len(solver.columns.owners))
+    same = [
+        c for c in statistics.candidates
+        if not c.disturb and c.gain == disturbed[0].gain and c.tau_s == disturbed[0].tau_s
+        and c.offset_s == disturbed[0].offset_s
+    ]
+    base = solver.closed(_Model(same[0], mode.lengths), share)
+    moved = [solver.closed(_Model(c, mode.lengths), share) for c in disturbed]
+    return np.asarray(np.mean(moved, axis=0) - base)
+
+
+def _quantile(blocks: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(blocks - 1, 2), 0.5 + LEVEL / 2))

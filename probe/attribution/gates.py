@@ -1,0 +1,53 @@
+"""When may a phase's energy be stated? Per phase: resolved, weak, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..model import Status
+
+OCCUPIED = 0.55
+_FEWEST_VISITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one phase; energies in J, the rest ratios."""
+
+    energy_j: float
+    half_j: float  # half-width of the 95 % interval
+    timing_j: float  # shift by the timing guard
+    resolution: float  # 1 − variance / prior variance
+    occupancy: float | None
+
+
+def occupancy(visits: npt.NDArray[np.int64] | None) -> float | None:
+    """Share of a phase's cycle that updates visited: exp(entropy of the histogram) / bins.
+
+    A step that is locked to the sensor is always seen at the same place, and then its
+    phases cannot be told apart however long it runs. None: too few visits to say.
+    """
+    if visits is None or visits.sum() < _FEWEST_VISITS:
+        return None
+    share = visits[visits > 0] / visits.sum()
+    return float(np.exp(-(share * np.log(share)).sum()) / len(visits))
+
+
+def verdict(evidence: Evidence) -> tuple[Status, str]:
+    """(status, which gate failed)."""
+    energy = abs(evidence.energy_j)
+    timing = evidence.timing_j / energy if energy > 0 else np.inf
+    half = evidence.half_j / energy if energy > 0 else np.inf
+    if evidence.energy_j <= 0:
+        return Status.NOT_IDENTIFIABLE, "energy"
+    if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
+        return Status.NOT_IDENTIFIABLE, "locked"
+    if evidence.resolution >= 0.95 and timing <= 0.25 and half <= 0.25:
+        return Status.RESOLVED, ""
+    failed = "interval" if half > 0.25 else "timing" if timing > 0.25 else "resolution"
+    if evidence.resolution >= 0.8 and timing <= 0.5 and half <= 0.75:
+        return Status.WEAK, failed
+    return Status.NOT_IDENTIFIABLE, failed

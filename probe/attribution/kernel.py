@@ -1,0 +1,87 @@
+"""How the sensor sees power: its lag and its clock's offset, given or inferred.
+
+Without a calibration the first part of a run decides: every lag and offset of a grid is
+fitted to it, and five that stand for the likely ones are carried on as candidates.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .blocks import Innovations
+from .columns import MIXED, Columns
+from .design import Lane, Slices
+from .lattice import Updates
+
+Floats = npt.NDArray[np.float64]
+
+GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
+_TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
+_OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
+_GRAIN_S = (0.0007, 0.0003)  # the grid's own resolution in lag and offset, one sigma
+_OFFSET_S = 0.001  # expected size of the offset
+_TEMPER = 4.0
+_KEPT_GAINS = 2
+_FEWEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """First-order lag of the sensor, and how far its clock is ahead of the spans'."""
+
+    tau_s: float
+    offset_s: float = 0.0
+
+    LONGEST_TAU_S: ClassVar[float] = max(_TAUS_S)
+
+
+_USUAL = Kernel(0.008)
+
+
+def choose_kernels(
+    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64]
+) -> tuple[list[Kernel], tuple[float, ...]]:
+    """(lags and offsets that explain these updates, the likeliest first; gains likewise).
+
+    The grid's posterior is carried on by five points: its mean, and one standard deviation
+    to either side along both principal axes. Lag and offset trade off.
+    """
+    from .solve import Lengths, Normal, evidence, prior_of
+
+    mixed = (pure == MIXED) & ~updates.fresh
+    mixed[0] = False
+    keep = mixed[1:]
+    joules = np.diff(updates.joules)[keep]
+    if len(joules) < _FEWEST:
+        return [_USUAL], GAINS
+    grid = list(itertools.product(_TAUS_S, _OFFSETS_S))
+    scores = np.empty((len(grid), len(GAINS)))
+    everything = tuple(columns.owners)
+    for place, (tau, offset) in enumerate(grid):
+        rows, time = Lane(tau, offset).rows(updates.time_s + offset, pieces, columns.width)
+        table = np.concatenate([joules[:, None], rows[keep]], axis=1)
+        filters = Innovations(np.array(GAINS), columns.width)
+        for number, filtered in enumerate(filters.filter(table)):
+            sums, seconds = filtered.T @ filtered, time[keep].sum(0)
+            found = []
+            for lengths in (Lengths(), Lengths(free=everything)):
+                normal = Normal.of(columns, sums, len(filtered), seconds, lengths)
+                found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
+            scores[place, number] = min(found) + (offset / _OFFSET_S) ** 2
+    weight = np.exp(-(scores - scores.min()) / (2 * _TEMPER))
+    weight /= weight.sum()
+    points = np.array(grid)
+    mean = weight.sum(1) @ points
+    off = points - mean
+    cov = (off * weight.sum(1)[:, None]).T @ off + np.diag(_GRAIN_S) ** 2
+    size, direction = np.linalg.eigh(cov)
+    steps = (np.sqrt(size) * direction).T
+    around = [mean, *(mean + step for step in steps), *(mean - step for step in steps)]
+    kernels = [Kernel(max(0.0, float(p[0])), float(p[1])) for p in around]
+    best = np.argsort(-weight.sum(0))[:_KEPT_GAINS]
+    return kernels, tuple(GAINS[i] for i in best)

@@ -1,0 +1,358 @@
+"""The estimator's streaming half: reads and spans in, block statistics out.
+
+    reads ──> Lattice ──> updates ─┐
+                                   ├─> Lane (one per lag and offset) ──> Innovations ──> Blocks
+    spans ──> Columns, slices ─────┘
+
+The same class runs in the recorder, batch by batch, and over a stored run at once; what it
+gives does not depend on how the data were cut. :mod:`solve` turns :class:`Statistics` into
+joules. An interval between two updates that lies wholly inside a phase of seconds (start-up,
+an evaluation) needs no regression: its energy is that phase's. The others are *mixed*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .blocks import Blocks, Innovations
+from .columns import MIXED, UNATTRIBUTED, Columns, slices
+from .design import Lane, Slices, Spans, cut
+from .kernel import GAINS, Kernel, choose_kernels
+from .lattice import Lattice, Updates
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+BINS = 20  # of the position of an update in a phase's cycle
+_SETTLED = 5.0  # lags after which a phase's power has arrived
+_BLIND_UPDATES = 400  # seen before lag and offset are chosen
+_BLIND_S = 45.0
+_LONG_S = 2.0
+_GUARD_GAIN = 0.25
+_REACH_S = 0.05  # an update needs no span that begins later than this after it
+_MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One assumption about lag, clock and drift, with its normal equations."""
+
+    tau_s: float
+    offset_s: float
+    gain: float
+    disturb: float
+    blocks: Blocks
+
+
+@dataclass(slots=True)
+class Statistics:
+    """All that the solver needs; constant size, additive over time.
+
+    ``direct_j`` and ``direct_s`` are energy and time per phase from intervals inside it,
+    ``mixed_s`` the time per column in all others. ``moments`` is (count, Σd, Σd²) of a
+    phase's instances, ``occupancy`` the histogram of where in its cycle updates fell.
+    """
+
+    columns: Columns = field(default_factory=Columns)
+    candidates: list[Candidate] = field(default_factory=list)
+    direct_j: dict[int, float] = field(default_factory=dict)
+    direct_s: dict[int, float] = field(default_factory=dict)
+    mixed_s: Floats = field(default_factory=lambda: np.zeros(0))
+    mixed_j: float = 0.0
+    mixed_rows: int = 0
+    moments: dict[int, Floats] = field(default_factory=dict)
+    occupancy: dict[int, Ints] = field(default_factory=dict)
+    begin_s: float = 0.0
+    end_s: float = 0.0
+    skipped: int = 0  # updates that waited too long for spans
+
+    def widen(self) -> None:
+        """Make room for the columns that were added."""
+        width = self.columns.width
+        self.mixed_s = np.pad(self.mixed_s, (0, width - len(self.mixed_s)))
+        for candidate in self.candidates:
+            candidate.blocks.widen(width)
+
+
+class Accumulator:
+    """Feed reads and spans as they come, each in order; call :meth:`finish` at the end."""
+
+    def __init__(
+        self, kernel: Kernel | None = None, *, wrap_j: float | None = None,
+        resolution_s: float | None = None, seed: int = 0,
+    ):
+        """
+        Args:
+            kernel: the sensor's lag and clock offset; None: they are inferred from the
+                first part of the run.
+            wrap_j, resolution_s: see :class:`Lattice`.
+            seed: of the timing guard's noise.
+        """
+        self.statistics = Statistics()
+        self._kernel = kernel
+        self._lattice = Lattice(wrap_j=wrap_j, resolution_s=resolution_s)
+        self._noise = np.random.default_rng(seed)
+        self._updates = Updates.of([])  # dated, not yet used
+        self._spans = Spans.empty()  # filled, from before the last used update on
+        self._until_s = -np.inf  # spans are known up to here
+        self._last: Updates | None = None  # the last used update, alone
+        self._ended = False
+        self._lanes: list[tuple[Lane, Innovations, list[Candidate]]] = []
+        self._counted_s = -np.inf  # spans that end by then are in the moments
+
+    # -- what comes in ---------------------------------------------------------------
+
+    def feed_reads(self, time_s: Floats, span_s: Floats, joules: Floats) -> None:
+        """Reads of the counter: when each returned, how long it took, its value in J."""
+        if len(time_s):
+            self._take(self._lattice.feed(time_s, span_s, joules))
+
+    def interrupt(self) -> None:
+        """What the counter does between the last read and the next is not energy."""
+        self._lattice.interrupt()
+
+    def feed_spans(self, spans: Spans) -> None:
+        """Phase instances that follow those before, complete ones only."""
+        if len(spans):
+            self._spans = self._spans.append(spans).filled()
+            self._until_s = float(spans.end_s[-1])
+
+    def advance(self) -> None:
+        """Use what can be used."""
+        self._advance()
+
+    def finish(self) -> Statistics:
+        """Use all that is left; no span follows."""
+        self._take(self._lattice.finish())
+        self._ended = True
+        self._until_s = np.inf
+        self._advance()
+        self._count_moments(np.inf)
+        return self.statistics
+
+    def _take(self, updates: Updates) -> None:
+        if len(updates):
+            self._updates = Updates.concat([self._updates, updates])
+            excess = len(self._updates) - _MOST_WAITING
+            if excess > 0:
+                self._updates = self._updates.take(slice(excess, None))
+                self._updates.fresh[0] = True
+                self.statistics.skipped += excess
+
+    # -- what is made of it ----------------------------------------------------------
+
+    def _advance(self) -> None:
+        updates = self._updates
+        if not self._ended:
+            ready = int(np.searchsorted(updates.horizon_s, self._until_s, "left"))
+            updates = updates.take(slice(0, ready))
+        if not len(updates):
+            return
+        if not self._lanes and not self._begin(updates):
+            return
+        self._updates = self._updates.take(slice(len(updates), None))
+        self._use(updates)
+
+    def _begin(self, updates: Updates) -> bool:
+        """Choose the candidates; False if more must be seen first."""
+        kernel = self._kernel
+        if kernel is None and not self._ended:
+            enough = len(updates) >= _BLIND_UPDATES
+            first = updates.time_s[0]
+            late = updates.time_s >= first + _BLIND_S
+            if not (enough or late.any()):
+                return False
+            # Up to a place that does not depend on how the data were cut.
+            number = min(_BLIND_UPDATES, int(np.argmax(late)) + 1 if late.any() else len(updates))
+            updates = updates.take(slice(0, number))
+        statistics = self.statistics
+        self._surround(updates)
+        gains: tuple[float, ...] = GAINS
+        if kernel is not None:
+            kernels = [kernel]
+        else:
+            kernels, gains = choose_kernels(updates, self._allocate(updates), statistics.columns,
+                                            self._pure(updates, updates))
+        for place, one in enumerate(kernels):
+            self._open(one, 0.0, gains[:1] if place else gains)
+        guard = gains[0] if kernel is None else _GUARD_GAIN
+        for disturb in (1.0, -1.0):  # opposite noise: what is odd in it cancels in their mean
+            self._open(kernels[0], disturb, (guard,))
+        return True
+
+    def _open(self, kernel: Kernel, disturb: float, gains: Sequence[float]) -> None:
+        width = self.statistics.columns.width
+        lane = Lane(kernel.tau_s, kernel.offset_s, disturb)
+        mine = [
+            Candidate(kernel.tau_s, kernel.offset_s, gain, disturb, Blocks(width))
+            for gain in gains
+        ]
+        self.statistics.candidates += mine
+        self._lanes.append((lane, Innovations(np.array(gains), width), mine))
+
+    def _surround(self, updates: Updates) -> None:
+        """Spans from before the first update; the time before the first span is nobody's."""
+        begin = float(updates.time_s[0]) - 1.0
+        spans = self._spans
+        if not len(spans) or spans.begin_s[0] > begin:
+            first = float(spans.begin_s[0]) if len(spans) else begin
+            before = Spans(np.array([begin]), np.array([first]), np.array([UNATTRIBUTED]))
+            if first > begin:
+                self._spans = before.append(spans)
+
+    def _use(self, updates: Updates) -> None:
+        self._cover(updates)
+        pieces = self._allocate(updates)
+        statistics = self.statistics
+        last = self._last
+        if last is None:
+            statistics.begin_s = float(updates.time_s[0])
+        joules = np.diff(updates.joules, prepend=last.joules if last is not None else np.nan)
+        fresh = updates.fresh.copy()
+        if last is None:
+            fresh[0] = True
+        pure = self._pure(updates, Updates.concat([last, updates]) if last else updates)
+        noise = updates.sigma_s * self._noise.standard_normal(len(updates))
+        usable = ~fresh & (pure == MIXED)
+        skip = 1 if last is None else 0  # the first instant ends no interval
+        for number, (lane, filters, candidates) in enumerate(self._lanes):
+            instants = updates.time_s + lane.offset_s + lane.disturb * noise
+            rows, time = lane.rows(instants, pieces, statistics.columns.width)
+            if number == 0:
+                self._account(time, joules[skip:], fresh[skip:], pure[skip:])
+            keep = usable[skip:]
+            self._fit(rows[keep], joules[skip:][keep], updates.time_s[skip:][keep],
+                      filters, candidates)
+        self._count_occupancy(updates)
+        self._last = updates.take(slice(len(updates) - 1, None))
+        statistics.end_s = float(updates.time_s[-1])
+        self._forget()
+
+    def _fit(
+        self, rows: Floats, joules: Floats, time_s: Floats, filters: Innovations,
+        candidates: list[Candidate],
+    ) -> None:
+        filters.widen(self.statistics.columns.width)
+        filtered = filters.filter(np.concatenate([joules[:, None], rows], axis=1))
+        dropped = len(rows) - filtered.shape[1]  # the first one only sets the filter
+        for place, candidate in enumerate(candidates):
+            candidate.blocks.add(filtered[place], time_s[dropped:])
+
+    def _account(self, time: Floats, joules: Floats, fresh: Bools, pure: Ints) -> None:
+        """Time and energy of intervals inside one phase, and of the mixed ones."""
+        statistics = self.statistics
+        columns = statistics.columns
+        mixed = fresh | (pure == MIXED)
+        statistics.mixed_s += time[mixed].sum(0)
+        good = mixed & ~fresh
+        statistics.mixed_j += float(joules[good].sum())
+        statistics.mixed_rows += int(good.sum())
+        for code in np.unique(pure[~mixed]).tolist():
+            inside = ~mixed & (pure == code)
+            seconds = float(time[inside][:, columns.slice_columns(code)].sum())
+            statistics.direct_s[code] = statistics.direct_s.get(code, 0.0) + seconds
+            statistics.direct_j[code] = statistics.direct_j.get(code, 0.0) + float(
+                joules[inside].sum()
+            )
+
+    def _pure(self, updates: Updates, chain: Updates) -> Ints:
+        """Per update the long phase that fills the interval before it, or MIXED.
+
+        Lag included: what came before that phase must have settled. Short phases are left
+        to the regression, since what a ramp inside them owes to the lag is not small.
+        ``chain`` is the same with the update before, where there is one.
+        """
+        spans = self._spans
+        settle = _SETTLED * (self._kernel.tau_s if self._kernel else Kernel.LONGEST_TAU_S)
+        begin = np.concatenate([[np.nan], chain.time_s[:-1]])[-len(updates):]
+        slack = np.concatenate([[0.0], chain.slack_s[:-1]])[-len(updates):]
+        new = np.concatenate([[True], spans.code[1:] != spans.code[:-1]])
+        borders = spans.begin_s[new]
+        low = begin - settle - slack
+        high = updates.time_s + updates.slack_s
+        quiet = np.searchsorted(borders, low, "right") == np.searchsorted(borders, high, "right")
+        quiet &= np.isfinite(low) & (low >= spans.begin_s[0])
+        after = np.searchsorted(borders, updates.time_s, "right")
+        ends = np.append(borders[1:], spans.end_s[-1])
+        within = np.clip(after - 1, 0, None)
+        lasts = np.minimum(ends[within], updates.horizon_s) - borders[within]
+        place = np.clip(np.searchsorted(spans.begin_s, updates.time_s, "right") - 1, 0, None)
+        return np.where(quiet & (lasts >= _LONG_S), spans.code[place], MIXED)
+
+    # -- columns ---------------------------------------------------------------------
+
+    def _cover(self, updates: Updates) -> None:
+        """At the end of the run the time after the last span is nobody's."""
+        need = float(updates.time_s[-1]) + 1.0
+        if self._ended and (not len(self._spans) or self._spans.end_s[-1] < need):
+            begin = float(self._spans.end_s[-1]) if len(self._spans) else need - 1.0
+            self._spans = self._spans.append(
+                Spans(np.array([begin]), np.array([need]), np.array([UNATTRIBUTED]))
+            )
+
+    def _allocate(self, updates: Updates) -> Slices:
+        """Columns for phases that these updates need; the spans that they need, in slices.
+
+        How long a phase is is judged by what was known when it was first used, so that it
+        does not matter how the data were cut.
+        """
+        columns = self.statistics.columns
+        spans = self._spans.until(float(updates.time_s[-1]) + _REACH_S)
+        everything = self._spans
+        new = [int(c) for c in np.unique(spans.code) if int(c) not in columns.first]
+        firsts = {c: float(spans.begin_s[spans.code == c][0]) for c in new}
+        for code in sorted(new, key=firsts.__getitem__):
+            user = int(np.searchsorted(updates.time_s + _REACH_S, firsts[code], "right"))
+            known_s = float(updates.horizon_s[min(user, len(updates) - 1)])
+            mine = (everything.code == code) & (everything.begin_s <= max(known_s, firsts[code]))
+            begin, end = everything.begin_s[mine], everything.end_s[mine]
+            mean = float(np.mean(end - begin))
+            cycle = float(np.mean(np.diff(begin))) if len(begin) > 1 else mean
+            columns.add(code, 1 if code == UNATTRIBUTED else slices(mean, cycle))
+        self.statistics.widen()
+        return cut(spans, columns)
+
+    # -- gates' evidence ---------------------------------------------------------------
+
+    def _count_occupancy(self, updates: Updates) -> None:
+        spans = self._spans
+        entered = np.concatenate([[True], spans.code[1:] != spans.code[:-1]])
+        for code in np.unique(spans.code).tolist():
+            begins = spans.begin_s[entered & (spans.code == code)]
+            k = np.searchsorted(begins, updates.time_s, "right") - 1
+            known = (k >= 0) & (k < len(begins) - 1)
+            known[known] &= begins[k[known] + 1] < updates.horizon_s[known]
+            if not known.any():
+                continue
+            begin, end = begins[k[known]], begins[k[known] + 1]
+            share = (updates.time_s[known] - begin) / (end - begin)
+            counts = np.bincount(np.minimum((share * BINS).astype(np.int64), BINS - 1),
+                                 minlength=BINS)
+            before = self.statistics.occupancy.get(code)
+            self.statistics.occupancy[code] = counts if before is None else before + counts
+
+    def _count_moments(self, until_s: float) -> None:
+        spans = self._spans
+        mine = (spans.end_s > self._counted_s) & (spans.end_s <= until_s)
+        duration = spans.end_s - spans.begin_s
+        for code in np.unique(spans.code[mine]).tolist():
+            d = duration[mine & (spans.code == code)]
+            moments = np.array([len(d), d.sum(), (d * d).sum()])
+            before = self.statistics.moments.get(code)
+            self.statistics.moments[code] = moments if before is None else before + moments
+        self._counted_s = until_s
+
+    def _forget(self) -> None:
+        """Keep the spans that the next interval, its lag and its phase's cycle may need."""
+        assert self._last is not None
+        keep_s = float(self._last.time_s[0]) - _SETTLED * Kernel.LONGEST_TAU_S - 0.5
+        self._count_moments(keep_s)
+        self._spans = self._spans.after(keep_s)
+
+
+__all__ = ["BINS", "Accumulator", "Candidate", "Kernel", "Slices", "Spans", "Statistics"]
