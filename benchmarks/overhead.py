@@ -7,7 +7,7 @@ The same loop under `probe.watch()`, with CodeCarbon tasks per phase, with Zeus 
 torch.profiler, and bare (A/A). Each way has a process of its own, which stays, so that nobody's
 start is measured here (startup.py does that), and is its own control: in each of its turns it
 trains once bare and once not, since two processes differ by more than the bars (where their
-memory lies). A block is twelve rounds of turns. CPU time of the process per step,
+memory lies). A block is several rounds of turns. CPU time of the process per step,
 all threads, and wall. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the
 upper 95 % bound. A shared machine has bursts in which steps take several times as long; they
 are left out on both sides, and how many they were is printed: nothing that a way adds to one
@@ -40,9 +40,10 @@ TURN_US = 120_000  # not longer, since the machine's speed drifts
 # of the step anew. A run does that once.
 SETTLE_US = 80_000
 BURST = 1.5  # a step that takes this many times its turn's median shows the machine's neighbours
-ROUNDS, SELDOM_STEPS = 12, 20
+SELDOM_STEPS = 20
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
+ROUNDS = {"2 ms": 12, "10 ms": 6, "40 ms": 3}  # of turns in a block; the bars grow with the step
 
 
 def under_rig() -> None:
@@ -284,7 +285,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     bursts: dict[str, list[tuple[float, float]]] = {way: [] for way in cpu}
     for _ in range(blocks):
         found: dict[str, list[list[float]]] = {way: [] for way in cpu}
-        for number in range(ROUNDS):
+        for number in range(ROUNDS[size]):
             random.shuffle(children)
             for child in children:
                 if child.way not in SELDOM:
@@ -326,7 +327,7 @@ def main() -> None:
         found = result["sizes"][size] = measure(size, args.blocks)
         step_us, steps = found["step_us"], found["steps_per_turn"]
         print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
-              f"{ROUNDS} × {steps} steps; what each way adds")
+              f"{ROUNDS[size]} × {steps} steps; what each way adds")
         print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step"
               f"   left out: bare, with")
         for name, row in found["ways"].items():

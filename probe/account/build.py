@@ -6,12 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from ..attribution.stream import Statistics
 from ..clock import Anchor
-from ..model import SCHEMA_VERSION, Phase, Provenance, RunStatus, Status
+from ..model import SCHEMA_VERSION, Kind, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
 from ..units import J_PER_KWH
 from . import energy
 from .owners import owner
+from .phases import phase_rows, row
+from .replay import replay
 from .timeline import Timeline, timeline
 
 
@@ -27,15 +30,19 @@ def build(path: Path) -> dict[str, Any]:
     sources = [energy.source_row(device, run, gaps) for device in found]
     meters = [device.series.source for device in found]
     phases: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
+    said: list[str] = []
     shown: set[int] = set()
     for device in found:
         if device.series.source.in_total or _modelled_cpu(device):
             mine = owner(device.series.source, meters, reader.members, timelines)
             if mine is not None and device.name.startswith("gpu"):
                 mine = on_device.get(mine.rank, mine)
-            rows = energy.phase_rows(device, mine, run, device.name)
-            phases += rows
-            if mine is not None and rows:
+            rows = phase_rows(device, mine, run, device.name, _statistics(device, mine, run))
+            phases += rows.phases
+            groups += rows.groups
+            said += rows.warnings
+            if mine is not None and rows.phases:
                 shown.add(mine.rank)
     phases += _time_only(timelines, [t for t in timelines if t.rank not in shown], run)
     return {
@@ -44,14 +51,14 @@ def build(path: Path) -> dict[str, Any]:
         "total": _total(found, sources, run, meta),
         "sources": sources,
         "phases": phases,
-        "groups": [],
+        "groups": groups,
         "overhead": _overhead(meta),
         "recorder": meta.get("recorder"),
         "carbon": meta.get("carbon"),
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": _values(reader),
-        "warnings": _warnings(reader, found, timelines, bool(on_device)),
+        "warnings": [*_warnings(reader, found, timelines, bool(on_device)), *said],
     }
 
 
@@ -62,6 +69,17 @@ def total(path: Path) -> dict[str, Any]:
     found = energy.devices(reader.series(), reader.gaps())
     sources = [energy.source_row(device, run, []) for device in found]
     return _total(found, sources, run, reader.meta)
+
+
+def _statistics(
+    device: energy.Device, timeline: Timeline | None, run: tuple[int, int]
+) -> Statistics | None:
+    """The estimator's statistics, for measured counters with one rank's phases."""
+    source = device.series.source
+    measured = source.provenance is Provenance.MEASURED and source.kind is Kind.COUNTER
+    if not measured or device.curve is None or timeline is None or not len(timeline.begin_ns):
+        return None
+    return replay(device.series, timeline, run[0], device.restarts_ns)
 
 
 def _run(reader: RunReader, run: tuple[int, int], timelines: list[Timeline]) -> dict[str, Any]:
@@ -135,7 +153,7 @@ def _time_only(
 
 
 def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, Any]:
-    return energy.row(phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE,
+    return row(phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE,
                       Provenance.MEASURED)
 
 

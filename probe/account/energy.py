@@ -1,8 +1,7 @@
-"""Energy of every device of a run: source by source, phase by phase, with its account closed."""
+"""Energy of every device of a run: which meters, their curves, what they add up to."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,8 @@ import numpy as np
 
 from ..attribution import curve as curves
 from ..attribution.curve import EnergyCurve
-from ..attribution.timesplit import split
-from ..model import RESTARTED, Gap, Kind, Phase, Provenance, Status
+from ..model import RESTARTED, Gap, Kind, Provenance
 from ..store.reader import Series
-from .timeline import Timeline
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
 HEADROOM = 1.5
@@ -29,6 +26,7 @@ class Device:
     series: Series
     curve: EnergyCurve | None
     highest_w: float
+    restarts_ns: tuple[int, ...] = ()  # when the counter started anew
 
     @property
     def name(self) -> str:
@@ -64,14 +62,15 @@ def devices(series: Iterable[Series], gaps: Iterable[Gap]) -> list[Device]:
                 curve = curves.from_power(one.time_ns, one.value)
                 if curve is not None and curve.length_s() < SHORTEST_POWER_S:
                     curve = None  # one moment says nothing of a run
-        found.append(Device(one, curve, _highest(curve, one, series)))
+        found.append(Device(one, curve, _highest(curve, one, series),
+                            tuple(restarts.get(source.id, ()))))
     return sorted(found, key=lambda d: (d.series.source.provenance != "measured", d.name))
 
 
 def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
     """The row of ``sources`` in the report."""
     source, curve = device.series.source, device.curve
-    energy = _total(curve, run) if curve else None
+    energy = energy_of(curve, run) if curve else None
     return {
         "source": source.id,
         "device": source.device,
@@ -90,60 +89,14 @@ def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
     """Known to one update period at the mean power, plus all that was extrapolated."""
     assert device.curve is not None
     curve = device.curve
-    energy = _total(curve, run)
+    energy = energy_of(curve, run)
     unmeasured = 1.0 - curve.measured_share(*run)
     half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
     return max(0.0, energy - half), energy + half
 
 
-def phase_rows(
-    device: Device, timeline: Timeline | None, run: tuple[int, int], label: str
-) -> list[dict[str, Any]]:
-    """The rows of ``phases`` for one device; they add up to its energy."""
-    source, curve = device.series.source, device.curve
-    if curve is None:
-        return []
-    modelled = source.provenance is Provenance.MODELLED
-    provenance = Provenance.MODELLED if modelled else Provenance.ESTIMATED
-    total = _total(curve, run)
-    rows: list[dict[str, Any]] = []
-    rest_time, rest, bounds = (run[1] - run[0]) / 1e9, total, total_interval(device, run)
-    if timeline is not None and len(timeline.begin_ns):
-        begin = np.clip(timeline.begin_ns, *run)
-        end = np.clip(timeline.end_ns, *run)
-        by_code, remainder = split(curve, begin, end, timeline.code, run, device.highest_w)
-        for code, part in by_code.items():
-            name = timeline.name(code)
-            rows.append(
-                row(name, label, timeline.counts.get(code, 0), part.time_ns / 1e9, part.energy_j,
-                    None if modelled else (part.low_j, part.high_j), Status.WEAK, provenance)
-            )
-        rest_time = remainder.time_ns / 1e9
-        rest = total - math.fsum(r["energy_j"] for r in rows)
-        bounds = (min(remainder.low_j, rest), max(remainder.high_j, rest))
-    whole = not rows
-    rows.append(
-        row(str(Phase.UNATTRIBUTED), label, 1, rest_time, rest, None if modelled else bounds,
-            Status.RESOLVED if whole else Status.WEAK,
-            source.provenance if whole else provenance)
-    )
-    return rows
-
-
-def row(
-    phase: str, device: str, count: int, time_s: float, energy_j: float | None,
-    interval: tuple[float, float] | None, status: Status, provenance: Provenance,
-) -> dict[str, Any]:
-    """One row of ``phases``."""
-    power = energy_j / time_s if energy_j is not None and time_s > 0 else None
-    return {
-        "phase": phase, "device": device, "count": count, "time_s": time_s,
-        "energy_j": energy_j, "energy_j_interval": list(interval) if interval else None,
-        "power_w": power, "status": str(status), "bounds_j": None, "provenance": str(provenance),
-    }
-
-
-def _total(curve: EnergyCurve, run: tuple[int, int]) -> float:
+def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
+    """Energy in J over the run; what lies beyond the knots is extrapolated."""
     ends = curve.at(np.array(run, dtype=np.int64))
     return float(ends[1] - ends[0])
 

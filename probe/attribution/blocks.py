@@ -72,7 +72,8 @@ class Blocks:
         blocks = cls(sums.shape[1] - 1, most=most)
         n = len(rows)
         blocks.sums[:n], blocks.rows[:n], blocks.until_s[:n] = sums, rows, until_s
-        blocks._length = int(max(rows, default=_FIRST_ROWS))
+        while blocks._length < max(rows, default=0):
+            blocks._length *= 2
         blocks._used = n if n == 0 or rows[-1] >= blocks._length else n - 1
         if blocks._used == most:
             blocks._merge()

@@ -18,7 +18,10 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
 
-_EDGE_INTERVALS = 5  # updates whose mean power continues the curve beyond its ends
+# Mean power over so many updates, and so much time, continues the curve beyond its ends: the
+# error of two update instants must not become one of power.
+_EDGE_INTERVALS = 5
+_EDGE_NS = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,13 @@ class EnergyCurve:
         return float(powers.max()) if len(powers) else self.mean_power_w()
 
     def _slope(self, end: int) -> float:
-        n = min(_EDGE_INTERVALS, len(self.time_ns) - 1)
-        first, last = (0, n) if end == 0 else (-1 - n, -1)
+        most = len(self.time_ns) - 1
+        if end == 0:
+            far = int(np.searchsorted(self.time_ns, self.time_ns[0] + _EDGE_NS))
+            first, last = 0, min(most, max(_EDGE_INTERVALS, far))
+        else:
+            far = int(np.searchsorted(self.time_ns, self.time_ns[-1] - _EDGE_NS, "right")) - 1
+            first, last = max(0, min(most - _EDGE_INTERVALS, far)), most
         return float(self.joules[last] - self.joules[first]) / float(
             max(1, self.time_ns[last] - self.time_ns[first])
         )

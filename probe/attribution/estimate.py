@@ -13,6 +13,7 @@ from .columns import Columns
 from .gates import Evidence, occupancy, verdict
 from .solve import (
     FREE,
+    Fit,
     Lengths,
     Normal,
     Prior,
@@ -38,27 +39,51 @@ _NEGLIGIBLE = 0.01  # weight
 
 @dataclass(frozen=True, slots=True)
 class PhaseEstimate:
-    """Energy of one phase in J; ``why`` names the gate that it failed."""
+    """Energy of one phase, or of several together, in J; ``why`` names the gate that failed."""
 
-    code: int
     energy_j: float
     low_j: float
     high_j: float
     status: Status
-    resolution: float
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """All phases of a device; ``cov`` of their energies in the order of ``phases``."""
+    """All phases of a device, in the order of ``codes``; energies add up to the device's.
 
-    phases: tuple[PhaseEstimate, ...]
+    ``cov`` is the covariance of their energies, ``prior_cov`` the same had nothing been seen,
+    ``timing_j`` their shift by the timing guard.
+    """
+
+    codes: tuple[int, ...]
+    energy_j: Floats
     cov: Floats
+    prior_cov: Floats
+    timing_j: Floats
+    occupancy: tuple[float | None, ...]
     quantile: float
-    tau_s: float
-    offset_s: float
     lengths: Lengths
+    fitted: Normal  # of the likeliest candidate: what the data say about slices
+    powers: Fit
+    mixed_s: Floats  # seconds per slice over the run
+    direct_j: Floats
+
+    def of(self, *codes: int) -> PhaseEstimate:
+        """One phase, or the sum of several."""
+        places = [self.codes.index(code) for code in codes]
+        pick = np.zeros(len(self.codes))
+        pick[places] = 1.0
+        energy = float(pick @ self.energy_j)
+        variance = max(float(pick @ self.cov @ pick), 0.0)
+        half = self.quantile * variance**0.5
+        seen = [o for o in (self.occupancy[p] for p in places) if o is not None]
+        status, why = verdict(Evidence(
+            energy_j=energy, half_j=half, timing_j=abs(float(pick @ self.timing_j)),
+            resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
+            occupancy=min(seen, default=None),
+        ))
+        return PhaseEstimate(energy, energy - half, energy + half, status, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,35 +181,24 @@ def estimate(
     energy = energy + by_drift[0] + by_length[0]
     timing = _timing(solver, statistics, mode, share)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
-    quantile = _quantile(blocks)
-    error = np.sqrt(np.maximum(np.diag(cov), 0.0))
-    found = []
-    for place, code in enumerate(owners):
-        joules = float(energy[place] + direct_j[place])
-        half = float(quantile * error[place])
-        whole_prior = _prior_variance(prior_cov, place, mixed_s, columns, statistics, code)
-        judged = verdict(Evidence(
-            energy_j=joules, half_j=half, timing_j=abs(float(timing[place])),
-            resolution=1 - float(cov[place, place]) / max(whole_prior, 1e-30),
-            occupancy=occupancy(statistics.occupancy.get(code)),
-        ))
-        found.append(PhaseEstimate(
-            code, joules, joules - half, joules + half, judged[0],
-            1 - float(cov[place, place]) / max(whole_prior, 1e-30), judged[1],
-        ))
-    return Estimate(tuple(found), cov, quantile, best.tau_s, best.offset_s, mode.lengths)
+    normal, prior = solver.normal(_Model(best))
+    return Estimate(
+        tuple(owners), energy + direct_j, cov, _whole(prior_cov, statistics, mixed_s), timing,
+        tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
+        mode.lengths, normal, fit(normal, prior), folding(columns, mixed_s, Lengths())[1],
+        direct_j,
+    )
 
 
-def _prior_variance(
-    prior_cov: Floats, place: int, mixed_s: Floats, columns: Columns, statistics: Statistics,
-    code: int,
-) -> float:
-    """What would be unknown of a phase had nothing been seen, direct intervals included."""
-    mixed = float(mixed_s[columns.slice_columns(code)].sum())
-    if mixed <= 0:
-        return 1e-30
-    grows = (mixed + statistics.direct_s.get(code, 0.0)) / mixed
-    return float(prior_cov[place, place]) * grows**2
+def _whole(prior_cov: Floats, statistics: Statistics, mixed_s: Floats) -> Floats:
+    """What would be unknown of the phases had nothing been seen, direct intervals included."""
+    columns = statistics.columns
+    grows = np.ones(len(columns.owners))
+    for place, code in enumerate(columns.owners):
+        mixed = float(mixed_s[columns.slice_columns(code)].sum())
+        if mixed > 0:
+            grows[place] += statistics.direct_s.get(code, 0.0) / mixed
+    return np.asarray(prior_cov * np.outer(grows, grows))
 
 
 def _scaled(statistics: Statistics, seconds: Mapping[int, float]) -> Floats:

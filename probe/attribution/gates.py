@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..model import Status
 
 OCCUPIED = 0.55
+RESOLVED_HALF, WEAK_HALF = 0.25, 0.75  # half-width of the interval over the energy
 _FEWEST_VISITS = 40
 
 
@@ -45,9 +46,9 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
-    if evidence.resolution >= 0.95 and timing <= 0.25 and half <= 0.25:
+    if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
         return Status.RESOLVED, ""
-    failed = "interval" if half > 0.25 else "timing" if timing > 0.25 else "resolution"
-    if evidence.resolution >= 0.8 and timing <= 0.5 and half <= 0.75:
+    failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"
+    if evidence.resolution >= 0.8 and timing <= 0.5 and half <= WEAK_HALF:
         return Status.WEAK, failed
     return Status.NOT_IDENTIFIABLE, failed

@@ -97,10 +97,17 @@ def _cells(row: dict[str, Any], total: float) -> list[str]:
         duration(row["time_s"]),
         f"{100 * row['time_s'] / total:.1f} %",
         energy(row["energy_j"], half),
-        interval(*low_high) if low_high else "",
+        _range(row),
         f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
         f"{row['provenance']}, {row['status']}" if row["provenance"] != "modelled" else "modelled",
     ]
+
+
+def _range(row: dict[str, Any]) -> str:
+    """Interval of what is stated, bounds of what is refused."""
+    if row["energy_j_interval"]:
+        return interval(*row["energy_j_interval"])
+    return interval(*row["bounds_j"]) + " bounds" if row["bounds_j"] else ""
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

@@ -102,7 +102,7 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
         assert row["energy_j"] == pytest.approx(truth, rel=0.1, abs=40)
         assert row["energy_j_interval"][0] <= truth <= row["energy_j_interval"][1]
         assert row["provenance"] == "estimated"
-        assert row["status"] == "weak"
+        assert row["status"] == "resolved"
 
 
 def test_without_any_meter_there_are_no_measured_joules_but_times(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""A stored run through the estimator: the same class that the recorder feeds, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..attribution.design import Spans
+from ..attribution.kernel import Kernel
+from ..attribution.stream import Accumulator, Statistics
+from ..model import Source
+from ..store.reader import Series
+from ..units import NS_PER_S
+from .timeline import Timeline
+
+_WINDOW_S = 60.0
+FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
+
+
+def kernel_of(source: Source) -> Kernel | None:
+    """The lag of a meter; None where it must be inferred from the run."""
+    fine = source.resolution_s is not None and source.resolution_s <= FINE_S
+    return Kernel(0.0) if fine else None
+
+
+def replay(
+    series: Series, timeline: Timeline, origin_ns: int, restarts_ns: Sequence[int]
+) -> Statistics:
+    """Statistics of one counter and one rank's spans; seconds count from ``origin_ns``."""
+    source = series.source
+    accumulator = Accumulator(
+        kernel_of(source),
+        wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
+        resolution_s=source.resolution_s,
+    )
+    time_s = (series.time_ns - origin_ns) / NS_PER_S
+    span_s = series.span_ns / NS_PER_S
+    begin_s = (timeline.begin_ns - origin_ns) / NS_PER_S
+    end_s = (timeline.end_ns - origin_ns) / NS_PER_S
+    restarts = sorted((t - origin_ns) / NS_PER_S for t in restarts_ns)
+    last = float(max(time_s[-1], end_s[-1] if len(end_s) else 0.0))
+    first = float(min(time_s[0], begin_s[0] if len(begin_s) else 0.0))
+    reads = spans = 0
+    for until in np.arange(first + _WINDOW_S, last + _WINDOW_S, _WINDOW_S):
+        to = int(np.searchsorted(end_s, until, "right"))
+        accumulator.feed_spans(Spans(begin_s[spans:to], end_s[spans:to], timeline.code[spans:to]))
+        spans = to
+        to = int(np.searchsorted(time_s, until, "right"))
+        for restart in [r for r in restarts if r <= until]:
+            at = max(reads, int(np.searchsorted(time_s, restart, "left")))
+            accumulator.feed_reads(time_s[reads:at], span_s[reads:at], series.value[reads:at])
+            accumulator.interrupt()
+            reads = at
+            restarts.remove(restart)
+        accumulator.feed_reads(time_s[reads:to], span_s[reads:to], series.value[reads:to])
+        reads = to
+        accumulator.advance()
+    return accumulator.finish()

@@ -1,0 +1,99 @@
+"""Rows of the regression against brute force, and columns that never run out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probe.attribution.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
+from probe.attribution.design import Lane, Spans, cut
+
+
+def spans_of(durations, codes):
+    edges = np.concatenate([[0.0], np.cumsum(durations)])
+    return Spans(edges[:-1], edges[1:], np.array(codes))
+
+
+def columns_of(**wanted):
+    columns = Columns()
+    for code, number in wanted.items():
+        columns.add(int(code[1:]), number)
+    return columns
+
+
+def test_holes_are_filled_and_slices_add_up():
+    spans = Spans(np.array([0.0, 2.0, 5.0]), np.array([1.0, 5.0, 6.0]), np.array([1, 2, 1]))
+    whole = spans.filled()
+    assert whole.code.tolist() == [1, UNATTRIBUTED, 2, 1]
+    columns = Columns()
+    for code, number in ((1, 2), (UNATTRIBUTED, 1), (2, 4)):
+        columns.add(code, number)
+    pieces = cut(whole, columns)
+    assert len(pieces) == 2 + 1 + 4 + 2
+    assert np.array_equal(pieces.begin_s[1:], pieces.end_s[:-1])
+    assert pieces.end_s[-1] == 6.0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), tau=st.sampled_from([0.0, 0.004, 0.02]))
+def test_rows_are_the_integrals_that_they_stand_for(seed, tau):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(1, 4, 60)
+    spans = spans_of(rng.uniform(0.001, 0.03, 60), codes)
+    columns = columns_of(c1=2, c2=1, c3=4)
+    pieces = cut(spans, columns)
+    instants = np.sort(rng.uniform(0.01, spans.end_s[-1], 9))
+    lane = Lane(tau, 0.0)
+    rows, time = lane.rows(instants, pieces, columns.width)
+    # Brute force: power 1 in one column, filtered in steps of 2 µs.
+    grid = np.arange(instants[0], instants[-1], 2e-6)
+    for column in rng.choice(columns.width, 2, replace=False):
+        at = np.clip(np.searchsorted(pieces.begin_s, grid, "right") - 1, 0, None)
+        rate = np.where(pieces.column[at] == column, 1.0, 0.0)
+        rate += np.where(pieces.count[at] == column, pieces.per_s[at], 0.0)
+        level = rate.copy()
+        if tau:
+            from scipy.signal import lfilter
+
+            keep = np.exp(-2e-6 / tau)
+            level = lfilter([1 - keep], [1, -keep], rate, zi=[keep * rate[0]])[0]
+        for k, (a, b) in enumerate(itertools.pairwise(instants)):
+            inside = (grid >= a) & (grid < b)
+            scale = max(rate.max(), 1.0)
+            assert rows[k, column] == pytest.approx(level[inside].sum() * 2e-6,
+                                                    abs=scale * 2e-5)
+            assert time[k, column] == pytest.approx(rate[inside].sum() * 2e-6,
+                                                    abs=scale * 2e-5)
+
+
+def test_rows_do_not_depend_on_how_instants_are_cut():
+    rng = np.random.default_rng(1)
+    spans = spans_of(rng.uniform(0.001, 0.03, 400), rng.integers(1, 4, 400))
+    columns = columns_of(c1=2, c2=1, c3=4)
+    pieces = cut(spans, columns)
+    instants = np.sort(rng.uniform(0.01, spans.end_s[-1], 90))
+    whole, _ = Lane(0.008, 0.001).rows(instants, pieces, columns.width)
+    lane = Lane(0.008, 0.001)
+    parts = [lane.rows(part, pieces, columns.width)[0] for part in np.array_split(instants, 13)]
+    assert np.allclose(whole, np.concatenate(parts), rtol=0, atol=1e-12)
+
+
+def test_slices_are_three_to_eight_milliseconds():
+    assert slices(0.002, 0.012) == 1
+    assert slices(0.105, 0.180) == 16
+    assert slices(0.052, 0.180) == 8
+    assert slices(30.0, 60.0) == 16
+
+
+def test_a_thousand_phases_share_what_is_left():
+    columns = Columns()
+    for code in range(1, 1000):
+        columns.add(code, 4)
+    assert columns.width <= LARGEST
+    assert CROWD in columns.owners
+    assert columns.owner_of(1) == 1 and columns.owner_of(999) == CROWD
+    assert len(columns.owners) < 60
