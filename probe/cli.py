@@ -60,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="a directory, an id prefix, a name or `latest`")
     report.add_argument("--dir", help="where runs are kept (./runs)")
     report.add_argument("--format", default="text", help="text or json")
+    report.add_argument("--recompute", action="store_true",
+                        help="attribute energy anew from raw spans and samples")
     report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     doctor = commands.add_parser("doctor", help="what was found, what is missing, what mends it")
     doctor.add_argument("--json", action="store_true")
@@ -76,7 +78,7 @@ def _dispatch(arguments: list[str]) -> int:
     if options.command == "ls":
         return _ls(options.dir or options.dir_option, options.json)
     if options.command == "report":
-        return _report(options.run, options.dir, options.format, options.output)
+        return _report(options)
     from .doctor import examine, render
 
     found = examine()
@@ -104,15 +106,16 @@ def _ls(directory: str | None, as_json: bool) -> int:
     return 0
 
 
-def _report(reference: str, directory: str | None, format_: str, output: str | None) -> int:
+def _report(options: argparse.Namespace) -> int:
     from .account import Report
     from .report import formats
     from .store.layout import runs_dir
     from .store.runs import find_run
 
+    format_, output = options.format, options.output
     if format_ not in formats():
         raise UsageError(f"no report format {format_!r}: choose from {', '.join(formats())}")
-    report = Report.of(find_run(reference, runs_dir(directory)))
+    report = Report.of(find_run(options.run, runs_dir(options.dir)), recompute=options.recompute)
     if not report.data["sources"] and not report.data["phases"]:
         raise NothingToReport(
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "

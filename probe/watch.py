@@ -61,7 +61,8 @@ class Run:
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, _count)
         self._engine = PhaseEngine(
-            self._ring_opener(place), model=model, optimizer=optimizer, chores=self._chores
+            self._ring_opener(place), model=model, optimizer=optimizer, chores=self._chores,
+            dither=options["dither"],
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._main_ring)
@@ -227,6 +228,9 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         devices: GPUs to measure, as indices or UUIDs ("0,2").
         country: ISO 3166 alpha-3 code for the carbon intensity ("FRA").
         target: the metric that ends a comparison, as ``"accuracy>=0.95"``.
+        dither: share of steps (0.1: one in ten) that begin with a random rest of up to 20 ms,
+            as a phase of its own; only for steps in lock with the meter, of which the report
+            warns.
         config: anything that JSON can hold; stands in run.json.
         data: the data set's name.
 
@@ -252,8 +256,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         environment = os.environ.get
         if isinstance(devices, (list, tuple)):
             devices = ",".join(str(device) for device in devices)
-        for value, option in ((prometheus, "prometheus"), (dither, "dither"),
-                              (dashboard or None, "dashboard")):
+        for value, option in ((prometheus, "prometheus"), (dashboard or None, "dashboard")):
             if value is not None:
                 raise UsageError(f"watch({option}=…) is not part of this version: leave it out")
         country = country or environment("PROBE_COUNTRY") or None
@@ -266,6 +269,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             "name": name or environment("PROBE_NAME") or None, "dir": dir,
             "devices": devices or environment("PROBE_DEVICES") or None,
             "country": country.upper() if country else None,
+            "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
             "target": target or environment("PROBE_TARGET") or None,
             "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
         }
@@ -325,6 +329,19 @@ def attach() -> None:
     """Watch this process until it exits; what `probe run` does to the user's script."""
     with contextlib.suppress(ProbeError):
         watch().__enter__()
+
+
+def _share(value: float | str | None) -> float | None:
+    """``dither`` as a number. Raises UsageError."""
+    if value is None or value == "":
+        return None
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"dither={value!r} is no share of steps: write for example 0.1")
+    return share or None
 
 
 def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:

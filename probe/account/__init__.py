@@ -20,15 +20,15 @@ class Report:
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, run: Path) -> Report:
-        """Read and attribute a run directory.
+    def of(cls, run: Path, *, recompute: bool = False) -> Report:
+        """Read and attribute a run directory; ``recompute`` goes back to the raw data.
 
         Raises:
             StoreError, StoreVersionError: it cannot be read.
         """
         from .build import build
 
-        return cls(build(run))
+        return cls(build(run, recompute=recompute))
 
     def render(self, format: str = "text") -> str:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""

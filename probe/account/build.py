@@ -14,12 +14,19 @@ from ..units import J_PER_KWH
 from . import energy
 from .owners import owner
 from .phases import phase_rows, row
-from .replay import replay
+from .replay import replay, sealed
 from .timeline import Timeline, timeline
 
 
-def build(path: Path) -> dict[str, Any]:
-    """Read a run and attribute its energy. Raises StoreError, StoreVersionError."""
+def build(path: Path, *, recompute: bool = False) -> dict[str, Any]:
+    """Read a run and attribute its energy.
+
+    Args:
+        recompute: go back to raw spans and samples, whatever the recorder has gathered.
+
+    Raises:
+        StoreError, StoreVersionError: it cannot be read.
+    """
     reader = RunReader(path)
     meta = reader.meta
     run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
@@ -38,7 +45,12 @@ def build(path: Path) -> dict[str, Any]:
             mine = owner(device.series.source, meters, reader.members, timelines)
             if mine is not None and device.name.startswith("gpu"):
                 mine = on_device.get(mine.rank, mine)
-            rows = phase_rows(device, mine, run, device.name, _statistics(device, mine, run))
+            gathered = None
+            if mine is not None and mine.rank not in on_device and not recompute:
+                rings = [name for name, _ in reader.rings(mine.rank)]
+                gathered = sealed(path, device.series.source, mine.rank, rings)
+            rows = phase_rows(device, mine, run, device.name,
+                              gathered or _statistics(device, mine, run))
             phases += rows.phases
             groups += rows.groups
             said += rows.warnings

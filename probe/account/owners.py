@@ -21,16 +21,25 @@ def owner(
     """The one timeline that the source's device belongs to; None if several or none."""
     if not source.device.startswith("gpu"):
         return timelines[0] if len(timelines) == 1 else None
+    users = ranks_of(source, sources, members)
+    mine = [one for one in timelines if one.rank in users]
+    return mine[0] if len(mine) == 1 else None
+
+
+def ranks_of(
+    source: Source, sources: Sequence[Source], members: Sequence[Member]
+) -> set[int]:
+    """The ranks that use a device; a CPU is used by all."""
+    ranks = [member for member in members if member.role == "rank"]
+    if not source.device.startswith("gpu"):
+        return {member.rank for member in ranks}
     uuids = {
         int(other.device[3:]): other.uuid for other in sources
         if other.device.startswith("gpu") and other.device[3:].isdigit()
     }
     # Only used cards were recorded; the places of the others keep the numbers right.
     devices = [Identity(index=i, uuid=uuids.get(i, "")) for i in range(max(uuids, default=-1) + 1)]
-    users = {
-        member.rank for member in members
-        if member.role == "rank"
-        and source.device in {f"gpu{i}" for i in select(devices, [member.request]).indices}
+    return {
+        member.rank for member in ranks
+        if source.device in {f"gpu{i}" for i in select(devices, [member.request]).indices}
     }
-    mine = [one for one in timelines if one.rank in users]
-    return mine[0] if len(mine) == 1 else None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from ..attribution.archive import from_arrays
 from ..attribution.design import Spans
 from ..attribution.kernel import Kernel
 from ..attribution.stream import Accumulator, Statistics
 from ..model import Source
+from ..store import files
+from ..store.layout import statistics_path
 from ..store.reader import Series
 from ..units import NS_PER_S
 from .timeline import Timeline
@@ -22,6 +26,26 @@ def kernel_of(source: Source) -> Kernel | None:
     """The lag of a meter; None where it must be inferred from the run."""
     fine = source.resolution_s is not None and source.resolution_s <= FINE_S
     return Kernel(0.0) if fine else None
+
+
+def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statistics | None:
+    """What the recorder gathered over the whole run; None if it did not see all of it.
+
+    It looks at the host's spans of one ring: where another thread's ring adds to a rank's
+    phases, or a device's own timeline does, the raw data are gone through instead.
+    """
+    for node in sorted(run.glob("node-*")):
+        arrays = files.read_arrays(statistics_path(run, source.id, node.name[5:]))
+        if arrays is None:
+            continue
+        try:
+            statistics, about = from_arrays(arrays)
+        except ValueError:
+            continue
+        whole = about["complete"] and not about["resumed"]
+        if whole and about["rank"] == rank and about["rings"] == list(rings):
+            return statistics
+    return None
 
 
 def replay(

@@ -104,6 +104,20 @@ class Accumulator:
         self._ended = False
         self._lanes: list[tuple[Lane, Innovations, list[Candidate]]] = []
         self._counted_s = -np.inf  # spans that end by then are in the moments
+        self.resumed = False
+
+    def resume(self, statistics: Statistics) -> None:
+        """Go on from statistics that another one gathered; what lies between is not counted."""
+        self.statistics, self.resumed = statistics, True
+        lanes: dict[tuple[float, float, float], list[Candidate]] = {}
+        for candidate in statistics.candidates:
+            key = candidate.tau_s, candidate.offset_s, candidate.disturb
+            lanes.setdefault(key, []).append(candidate)
+        width = statistics.columns.width
+        self._lanes = [
+            (Lane(*key), Innovations(np.array([c.gain for c in mine]), width), mine)
+            for key, mine in lanes.items()
+        ]
 
     # -- what comes in ---------------------------------------------------------------
 
@@ -153,6 +167,8 @@ class Accumulator:
             updates = updates.take(slice(0, ready))
         if not len(updates):
             return
+        if self._last is None:
+            self._surround(updates)
         if not self._lanes and not self._begin(updates):
             return
         self._updates = self._updates.take(slice(len(updates), None))
@@ -171,7 +187,6 @@ class Accumulator:
             number = min(_BLIND_UPDATES, int(np.argmax(late)) + 1 if late.any() else len(updates))
             updates = updates.take(slice(0, number))
         statistics = self.statistics
-        self._surround(updates)
         gains: tuple[float, ...] = GAINS
         if kernel is not None:
             kernels = [kernel]
@@ -210,7 +225,7 @@ class Accumulator:
         pieces = self._allocate(updates)
         statistics = self.statistics
         last = self._last
-        if last is None:
+        if last is None and not self.resumed:
             statistics.begin_s = float(updates.time_s[0])
         joules = np.diff(updates.joules, prepend=last.joules if last is not None else np.nan)
         fresh = updates.fresh.copy()

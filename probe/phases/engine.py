@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from . import hub
+from .dither import NAME as DITHER
+from .dither import Dither
 from .importing import when_imported
 from .lanes import Lanes
 from .machine import Machine
@@ -45,6 +47,7 @@ class PhaseEngine:
     def __init__(
         self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
         optimizer: Any = None, chores: Callable[[], None] | None = None,
+        dither: float | None = None,
     ):
         """Open the main ring.
 
@@ -53,6 +56,7 @@ class PhaseEngine:
             model: the root module; without it the first optimizer step finds it.
             optimizer: one or several; only needed where their steps are compiled.
             chores: called after a step closed, a few times a second.
+            dither: share of steps that begin with a short random rest.
 
         Raises:
             StoreError: the main ring cannot be opened.
@@ -61,6 +65,8 @@ class PhaseEngine:
         self._ring = open_ring("main", MAIN_CAPACITY)
         self._lanes = Lanes(open_ring)
         self._machine = Machine(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
+        if dither:
+            self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
         self._values = Values(self._ring, self.warn)
         self._overhead = Overhead()
         self._model, self._chores = model, chores

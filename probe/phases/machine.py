@@ -38,8 +38,8 @@ class Machine:
         "_current", "_device", "_enriched", "_forward", "_fused", "_idle", "_loading",
         "_optimizing", "_pending", "_plain", "_recompute", "_root", "_stepped", "_unstepped",
         "_user", "_warn", "_wrapped", "_write", "_write_at", "after_backward", "after_optimizer",
-        "alive", "changed", "grad_enabled", "lanes", "micro", "optimizer_seen", "root_fired",
-        "steps", "thread",
+        "alive", "changed", "grad_enabled", "lanes", "micro", "optimizer_seen", "rest",
+        "root_fired", "steps", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +66,7 @@ class Machine:
         self.changed: Callable[[], bool] = bool  # parameters changed since the last backward
         self.after_backward: Callable[[], None] | None = None
         self.after_optimizer: Callable[[Any], None] | None = None
+        self.rest: Callable[[], None] | None = None  # before the next step, where asked for
         self._allocated: Callable[[], int] | None = None
         self._device: DeviceClock | None = None
         self._enriched = False  # marks carry bytes or edges of a device
@@ -152,9 +153,12 @@ class Machine:
         self.micro = 0
         if _now() >= self._chores_due_ns:
             self._chores_due_ns = self._chores()
+        if self.rest is not None:
+            self.rest()
 
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""
+        self.rest = None  # no step follows
         if self._pending or (self._unstepped and self.changed()):
             self.close_step()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,11 @@ def warm_up() -> None:
 class RingDrain:
     """Drains one ring of one rank into ``rank-…/edges-<ring>`` and its ledger."""
 
-    def __init__(self, run: Path, rank: int, path: Path, *, epoch: int, main: bool):
-        """Raises StoreError if the ring cannot be read."""
+    def __init__(
+        self, run: Path, rank: int, path: Path, *, epoch: int, main: bool,
+        spans: Callable[[int, str, SpanTable], None],
+    ):
+        """``spans`` is told what a main ring's marks come to. Raises StoreError."""
         self.path, self.rank = path, rank
         self.name = path.stem.rpartition("-")[2]
         self.ended: tuple[int, int, int] | None = None  # (time_ns, EndCode, exit code)
@@ -43,6 +47,7 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
+        self._spans = spans
         self._reader = RingReader(path)
         self._folder = layout.rank_dir(run, rank)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
@@ -140,6 +145,7 @@ class RingDrain:
     def _write_ledger(self, spans: SpanTable) -> None:
         if not len(spans.begin_ns):
             return
+        self._spans(self.rank, self.name, spans)
         self._ledger.write(spans.ledger())
 
     def _write_names(self) -> None:

@@ -42,6 +42,7 @@ class Recorder:
         self._await_members()
         self._sensing = Sensing(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
+        from .attributing import Attributing
         from .drain import RingDrain, warm_up
         from .finale import Finale
         from .samples import SampleStore
@@ -51,6 +52,7 @@ class Recorder:
         self._drain_kind = RingDrain
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
+        self._attributing = Attributing(self._run, self._begin_ns)
         self._finale = Finale(self._run, self._epoch)
         self._sealer = Sealer()
         if self._epoch > 1:
@@ -110,7 +112,7 @@ class Recorder:
                 with contextlib.suppress(StoreError):
                     self._drains[path] = self._drain_kind(
                         self._run, member.rank if member.role == "rank" else -1, path,
-                        epoch=self._epoch, main=index == 0,
+                        epoch=self._epoch, main=index == 0, spans=self._attributing.spans,
                     )
         self._beat()
 
@@ -129,14 +131,24 @@ class Recorder:
     def _flush(self) -> None:
         if self._fenced():
             return
-        self._guard(lambda: self._samples.register(self._sensing.new_sources()))
-        self._samples.add(self._sensing.take())
+        self._take_readings()
         self._guard(self._samples.flush)
+        self._attributing.advance()
+
+    def _take_readings(self) -> None:
+        sources = self._sensing.new_sources()
+        self._guard(lambda: self._samples.register(sources))
+        if sources:
+            self._attributing.open(sources, self._watch.members.values())
+        readings = self._sensing.take()
+        self._samples.add(readings)
+        self._attributing.readings(readings)
 
     def _sync(self) -> None:
         self._sealer.take(self._samples.sync())
         for drain in self._drains.values():
             self._sealer.take(drain.sync())
+        self._attributing.save()
 
     def _write_status(self) -> None:
         self._finale.write_status(self._sensing, self._samples, self._drains.values(),
@@ -183,8 +195,7 @@ class Recorder:
                 self._beat()
         self._sensing.stop()
         self._watch.refresh()  # what the trainers told at their end
-        self._guard(lambda: self._samples.register(self._sensing.new_sources()))
-        self._samples.add(self._sensing.take())
+        self._take_readings()
         self._find_rings()
         for drain in self._drains.values():
             self._guard(lambda d=drain: self._samples.add(d.finish()))
@@ -193,6 +204,7 @@ class Recorder:
             return
         for table in (self._samples, *self._drains.values()):
             self._guard(lambda t=table: self._sealer.take(t.close()))
+        self._guard(lambda: self._attributing.save(final=True))
         sealed = False
         try:
             self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, end_ns)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError, StoreVersionError
 from ..model import SCHEMA_VERSION
 from .layout import RUN_FILE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
@@ -32,6 +36,36 @@ def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Replace ``path`` (npz) atomically, on disk when this returns. Raises OSError."""
+    import numpy as np
+
+    temporary = temporary_beside(path)
+    try:
+        with open(temporary, "xb") as file:
+            np.savez_compressed(file, allow_pickle=False, **dict(arrays))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
+    """The arrays of an npz file; None if it is missing or damaged."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
 
 
 def temporary_beside(path: Path) -> Path:

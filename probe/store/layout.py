@@ -37,6 +37,11 @@ def rank_dir(run: Path, rank: int) -> Path:
     return run / f"rank-{rank:05d}"
 
 
+def statistics_path(run: Path, source: str, node: str | None = None) -> Path:
+    """The estimator's statistics of one counter."""
+    return node_dir(run, node) / f"statistics-{re.sub(r'[^A-Za-z0-9.-]+', '-', source)}.npz"
+
+
 def lease_path(run: Path, epoch: int, node: str | None = None) -> Path:
     """Existing means: a recorder with this fencing number was started on the node."""
     return node_dir(run, node) / f"lease-{epoch}"

@@ -37,8 +37,11 @@ def one_run(folder: Path, seed: int) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     out = scripts.probe(folder, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
+    again = scripts.probe(folder, "report", "latest", "--format", "json", "--recompute")
     report = json.loads(out.stdout)
+    assert agree(report, json.loads(again.stdout))
     (run,) = (folder / "runs").iterdir()
+    assert list(run.glob("node-*/statistics-*.npz"))
     spans = timeline(RunReader(run), 0)
     assert spans is not None
     tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
@@ -56,6 +59,18 @@ def one_run(folder: Path, seed: int) -> dict[str, Any]:
         for code in np.unique(spans.code)
     }
     return report
+
+
+def agree(streamed: dict[str, Any], recomputed: dict[str, Any]) -> bool:
+    """The recorder's own statistics and the raw data say the same, well inside the intervals."""
+    compared = 0
+    for row, other in zip(streamed["phases"], recomputed["phases"], strict=True):
+        assert row["phase"] == other["phase"] and row["status"] == other["status"]
+        if row["energy_j"] is not None and row["energy_j_interval"]:
+            half = (row["energy_j_interval"][1] - row["energy_j_interval"][0]) / 2
+            assert abs(row["energy_j"] - other["energy_j"]) <= 0.5 * half + 1e-6
+            compared += 1
+    return compared > 0
 
 
 @pytest.mark.slow

@@ -78,7 +78,8 @@ class Watched:
 
 @contextlib.contextmanager
 def watched(
-    tmp_path: Path, model: Any = None, optimizer: Any = None, *, failed: bool = False
+    tmp_path: Path, model: Any = None, optimizer: Any = None, *, failed: bool = False,
+    dither: float | None = None,
 ) -> Iterator[Watched]:
     """Records what happens inside; the books are checked on the way out."""
     folder = tmp_path / f"rings{next(_number)}"
@@ -87,7 +88,7 @@ def watched(
     def opened(label: str, capacity: int) -> RingWriter:
         return RingWriter(folder / f"{label}.ring", capacity=capacity)
 
-    engine = PhaseEngine(opened, model=model, optimizer=optimizer)
+    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither)
     found = Watched(engine, folder)
     engine.install()
     try:

@@ -1,0 +1,84 @@
+"""Statistics as plain arrays, to be sealed in the store and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .blocks import Blocks
+from .columns import Columns
+from .stream import Candidate, Statistics
+
+VERSION = 1
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
+    """Arrays for ``numpy.savez``; ``about`` is kept with them."""
+    columns = statistics.columns
+    told = {
+        "version": VERSION,
+        "about": about,
+        "columns": {
+            "first": _pairs(columns.first), "count_of": _pairs(columns.count_of),
+            "slices_of": _pairs(columns.slices_of), "width": columns.width,
+        },
+        "candidates": [
+            {"tau_s": c.tau_s, "offset_s": c.offset_s, "gain": c.gain, "disturb": c.disturb}
+            for c in statistics.candidates
+        ],
+        "direct_j": _pairs(statistics.direct_j), "direct_s": _pairs(statistics.direct_s),
+        "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
+        "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
+        "mixed_j": statistics.mixed_j, "mixed_rows": statistics.mixed_rows,
+        "begin_s": statistics.begin_s, "end_s": statistics.end_s, "skipped": statistics.skipped,
+    }
+    arrays: Arrays = {"told": np.array(json.dumps(told)), "mixed_s": statistics.mixed_s}
+    upper = np.triu_indices(columns.width + 1)
+    for number, candidate in enumerate(statistics.candidates):
+        sums, rows, until_s = candidate.blocks.full()
+        arrays[f"sums_{number}"] = sums[:, upper[0], upper[1]]  # symmetric
+        arrays[f"rows_{number}"], arrays[f"until_{number}"] = rows, until_s
+    return arrays
+
+
+def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dict[str, Any]]:
+    """(statistics, what was kept with them).
+
+    Raises:
+        ValueError: written by another version, or damaged.
+    """
+    try:
+        told = json.loads(str(arrays["told"]))
+        if told["version"] != VERSION:
+            raise ValueError(f"statistics of version {told['version']}, not {VERSION}")
+        stored = told["columns"]
+        columns = Columns(dict(stored["first"]), dict(stored["count_of"]),
+                          dict(stored["slices_of"]), stored["width"])
+        upper = np.triu_indices(columns.width + 1)
+        candidates = []
+        for number, about in enumerate(told["candidates"]):
+            packed = arrays[f"sums_{number}"]
+            sums = np.zeros((len(packed), columns.width + 1, columns.width + 1))
+            sums[:, upper[0], upper[1]] = packed
+            sums[:, upper[1], upper[0]] = packed
+            blocks = Blocks.restore(sums, arrays[f"rows_{number}"], arrays[f"until_{number}"])
+            candidates.append(Candidate(**about, blocks=blocks))
+        statistics = Statistics(
+            columns, candidates, dict(told["direct_j"]), dict(told["direct_s"]),
+            np.array(arrays["mixed_s"], np.float64), told["mixed_j"], told["mixed_rows"],
+            {k: np.array(v) for k, v in told["moments"]},
+            {k: np.array(v) for k, v in told["occupancy"]},
+            told["begin_s"], told["end_s"], told["skipped"],
+        )
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"damaged statistics: {error}") from error
+    return statistics, dict(told["about"])
+
+
+def _pairs(values: Mapping[int, float]) -> list[list[float]]:
+    return [[key, value] for key, value in values.items()]

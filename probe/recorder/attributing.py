@@ -1,0 +1,147 @@
+"""The estimator inside the recorder: fed as data come, its statistics sealed with the run.
+
+One accumulator per counter whose device belongs to exactly one rank of this node. What it
+holds is constant in size, so the report of a week is solved in seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..account.owners import ranks_of
+from ..account.replay import kernel_of
+from ..attribution.archive import from_arrays, to_arrays
+from ..attribution.design import Spans
+from ..attribution.stream import Accumulator
+from ..model import RESTARTED, Gap, Kind, Provenance, Reading, Sample, Source
+from ..ring.layout import Code
+from ..spans import SpanTable
+from ..store import files
+from ..store.layout import statistics_path
+from ..store.members import Member
+from ..units import NS_PER_S
+
+
+@dataclass(slots=True)
+class _Meter:
+    """One counter, whose rank's spans it is held against."""
+
+    source: Source
+    rank: int
+    accumulator: Accumulator
+    reads: list[tuple[int, int, float]] = field(default_factory=list)
+
+
+class Attributing:
+    """Feeds accumulators; :meth:`save` seals what they hold."""
+
+    def __init__(self, run: Path, origin_ns: int):
+        self._run, self._origin_ns = run, origin_ns
+        self._meters: dict[str, _Meter] = {}
+        self._spans: dict[int, list[SpanTable]] = {}
+        self._rings: dict[int, set[str]] = {}
+
+    def open(self, sources: Iterable[Source], members: Iterable[Member]) -> None:
+        """Begin with the counters among new sources."""
+        members = list(members)
+        sources = list(sources)
+        for source in sources:
+            counter = source.kind is Kind.COUNTER and source.quantity == "energy"
+            measured = source.provenance is Provenance.MEASURED and source.attributable
+            if not (counter and measured and source.in_total) or source.id in self._meters:
+                continue
+            ranks = ranks_of(source, sources, members)
+            if len(ranks) == 1:
+                self._meters[source.id] = _Meter(source, ranks.pop(), self._accumulator(source))
+
+    def _accumulator(self, source: Source) -> Accumulator:
+        accumulator = Accumulator(
+            kernel_of(source),
+            wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
+            resolution_s=source.resolution_s,
+        )
+        arrays = files.read_arrays(statistics_path(self._run, source.id))
+        if arrays is not None:  # of the recorder before this one
+            with contextlib.suppress(ValueError):  # else the report goes back to raw data
+                accumulator.resume(from_arrays(arrays)[0])
+        return accumulator
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """What the sensors said, in order."""
+        for reading in readings:
+            if isinstance(reading, Sample):
+                meter = self._meters.get(reading.source)
+                if meter is not None:
+                    meter.reads.append((reading.time_ns, reading.span_ns, reading.value))
+            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+                meter = self._meters.get(reading.what)
+                if meter is not None:
+                    self._feed(meter)
+                    meter.accumulator.interrupt()
+
+    def spans(self, rank: int, ring: str, table: SpanTable) -> None:
+        """Spans of a rank's main ring that are decided now."""
+        if len(table):
+            self._rings.setdefault(rank, set()).add(ring)
+            self._spans.setdefault(rank, []).append(table)
+
+    def advance(self) -> None:
+        """Use what has come. Trouble ends the attribution here, never the recording."""
+        try:
+            self._advance()
+        except Exception as error:
+            self._meters.clear()
+            print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
+                  file=sys.stderr, flush=True)
+
+    def _advance(self) -> None:
+        taken, self._spans = self._spans, {}
+        for rank, tables in taken.items():
+            spans = self._of(SpanTable.concat(tables))
+            for meter in self._meters.values():
+                if meter.rank == rank:
+                    meter.accumulator.feed_spans(spans)
+        for meter in self._meters.values():
+            self._feed(meter)
+            meter.accumulator.advance()
+
+    def save(self, *, final: bool = False) -> None:
+        """Seal the statistics. Raises OSError."""
+        self.advance()
+        for meter in list(self._meters.values()):
+            statistics = meter.accumulator.finish() if final else meter.accumulator.statistics
+            if statistics.candidates:
+                arrays = to_arrays(statistics, **self._about(meter, final))
+                files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
+
+    def _about(self, meter: _Meter, final: bool) -> Mapping[str, Any]:
+        return {
+            "source": meter.source.id, "rank": meter.rank, "complete": final,
+            "resumed": meter.accumulator.resumed,
+            "rings": sorted(self._rings.get(meter.rank, ())),
+        }
+
+    def _feed(self, meter: _Meter) -> None:
+        if meter.reads:
+            table = np.array(meter.reads, np.float64)
+            time_ns = np.array([read[0] for read in meter.reads], np.int64)
+            meter.accumulator.feed_reads(
+                (time_ns - self._origin_ns) / NS_PER_S, table[:, 1] / NS_PER_S,
+                table[:, 2] * meter.source.scale,
+            )
+            meter.reads.clear()
+
+    def _of(self, table: SpanTable) -> Spans:
+        inside = table.code != Code.OUTSIDE
+        return Spans(
+            (table.begin_ns[inside] - self._origin_ns) / NS_PER_S,
+            (table.end_ns[inside] - self._origin_ns) / NS_PER_S,
+            table.code[inside].astype(np.int64),
+        )
