@@ -177,14 +177,12 @@ class Accumulator:
     def _begin(self, updates: Updates) -> bool:
         """Choose the candidates; False if more must be seen first."""
         kernel = self._kernel
-        if kernel is None and not self._ended:
-            enough = len(updates) >= _BLIND_UPDATES
-            first = updates.time_s[0]
-            late = updates.time_s >= first + _BLIND_S
-            if not (enough or late.any()):
-                return False
+        if kernel is None:
             # Up to a place that does not depend on how the data were cut.
-            number = min(_BLIND_UPDATES, int(np.argmax(late)) + 1 if late.any() else len(updates))
+            late = int(np.searchsorted(updates.time_s, updates.time_s[0] + _BLIND_S)) + 1
+            number = min(_BLIND_UPDATES, late)
+            if len(updates) < number and not self._ended:
+                return False
             updates = updates.take(slice(0, number))
         statistics = self.statistics
         gains: tuple[float, ...] = GAINS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,12 +94,8 @@ class Attributing:
 
     def advance(self) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
-        try:
+        with self._safely():
             self._advance()
-        except Exception as error:
-            self._meters.clear()
-            print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
-                  file=sys.stderr, flush=True)
 
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}
@@ -115,11 +111,23 @@ class Attributing:
     def save(self, *, final: bool = False) -> None:
         """Seal the statistics. Raises OSError."""
         self.advance()
-        for meter in list(self._meters.values()):
-            statistics = meter.accumulator.finish() if final else meter.accumulator.statistics
-            if statistics.candidates:
-                arrays = to_arrays(statistics, **self._about(meter, final))
-                files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
+        with self._safely():
+            for meter in self._meters.values():
+                statistics = meter.accumulator.finish() if final else meter.accumulator.statistics
+                if statistics.candidates:
+                    arrays = to_arrays(statistics, **self._about(meter, final))
+                    files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
+
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            raise  # the disk: the recorder says so and tries again
+        except Exception as error:
+            self._meters.clear()
+            print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
+                  file=sys.stderr, flush=True)
 
     def _about(self, meter: _Meter, final: bool) -> Mapping[str, Any]:
         return {
