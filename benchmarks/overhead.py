@@ -35,15 +35,15 @@ sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
 Turn = Callable[[], contextlib.AbstractContextManager[Marks]]  # what a turn is trained in
-TURN_US = 120_000  # not longer, since the machine's speed drifts
+TURN_US, TURN_STEPS = 120_000, 40  # not longer, since the machine's speed drifts
 # Not counted: a turn puts hooks on or off, after which the interpreter specialises every frame
 # of the step anew. A run does that once.
-SETTLE_US = 80_000
+SETTLE_STEPS = 60
 BURST = 1.5  # a step that takes this many times its turn's median shows the machine's neighbours
 SELDOM_STEPS = 20
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
-ROUNDS = {"2 ms": 12, "10 ms": 6, "40 ms": 3}  # of turns in a block; the bars grow with the step
+ROUNDS = {"2 ms": 12, "10 ms": 3, "40 ms": 1}  # of turns in a block; the bars grow with the step
 
 
 def under_rig() -> None:
@@ -248,7 +248,7 @@ def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[flo
 def per_step_us(
     step: Callable[[Marks], None], mark: Marks, steps: int
 ) -> tuple[float, float, float]:
-    for _ in range(max(3, round(steps * SETTLE_US / TURN_US))):
+    for _ in range(SETTLE_STEPS if steps >= TURN_STEPS else SETTLE_STEPS // 4):
         step(mark)
     times = []
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
@@ -276,7 +276,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
             children.append(child)
     children[0].turn(20)
     step_us = children[0].turn(20)[0]
-    steps = max(5, int(TURN_US / step_us))
+    steps = max(TURN_STEPS, int(TURN_US / step_us))
     time.sleep(WARM_S)
     random.seed(0)
     bare_us: list[float] = []

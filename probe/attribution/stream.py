@@ -105,6 +105,8 @@ class Accumulator:
         self._lanes: list[tuple[Lane, Innovations, list[Candidate]]] = []
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
+        self._every = 1
+        self._seen = 0
 
     def resume(self, statistics: Statistics) -> None:
         """Go on from statistics that another one gathered; what lies between is not counted."""
@@ -140,6 +142,11 @@ class Accumulator:
         """Use what can be used."""
         self._advance()
 
+    def thin(self) -> int:
+        """Use half as many updates from now on, each row twice as long; returns one in how many."""
+        self._every *= 2
+        return self._every
+
     def finish(self) -> Statistics:
         """Use all that is left; no span follows."""
         self._take(self._lattice.finish())
@@ -150,6 +157,8 @@ class Accumulator:
         return self.statistics
 
     def _take(self, updates: Updates) -> None:
+        if self._every > 1:
+            updates = self._thinned(updates)
         if len(updates):
             self._updates = Updates.concat([self._updates, updates])
             excess = len(self._updates) - _MOST_WAITING
@@ -157,6 +166,12 @@ class Accumulator:
                 self._updates = self._updates.take(slice(excess, None))
                 self._updates.fresh[0] = True
                 self.statistics.skipped += excess
+
+    def _thinned(self, updates: Updates) -> Updates:
+        """Every n-th update; what happened since the one before must not be lost with it."""
+        place = np.arange(self._seen, self._seen + len(updates))
+        self._seen += len(updates)
+        return updates.take((place % self._every == 0) | updates.fresh)
 
     # -- what is made of it ----------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ from ..store.layout import statistics_path
 from ..store.members import Member
 from ..units import NS_PER_S
 
+_MOST_CPU = 0.08  # of a core, for all meters together
+_JUDGED_S = 10.0
+
 
 @dataclass(slots=True)
 class _Meter:
@@ -47,6 +51,8 @@ class Attributing:
         self._meters: dict[str, _Meter] = {}
         self._spans: dict[int, list[SpanTable]] = {}
         self._rings: dict[int, set[str]] = {}
+        self._cpu_s, self._since = 0.0, time.monotonic()
+        self.warnings: list[str] = []
 
     def open(self, sources: Iterable[Source], members: Iterable[Member]) -> None:
         """Begin with the counters among new sources."""
@@ -94,8 +100,22 @@ class Attributing:
 
     def advance(self) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
+        began = time.thread_time()
         with self._safely():
             self._advance()
+        self._watch_cost(time.thread_time() - began)
+
+    def _watch_cost(self, cpu_s: float) -> None:
+        """Rather fewer updates than a recorder that falls behind."""
+        self._cpu_s += cpu_s
+        wall_s = time.monotonic() - self._since
+        if wall_s < _JUDGED_S:
+            return
+        if self._cpu_s > _MOST_CPU * wall_s and self._meters:
+            every = max(meter.accumulator.thin() for meter in self._meters.values())
+            self.warnings = [f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
+                             f"one update of the meters in {every}"]
+        self._cpu_s, self._since = 0.0, time.monotonic()
 
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}

@@ -14,6 +14,7 @@ from ..ring.layout import EndCode
 from ..store import files, layout
 from ..store.members import Member
 from ..store.processes import cpu_seconds, start_ticks
+from .attributing import Attributing
 from .drain import RingDrain
 from .samples import SampleStore
 from .sensing import Sensing
@@ -26,8 +27,8 @@ _TOTAL_ROWS = 1_000_000
 class Finale:
     """Keeps run.json current; the only writer of it after the run was created."""
 
-    def __init__(self, run: Path, epoch: int):
-        self._run, self._epoch = run, epoch
+    def __init__(self, run: Path, epoch: int, attributing: Attributing):
+        self._run, self._epoch, self._attributing = run, epoch, attributing
         self._began = time.monotonic()
 
     def write_status(
@@ -46,7 +47,9 @@ class Finale:
             "rings": [str(d.path) for d in drains],
             "sources": len(samples.sources()),
             "absent": [dataclasses.asdict(a) for a in sensing.absences()],
-            "warnings": _unique([*sensing.warnings(), *_said_by(members)]),
+            "warnings": _unique([
+                *sensing.warnings(), *self._attributing.warnings, *_said_by(members)
+            ]),
             "carbon": sensing.carbon or None,
             "carbon_problem": sensing.carbon_problem or None,
             "alive_ns": time.monotonic_ns(),

@@ -53,7 +53,7 @@ class Recorder:
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
         self._attributing = Attributing(self._run, self._begin_ns)
-        self._finale = Finale(self._run, self._epoch)
+        self._finale = Finale(self._run, self._epoch, self._attributing)
         self._sealer = Sealer()
         if self._epoch > 1:
             self._note_hole()

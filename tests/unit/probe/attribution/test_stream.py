@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import numpy as np
+import psutil
 import pytest
 
 from probe.attribution.blocks import MOST, Blocks, Innovations
@@ -136,6 +140,47 @@ def test_a_phase_of_seconds_is_metered_directly():
     found = accumulator.finish()
     assert found.direct_s[99] == pytest.approx(7.6, abs=0.4)
     assert found.direct_j[99] == pytest.approx(300 * found.direct_s[99], rel=0.02)
+
+
+PROVE = bool(os.environ.get("PROVE"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_million_updates_cost_neither_memory_nor_time():
+    """A counter of 20 ms for hours, in portions of a second: state and cost stay as they were."""
+    updates = 1_000_000 if PROVE else 60_000
+    process = psutil.Process()
+    accumulator = Accumulator(KNOWN)
+    rng = np.random.default_rng(0)
+    step = np.array([0.006, 0.017, 0.031, 0.0035])
+    watts = np.array([120.0, 430.0, 500.0, 330.0])
+    clock, energy, used, seen, sizes, last = 0.0, 0.0, 0.0, 0, [], 0.0
+    while seen < updates:
+        duration = (step * rng.lognormal(0, 0.1, (18, 4))).ravel()
+        edges = clock + np.concatenate([[0.0], np.cumsum(duration)])
+        joules = energy + np.concatenate([[0.0], np.cumsum(duration * np.tile(watts, 18))])
+        at = np.arange(np.ceil(edges[0] / 0.02), np.ceil(edges[-1] / 0.02)) * 0.02
+        value = np.interp(at, edges, joules)
+        reads = np.stack([at - 0.001, at + 0.001], 1).ravel()
+        seen += len(at)
+        before = np.concatenate([[last], value[:-1]])
+        last = float(value[-1])
+        began = time.process_time()
+        accumulator.feed_spans(Spans(edges[:-1], edges[1:], np.tile(np.arange(4), 18)))
+        accumulator.feed_reads(reads, np.full(len(reads), 1e-4),
+                               np.stack([before, value], 1).ravel())
+        accumulator.advance()
+        used += time.process_time() - began
+        clock, energy = float(edges[-1]), float(joules[-1])
+        sizes.append(process.memory_info().rss)
+    assert 1e3 * used / seen < 1.0  # ms of CPU per update
+    assert sizes[-1] - sizes[len(sizes) // 5] < 5e6
+    blocks = [c.blocks for c in accumulator.statistics.candidates]
+    assert len(blocks) <= 9 and sum(b.sums.nbytes for b in blocks) <= 16e6
+    assert seen - accumulator.statistics.mixed_rows < 100
+    print(f"{seen} updates, {1e3 * used / seen:.3f} ms each, "
+          f"{(sizes[-1] - sizes[len(sizes) // 5]) / 1e6:.1f} MB grown")
 
 
 def test_memory_is_constant_and_blocks_merge():

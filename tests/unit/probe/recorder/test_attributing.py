@@ -12,6 +12,7 @@ from probe.attribution.design import Spans
 from probe.attribution.estimate import estimate
 from probe.attribution.stream import Accumulator, Statistics
 from probe.model import DeviceRequest, Kind, Provenance, Sample, Source
+from probe.recorder import attributing as module
 from probe.recorder.attributing import Attributing
 from probe.ring.layout import Code
 from probe.spans import SpanTable
@@ -143,6 +144,27 @@ def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
     attributing.open([SOURCE], [member(0), member(1)])
     attributing.save(final=True)
     assert read_arrays(statistics_path(tmp_path, SOURCE.id)) is None
+
+
+def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -> None:
+    trace, reads = scene
+    monkeypatch.setattr(module, "_JUDGED_S", 0.0)
+    monkeypatch.setattr(module, "_MOST_CPU", 2.0)  # this test does nothing else
+    attributing = begun(tmp_path)
+    parts = list(portions(trace, reads, 0.0, 61.0))
+    feed(attributing, parts[:20])
+    assert not attributing.warnings
+    monkeypatch.setattr(module, "_MOST_CPU", 0.0)
+    feed(attributing, parts[20:21])
+    assert attributing.warnings and "one update of the meters in 2" in attributing.warnings[0]
+    monkeypatch.setattr(module, "_MOST_CPU", 2.0)
+    feed(attributing, parts[21:])
+    attributing.save(final=True)
+    found, _ = sealed(tmp_path)
+    assert found.mixed_rows == pytest.approx(600 * (20 + 40 / 2) / 60, rel=0.15)
+    energy, _ = energies(found, trace)
+    truth = trace.truth(found.begin_s, found.end_s)
+    assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.04
 
 
 def test_trouble_never_reaches_the_recording(scene, tmp_path: Path, capfd) -> None:
