@@ -179,7 +179,7 @@ def estimate(
     by_drift = _average(solver, mode, others, share, _TEMPER)
     by_length = _average(solver, mode, models[1:], share, _TEMPER_LENGTHS)
     energy = energy + by_drift[0] + by_length[0]
-    timing = _timing(solver, statistics, mode, share)
+    timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
     return Estimate(
@@ -281,9 +281,7 @@ def _average(
     return mean, cov
 
 
-def _timing(
-    solver: _Solver, statistics: Statistics, mode: _Model, share: Floats
-) -> Floats:
+def _timing(solver: _Solver, statistics: Statistics, mode: _Model) -> Floats:
     """SIMEX guard: what timestamps as noisy again would change, per phase in J."""
     disturbed = [c for c in statistics.candidates if c.disturb]
     if not disturbed:
@@ -293,8 +291,8 @@ def _timing(
         if not c.disturb and c.gain == disturbed[0].gain and c.tau_s == disturbed[0].tau_s
         and c.offset_s == disturbed[0].offset_s
     ]
-    base = solver.closed(_Model(same[0], mode.lengths), share)
-    moved = [solver.closed(_Model(c, mode.lengths), share) for c in disturbed]
+    base = solver.full(_Model(same[0], mode.lengths))[0]
+    moved = [solver.full(_Model(c, mode.lengths))[0] for c in disturbed]
     return np.asarray(np.mean(moved, axis=0) - base)
 
 
