@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
 _TEMPER = 2.0  # evidence counts half: neighbouring rows share errors
-_TEMPER_LENGTHS = 6.0
+_TEMPER_LENGTHS = 3.0
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
 _NEGLIGIBLE = 0.01  # weight
 
@@ -237,6 +237,8 @@ def _durations(solver: _Solver, best: Candidate, varying: list[int]) -> list[_Mo
     models = [_Model(best)]
     if varying:
         models.append(_bounded(solver, best, tuple(varying)))
+    if len(varying) > 1:
+        models += [_bounded(solver, best, (code,)) for code in varying]
     models.sort(key=solver.evidence)
     return models
 
