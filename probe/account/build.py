@@ -91,7 +91,7 @@ def _statistics(
     measured = source.provenance is Provenance.MEASURED and source.kind is Kind.COUNTER
     if not measured or device.curve is None or timeline is None or not len(timeline.begin_ns):
         return None
-    return replay(device.series, timeline, run[0], device.restarts_ns)
+    return replay(device.series, timeline, run, device.restarts_ns)
 
 
 def _run(reader: RunReader, run: tuple[int, int], timelines: list[Timeline]) -> dict[str, Any]:

@@ -89,10 +89,10 @@ def phase_rows(
         parts = _estimated(found, by_time, device.highest_w)
         rows.groups = _groups(found, parts, timeline, label)
         rows.warnings = _locked(found, timeline, label)
-        refused = _together(found, parts)
+        refused = _together(found, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
-        refused = _sum_of([p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE])
+        refused = _remainder(parts, total_interval(device, run))
     rows.phases = _rows(parts, refused, timeline, label, total)
     return rows
 
@@ -153,16 +153,21 @@ def _estimated(
     return parts
 
 
-def _sum_of(parts: Sequence[_Part]) -> PhaseEstimate | None:
-    if not parts:
+def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstimate | None:
+    """What refused phases have used together: no more than they can, no less than is left."""
+    refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
+    stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
+    if not refused:
         return None
-    energy, low, high = (math.fsum(values) for values in zip(
-        *((p.known.energy_j, p.known.low_j, p.known.high_j) for p in parts), strict=True
-    ))
-    return PhaseEstimate(energy, low, high, Status.WEAK)
+    low = max(math.fsum(k.low_j for k in refused), total[0] - math.fsum(k.high_j for k in stated))
+    high = min(math.fsum(k.high_j for k in refused), total[1] - math.fsum(k.low_j for k in stated))
+    energy = math.fsum(k.energy_j for k in refused)
+    return PhaseEstimate(energy, min(low, energy), max(high, energy), Status.WEAK)
 
 
-def _together(found: Estimate, parts: Sequence[_Part]) -> PhaseEstimate | None:
+def _together(
+    found: Estimate, parts: Sequence[_Part], total: tuple[float, float]
+) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
     refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     if not refused:
@@ -170,7 +175,7 @@ def _together(found: Estimate, parts: Sequence[_Part]) -> PhaseEstimate | None:
     codes = [p.code for p in refused if p.code in found.codes]
     if any(p.code not in found.codes for p in refused) and CROWD in found.codes:
         codes.append(CROWD)
-    return found.of(*codes) if codes else _sum_of(refused)
+    return found.of(*codes) if codes else _remainder(parts, total)
 
 
 def _rows(

@@ -49,15 +49,16 @@ def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statis
 
 
 def replay(
-    series: Series, timeline: Timeline, origin_ns: int, restarts_ns: Sequence[int]
+    series: Series, timeline: Timeline, run: tuple[int, int], restarts_ns: Sequence[int]
 ) -> Statistics:
-    """Statistics of one counter and one rank's spans; seconds count from ``origin_ns``."""
+    """Statistics of one counter and one rank's spans; seconds count from the run's begin."""
     source = series.source
     accumulator = Accumulator(
         kernel_of(source),
         wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
-        resolution_s=source.resolution_s,
+        resolution_s=source.resolution_s, begin_s=0.0,
     )
+    origin_ns = run[0]
     time_s = (series.time_ns - origin_ns) / NS_PER_S
     span_s = series.span_ns / NS_PER_S
     begin_s = (timeline.begin_ns - origin_ns) / NS_PER_S
@@ -80,4 +81,4 @@ def replay(
         accumulator.feed_reads(time_s[reads:to], span_s[reads:to], series.value[reads:to])
         reads = to
         accumulator.advance()
-    return accumulator.finish()
+    return accumulator.finish((run[1] - origin_ns) / NS_PER_S)

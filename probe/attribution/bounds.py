@@ -24,8 +24,7 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
     from scipy.optimize import linprog
 
     normal = estimate.fitted
-    time_s = estimate.mixed_s
-    total_j = float(estimate.energy_j.sum() - estimate.direct_j.sum())
+    time_s, total_j = normal.time_s, estimate.mixed_j
     rows, limits = _determined(estimate)
     place = estimate.codes.index(code)
     wanted = np.where(normal.owner == place, time_s, 0.0)
@@ -40,7 +39,7 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
             return None
         found.append(sign * float(answer.fun or 0.0))
     direct = float(estimate.direct_j[place])
-    return found[0] + direct, found[1] + direct
+    return found[0] + direct, found[1] + direct + highest * float(estimate.rest_s[place])
 
 
 def _determined(estimate: Estimate) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from .columns import Columns
 from .gates import Evidence, occupancy, verdict
 from .solve import (
     FREE,
+    PHASE_SPREAD,
     Fit,
     Lengths,
     Normal,
@@ -66,8 +67,9 @@ class Estimate:
     lengths: Lengths
     fitted: Normal  # of the likeliest candidate: what the data say about slices
     powers: Fit
-    mixed_s: Floats  # seconds per slice over the run
-    direct_j: Floats
+    mixed_j: float  # of the intervals that were regressed
+    direct_j: Floats  # of intervals inside one phase
+    rest_s: Floats  # seconds of which no interval is known
 
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
@@ -95,20 +97,18 @@ class _Model:
 
 
 class _Solver:
-    """Solves models of one run; knows its columns, times and totals."""
+    """Solves models of the mixed intervals of one run."""
 
-    def __init__(self, statistics: Statistics, mixed_s: Floats, total_j: float):
+    def __init__(self, statistics: Statistics):
         self.columns: Columns = statistics.columns
-        self.total_j = total_j
-        self._run_s = mixed_s
-        self._seen_s = statistics.mixed_s
-        self._seen_j = statistics.mixed_j
+        self.total_j = statistics.mixed_j
+        self._mixed_s = statistics.mixed_s
 
     def normal(self, model: _Model) -> tuple[Normal, Prior]:
         sums, rows, _ = model.candidate.blocks.full()
-        normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._seen_s,
+        normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s,
                            model.lengths)
-        return normal, prior_of(normal, self._seen_j)
+        return normal, prior_of(normal, self.total_j)
 
     def evidence(self, model: _Model) -> float:
         return evidence(*self.normal(model))
@@ -133,7 +133,7 @@ class _Solver:
         normal, prior = self.normal(model)
         found = fit(normal, prior)
         sums, rows, _ = model.candidate.blocks.full()
-        fold, _, _ = folding(self.columns, self._seen_s, model.lengths)
+        fold, _, _ = folding(self.columns, self._mixed_s, model.lengths)
         parts = fold.T @ sums @ fold
         cov = covariance(found, prior, normal, parts[:, 1:, 1:], parts[:, 0, 1:])
         matrix = self._spread(normal)
@@ -143,11 +143,10 @@ class _Solver:
         return energy, closed, prior_cov, along(spread), len(rows)
 
     def _spread(self, normal: Normal) -> Floats:
-        """Matrix from the columns' powers to phase energies over the run's mixed time."""
+        """Matrix from the columns' powers to phase energies over the mixed intervals."""
         matrix = np.zeros((len(self.columns.owners), len(normal.owner)))
-        _, time_s, _ = folding(self.columns, self._run_s, Lengths())
         mine = np.flatnonzero(normal.owner != FREE)
-        matrix[normal.owner[mine], mine] = time_s
+        matrix[normal.owner[mine], mine] = normal.time_s[mine]
         return matrix
 
 
@@ -158,7 +157,7 @@ def estimate(
 
     Args:
         statistics: of the device's meter and its rank's spans.
-        energy_j: the device's energy over the run.
+        energy_j: the device's energy over the run, its ends extrapolated.
         seconds: time per phase over the run, the time between spans included.
     """
     columns = statistics.columns
@@ -166,9 +165,7 @@ def estimate(
     if statistics.mixed_rows < FEWEST_ROWS or not statistics.candidates:
         return None
     direct_j = np.array([statistics.direct_j.get(c, 0.0) for c in owners])
-    mixed_s = _scaled(statistics, seconds)
-    total_j = energy_j - float(direct_j.sum())
-    solver = _Solver(statistics, mixed_s, total_j)
+    solver = _Solver(statistics)
     ours = [c for c in statistics.candidates if not c.disturb]
     scores = [solver.evidence(_Model(c)) for c in ours]
     best = ours[int(np.argmin(scores))]
@@ -182,43 +179,49 @@ def estimate(
     timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
+    rest_j, rest_s = _rest(statistics, seconds, energy, energy_j)
+    unsure_j = PHASE_SPREAD * float(prior.mean[0]) * rest_s
+    used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
+    direct_s = np.array([statistics.direct_s.get(c, 0.0) for c in owners])
+    grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
+    # What would be unknown of the phases had nothing been seen, all their time included.
+    both = (used_s[:, None] > 0) & (used_s[None] > 0)
+    prior_cov = np.where(both, prior_cov * np.outer(grows, grows), 0.0) + np.diag(
+        np.where(used_s > 0, 0.0, (PHASE_SPREAD * float(prior.mean[0]) * (direct_s + rest_s)) ** 2)
+    )
     return Estimate(
-        tuple(owners), energy + direct_j, cov, _whole(prior_cov, statistics, mixed_s), timing,
+        tuple(owners), energy + direct_j + rest_j, cov + np.diag(unsure_j**2), prior_cov, timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
-        mode.lengths, normal, fit(normal, prior), folding(columns, mixed_s, Lengths())[1],
-        direct_j,
+        mode.lengths, normal, fit(normal, prior), statistics.mixed_j, direct_j, rest_s,
     )
 
 
-def _whole(prior_cov: Floats, statistics: Statistics, mixed_s: Floats) -> Floats:
-    """What would be unknown of the phases had nothing been seen, direct intervals included."""
-    columns = statistics.columns
-    grows = np.ones(len(columns.owners))
-    for place, code in enumerate(columns.owners):
-        mixed = float(mixed_s[columns.slice_columns(code)].sum())
-        if mixed > 0:
-            grows[place] += statistics.direct_s.get(code, 0.0) / mixed
-    return np.asarray(prior_cov * np.outer(grows, grows))
+def _rest(
+    statistics: Statistics, seconds: Mapping[int, float], energy: Floats, total_j: float
+) -> tuple[Floats, Floats]:
+    """(energy, time) per phase outside the intervals used: the run's ends, gaps, resets.
 
-
-def _scaled(statistics: Statistics, seconds: Mapping[int, float]) -> Floats:
-    """Mixed time per column over the whole run, from that over the intervals used."""
+    Only its sum is known, at best; phases share it by their power and time.
+    """
     columns = statistics.columns
-    scaled = statistics.mixed_s.copy()
-    crowd: dict[int, float] = {}
+    owners = columns.owners
+    run_s = np.zeros(len(owners))
     for code, time in seconds.items():
         if code in columns.first:
-            owner = columns.owner_of(code)
-            crowd[owner] = crowd.get(owner, 0.0) + time
-    for code in columns.owners:
-        place = columns.slice_columns(code)
-        seen = float(statistics.mixed_s[place].sum())
-        wanted = max(0.0, crowd.get(code, 0.0) - statistics.direct_s.get(code, 0.0))
-        if seen > 0:
-            scaled[place] *= wanted / seen
-        else:
-            scaled[place] = wanted / len(place)
-    return scaled
+            run_s[owners.index(columns.owner_of(code))] += time
+    used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
+    direct_s = np.array([statistics.direct_s.get(c, 0.0) for c in owners])
+    direct_j = np.array([statistics.direct_j.get(c, 0.0) for c in owners])
+    rest_s = np.maximum(run_s - used_s - direct_s, 0.0)
+    known_s = used_s + direct_s
+    mean_w = statistics.mixed_j / max(float(used_s.sum()), 1e-12)
+    power = np.where(known_s > 0, np.maximum(energy + direct_j, 0.0) / np.maximum(known_s, 1e-12),
+                     mean_w)
+    share = power * rest_s
+    if share.sum() <= 0:
+        share = np.maximum(energy + direct_j, 0.0)
+    rest_j = total_j - statistics.mixed_j - float(direct_j.sum())
+    return rest_j * share / max(float(share.sum()), 1e-30), rest_s
 
 
 def _varying(statistics: Statistics, owners: list[int]) -> list[int]:

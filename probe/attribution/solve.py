@@ -23,7 +23,7 @@ from .columns import Columns
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_PHASE_SPREAD = 0.6
+PHASE_SPREAD = 0.6
 _SLICE_SPREAD = 0.12
 _FREE_SPREAD = 0.4
 _ITERATIONS = 4
@@ -113,7 +113,7 @@ def prior_of(normal: Normal, joules: float) -> Prior:
     mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
     free = normal.owner == FREE
     same = (normal.owner[:, None] == normal.owner[None]) & ~free
-    cov = _PHASE_SPREAD**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
+    cov = PHASE_SPREAD**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
     cov = mean_w**2 * cov
     return Prior(np.where(free, 0.0, mean_w), cov, np.linalg.inv(cov))
 

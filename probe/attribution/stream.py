@@ -54,8 +54,9 @@ class Statistics:
     """All that the solver needs; constant size, additive over time.
 
     ``direct_j`` and ``direct_s`` are energy and time per phase from intervals inside it,
-    ``mixed_s`` the time per column in all others. ``moments`` is (count, Σd, Σd²) of a
-    phase's instances, ``occupancy`` the histogram of where in its cycle updates fell.
+    ``mixed_j`` and ``mixed_s`` energy and time per column in the others. ``moments`` is
+    (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where in its cycle
+    updates fell.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -84,17 +85,19 @@ class Accumulator:
 
     def __init__(
         self, kernel: Kernel | None = None, *, wrap_j: float | None = None,
-        resolution_s: float | None = None, seed: int = 0,
+        resolution_s: float | None = None, begin_s: float = -np.inf, seed: int = 0,
     ):
         """
         Args:
             kernel: the sensor's lag and clock offset; None: they are inferred from the
                 first part of the run.
             wrap_j, resolution_s: see :class:`Lattice`.
+            begin_s: of the run; what the counter did before is not the run's.
             seed: of the timing guard's noise.
         """
         self.statistics = Statistics()
         self._kernel = kernel
+        self._begin_s = begin_s
         self._lattice = Lattice(wrap_j=wrap_j, resolution_s=resolution_s)
         self._noise = np.random.default_rng(seed)
         self._updates = Updates.of([])  # dated, not yet used
@@ -147,9 +150,10 @@ class Accumulator:
         self._every *= 2
         return self._every
 
-    def finish(self) -> Statistics:
-        """Use all that is left; no span follows."""
+    def finish(self, end_s: float = np.inf) -> Statistics:
+        """Use all that is left up to the run's end; no span follows."""
         self._take(self._lattice.finish())
+        self._updates = self._updates.take(self._updates.time_s <= end_s)
         self._ended = True
         self._until_s = np.inf
         self._advance()
@@ -157,6 +161,7 @@ class Accumulator:
         return self.statistics
 
     def _take(self, updates: Updates) -> None:
+        updates = updates.take(updates.time_s >= self._begin_s)
         if self._every > 1:
             updates = self._thinned(updates)
         if len(updates):
@@ -276,8 +281,8 @@ class Accumulator:
         statistics = self.statistics
         columns = statistics.columns
         mixed = fresh | (pure == MIXED)
-        statistics.mixed_s += time[mixed].sum(0)
         good = mixed & ~fresh
+        statistics.mixed_s += time[good].sum(0)
         statistics.mixed_j += float(joules[good].sum())
         statistics.mixed_rows += int(good.sum())
         for code in np.unique(pure[~mixed]).tolist():

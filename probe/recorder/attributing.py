@@ -46,8 +46,12 @@ class _Meter:
 class Attributing:
     """Feeds accumulators; :meth:`save` seals what they hold."""
 
-    def __init__(self, run: Path, origin_ns: int):
-        self._run, self._origin_ns = run, origin_ns
+    def __init__(self, run: Path, begin_ns: int):
+        """
+        Args:
+            begin_ns: when the run began; what the meters did before is not its energy.
+        """
+        self._run, self._origin_ns = run, begin_ns
         self._meters: dict[str, _Meter] = {}
         self._spans: dict[int, list[SpanTable]] = {}
         self._rings: dict[int, set[str]] = {}
@@ -71,7 +75,7 @@ class Attributing:
         accumulator = Accumulator(
             kernel_of(source),
             wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
-            resolution_s=source.resolution_s,
+            resolution_s=source.resolution_s, begin_s=0.0,
         )
         arrays = files.read_arrays(statistics_path(self._run, source.id))
         if arrays is not None:  # of the recorder before this one
@@ -128,12 +132,16 @@ class Attributing:
             self._feed(meter)
             meter.accumulator.advance()
 
-    def save(self, *, final: bool = False) -> None:
-        """Seal the statistics. Raises OSError."""
+    def save(self, end_ns: int | None = None) -> None:
+        """Seal the statistics; with the run's end, for the last time. Raises OSError."""
         self.advance()
+        final = end_ns is not None
         with self._safely():
             for meter in self._meters.values():
-                statistics = meter.accumulator.finish() if final else meter.accumulator.statistics
+                statistics = meter.accumulator.statistics
+                if end_ns is not None:
+                    end_s = (end_ns - self._origin_ns) / NS_PER_S
+                    statistics = meter.accumulator.finish(end_s)
                 if statistics.candidates:
                     arrays = to_arrays(statistics, **self._about(meter, final))
                     files.write_arrays(statistics_path(self._run, meter.source.id), arrays)

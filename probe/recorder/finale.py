@@ -24,6 +24,19 @@ from .watching import MemberWatch
 _TOTAL_ROWS = 1_000_000
 
 
+_SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.KILLED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """When and how the run, or one of its processes, ended; ``ended_by`` in words."""
+
+    end_ns: int
+    status: RunStatus
+    exit_code: int | None
+    ended_by: str
+
+
 class Finale:
     """Keeps run.json current; the only writer of it after the run was created."""
 
@@ -68,16 +81,16 @@ class Finale:
 
     def finalise(
         self, sensing: Sensing, samples: SampleStore, drains: Mapping[Path, RingDrain],
-        watch: MemberWatch, detected_ns: int,
+        watch: MemberWatch, outcome: Outcome,
     ) -> None:
         """Say how the run ended. Raises OSError."""
-        status, end_ns, code, how = _outcome(drains, watch, detected_ns)
+        end_ns = outcome.end_ns
         value = files.read_json(self._run / layout.RUN_FILE) or {}
         begin = int(value.get("begin_ns", end_ns))
         self.write_status(
             sensing, samples, drains.values(), watch.members.values(),
-            status=status, end_ns=end_ns, duration_s=(end_ns - begin) / 1e9,
-            exit_code=code, ended_by=how,
+            status=outcome.status, end_ns=end_ns, duration_s=(end_ns - begin) / 1e9,
+            exit_code=outcome.exit_code, ended_by=outcome.ended_by,
         )
         if samples.rows <= _TOTAL_ROWS:
             self._write_total()
@@ -90,41 +103,39 @@ class Finale:
         files.write_json(self._run / layout.RUN_FILE, value | {"total": total(self._run)})
 
 
-def _outcome(
+def outcome_of(
     drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int
-) -> tuple[RunStatus, int, int | None, str]:
-    """(status, end, exit code, in words); a launcher knows best, then the worst rank counts."""
-    verdicts: list[tuple[int, int, RunStatus, int | None, str]] = []
+) -> Outcome:
+    """How the run ended; a launcher knows best, then the worst rank counts."""
+    outcomes = []
     for member in watch.members.values():
         ended = next(
             (d.ended for p, d in drains.items() if p.name.startswith(member.prefix) and d.ended),
             None,
         )
-        verdict = _verdict(member, ended, detected_ns)
+        outcome = _outcome(member, ended, detected_ns)
         if member.role == "launcher" and ended is not None:
-            verdicts = [verdict]
-            break
-        verdicts.append(verdict)
-    if not verdicts:
-        return RunStatus.KILLED, detected_ns, None, "no process of the job was seen"
-    _, end_ns, status, code, how = max(verdicts, key=lambda v: v[:2])
-    return status, end_ns, code, how
+            return outcome
+        outcomes.append(outcome)
+    if not outcomes:
+        return Outcome(detected_ns, RunStatus.KILLED, None, "no process of the job was seen")
+    return max(outcomes, key=lambda o: (_SEVERITY.index(o.status), o.end_ns))
 
 
-def _verdict(
+def _outcome(
     member: Member, ended: tuple[int, int, int] | None, detected_ns: int
-) -> tuple[int, int, RunStatus, int | None, str]:
-    """(severity, end, status, exit code, in words) of one process."""
+) -> Outcome:
+    """Of one process."""
     who = "the command" if member.role == "launcher" else f"rank {member.rank}"
     if ended is None:
-        return (2, detected_ns, RunStatus.KILLED, None,
-                f"{who} died without leaving the watched block")
+        return Outcome(detected_ns, RunStatus.KILLED, None,
+                       f"{who} died without leaving the watched block")
     end_ns, end, code = ended
     if end == EndCode.FINISHED:
-        return 0, end_ns, RunStatus.FINISHED, 0, ""
+        return Outcome(end_ns, RunStatus.FINISHED, 0, "")
     if code < 0:
-        return 2, end_ns, RunStatus.KILLED, code, f"{who} was ended by signal {-code}"
-    return 1, end_ns, RunStatus.FAILED, code, f"{who} failed with exit code {code}"
+        return Outcome(end_ns, RunStatus.KILLED, code, f"{who} was ended by signal {-code}")
+    return Outcome(end_ns, RunStatus.FAILED, code, f"{who} failed with exit code {code}")
 
 
 def _said_by(members: Iterable[Member]) -> list[str]:

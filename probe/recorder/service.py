@@ -11,7 +11,7 @@ from pathlib import Path
 from ..clock import MonotonicClock
 from ..errors import StoreError
 from ..model import Gap
-from ..store import layout
+from ..store import files, layout
 from ..store.members import Member
 from .sensing import Sensing
 from .spawn import current_epoch
@@ -52,7 +52,8 @@ class Recorder:
         self._drain_kind = RingDrain
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
-        self._attributing = Attributing(self._run, self._begin_ns)
+        meta = files.read_json(self._run / layout.RUN_FILE) or {}
+        self._attributing = Attributing(self._run, int(meta.get("begin_ns", self._begin_ns)))
         self._finale = Finale(self._run, self._epoch, self._attributing)
         self._sealer = Sealer()
         if self._epoch > 1:
@@ -204,10 +205,13 @@ class Recorder:
             return
         for table in (self._samples, *self._drains.values()):
             self._guard(lambda t=table: self._sealer.take(t.close()))
-        self._guard(lambda: self._attributing.save(final=True))
+        from .finale import outcome_of
+
+        outcome = outcome_of(self._drains, self._watch, end_ns)
+        self._guard(lambda: self._attributing.save(outcome.end_ns))
         sealed = False
         try:
-            self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, end_ns)
+            self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, outcome)
             sealed = True
         except OSError as error:
             print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)

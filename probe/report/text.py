@@ -72,7 +72,7 @@ def _logged(report: dict[str, Any]) -> list[str]:
 def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
     steps = report["run"]["steps"]
     rows = sorted(rows, key=_place)
-    total = sum(row["time_s"] for row in rows) or 1.0
+    total = sum(row["time_s"] for row in rows if row["phase"] != "unresolved") or 1.0
     head = ["phase", "count", "time", "share", "energy", "interval", "power", "how"]
     body = [_cells(row, total) for row in rows]
     if all(row["energy_j"] is None for row in rows):
@@ -83,7 +83,7 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     if kind == {"modelled"}:
         about += " (modelled: no meter)"
     if steps:
-        watched = sum(row["time_s"] for row in rows if row["phase"] != "unattributed")
+        watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
         about += f" · {duration(watched / steps)} per step"
     return [about, *(_line(cells, widths) for cells in [head, *body])]
 
@@ -93,7 +93,7 @@ def _cells(row: dict[str, Any], total: float) -> list[str]:
     half = (low_high[1] - low_high[0]) / 2 if low_high else None
     return [
         row["phase"],
-        str(row["count"]) if row["phase"] != "unattributed" else "",
+        str(row["count"]) if row["phase"] not in _LAST[1:] else "",
         duration(row["time_s"]),
         f"{100 * row['time_s'] / total:.1f} %",
         energy(row["energy_j"], half),

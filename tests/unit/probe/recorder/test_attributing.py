@@ -25,6 +25,7 @@ SOURCE = Source(
     id="nvml:GPU-0:energy", device="gpu0", quantity="energy", unit="J", kind=Kind.COUNTER,
     provenance=Provenance.MEASURED, scale=1e-3, uuid="GPU-0", in_total=True,
 )
+END_NS = 60 * 10**9
 CODES = np.array([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.COMMUNICATION, Code.OPTIMIZER])
 
 
@@ -96,14 +97,14 @@ def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
     trace, reads = scene
     attributing = begun(tmp_path)
     feed(attributing, portions(trace, reads, 0.0, 61.0))
-    attributing.save(final=True)
+    attributing.save(END_NS)
     streamed, about = sealed(tmp_path)
     assert about == {"source": SOURCE.id, "rank": 0, "complete": True, "resumed": False,
                      "rings": ["main"]}
-    batch = Accumulator()
+    batch = Accumulator(begin_s=0.0)
     batch.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], CODES[trace.code].astype(int)))
     batch.feed_reads(reads.time_s, reads.span_s, reads.joules)
-    (one, half), (other, _) = energies(streamed, trace), energies(batch.finish(), trace)
+    (one, half), (other, _) = energies(streamed, trace), energies(batch.finish(60.0), trace)
     assert (np.abs(one - other) <= 0.05 * half).all()
 
 
@@ -130,7 +131,7 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
     first.save()  # then it is killed
     second = begun(tmp_path)
     feed(second, portions(trace, reads, 52.0, 61.0))
-    second.save(final=True)
+    second.save(END_NS)
     found, about = sealed(tmp_path)
     assert about["resumed"]  # so that a report goes through the raw data while they are there
     energy, _ = energies(found, trace)
@@ -142,7 +143,7 @@ def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
     node_dir(tmp_path).mkdir(parents=True)
     attributing = Attributing(tmp_path, 0)
     attributing.open([SOURCE], [member(0), member(1)])
-    attributing.save(final=True)
+    attributing.save(END_NS)
     assert read_arrays(statistics_path(tmp_path, SOURCE.id)) is None
 
 
@@ -159,7 +160,7 @@ def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -
     assert attributing.warnings and "one update of the meters in 2" in attributing.warnings[0]
     monkeypatch.setattr(module, "_MOST_CPU", 2.0)
     feed(attributing, parts[21:])
-    attributing.save(final=True)
+    attributing.save(END_NS)
     found, _ = sealed(tmp_path)
     assert found.mixed_rows == pytest.approx(600 * (20 + 40 / 2) / 60, rel=0.15)
     energy, _ = energies(found, trace)
@@ -175,4 +176,4 @@ def test_trouble_never_reaches_the_recording(scene, tmp_path: Path, capfd) -> No
     attributing.spans(0, "main", broken)
     attributing.readings(samples)
     attributing.advance()
-    attributing.save(final=True)
+    attributing.save(END_NS)
