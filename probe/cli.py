@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import signal
 import sys
@@ -40,6 +41,16 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds")
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="probe", description="Which phase of your training burns the energy?")
     parser.add_argument("--version", action="version", version=f"phasewatt {__version__}")
@@ -62,7 +73,15 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--format", default="text", help="text or json")
     report.add_argument("--recompute", action="store_true",
                         help="attribute energy anew from raw spans and samples")
+    report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
+                        help="only what comes after this second of the run")
+    report.add_argument("--to", dest="to_s", type=_seconds, metavar="S",
+                        help="only what comes before it")
     report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    calibrate = commands.add_parser(
+        "calibrate", help="find out how this machine's GPUs show power; later runs use it")
+    calibrate.add_argument("--seconds", type=_seconds, default=None, metavar="S",
+                           help="how long each GPU is kept busy and idle by turns (20)")
     doctor = commands.add_parser("doctor", help="what was found, what is missing, what mends it")
     doctor.add_argument("--json", action="store_true")
     return parser
@@ -79,10 +98,25 @@ def _dispatch(arguments: list[str]) -> int:
         return _ls(options.dir or options.dir_option, options.json)
     if options.command == "report":
         return _report(options)
+    if options.command == "calibrate":
+        return _calibrate(options.seconds)
     from .doctor import examine, render
 
     found = examine()
     print(json.dumps(found, indent=1) if options.json else render(found))
+    return 0
+
+
+def _calibrate(seconds: float | None) -> int:
+    from .calibrate import SECONDS, calibrate, render
+
+    if seconds is not None and seconds < 5:
+        raise UsageError("--seconds: at least 5, or there is nothing to see")
+    try:
+        for found, path in calibrate(SECONDS if seconds is None else seconds):
+            print(render(found, path))
+    except OSError as error:
+        raise UsageError(f"the calibration cannot be kept: {error}") from None
     return 0
 
 
@@ -115,7 +149,11 @@ def _report(options: argparse.Namespace) -> int:
     format_, output = options.format, options.output
     if format_ not in formats():
         raise UsageError(f"no report format {format_!r}: choose from {', '.join(formats())}")
-    report = Report.of(find_run(options.run, runs_dir(options.dir)), recompute=options.recompute)
+    part_s = None
+    if options.from_s is not None or options.to_s is not None:
+        part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
+    report = Report.of(find_run(options.run, runs_dir(options.dir)),
+                       recompute=options.recompute, part_s=part_s)
     if not report.data["sources"] and not report.data["phases"]:
         raise NothingToReport(
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "

@@ -101,6 +101,8 @@ class Source:
     uuid: str = ""
     method: str = ""  # counter, field 186, field 185, usage, samples, gpm, rapl, model:…
     resolution_s: float | None = None  # update period or averaging window, where known
+    lag_s: float | None = None  # calibrated time constant between power and meter
+    offset_s: float | None = None  # how far its clock is ahead of the host's, calibrated with it
     wrap_raw: float | None = None  # raw value at which a counter starts again from 0
     attributable: bool = True  # False: shared or partitioned device; no number is derived
     in_total: bool = False  # counts into the run's measured energy
@@ -146,6 +148,9 @@ class Gap:
     reason: str
     count: int = 1
 
+
+DISTRUSTED = "the counter disagrees with sampled power"
+"""Beginning of the reason of a Gap that says: this counter's joules are not to be used."""
 
 RESTARTED = "the counter started anew"
 """Reason of a Gap across which a counter's values must not be subtracted."""

@@ -7,6 +7,7 @@ raw counters are stored as read and scaled by :attr:`probe.model.Source.scale`.
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
+S_PER_NS = 1e-9
 
 J_PER_MJ = 1e-3  # NVML reports millijoules and milliwatts
 J_PER_UJ = 1e-6  # Linux powercap reports microjoules

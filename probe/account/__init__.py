@@ -20,15 +20,21 @@ class Report:
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, run: Path, *, recompute: bool = False) -> Report:
+    def of(
+        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+    ) -> Report:
         """Read and attribute a run directory; ``recompute`` goes back to the raw data.
 
+        Args:
+            part_s: only what lies between these seconds of the run.
+
         Raises:
+            UsageError: that is no part of the run.
             StoreError, StoreVersionError: it cannot be read.
         """
         from .build import build
 
-        return cls(build(run, recompute=recompute))
+        return cls(build(run, recompute=recompute, part_s=part_s))
 
     def render(self, format: str = "text") -> str:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""

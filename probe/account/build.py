@@ -2,75 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ..attribution.stream import Statistics
+from ..attribution.meters import is_rate
 from ..clock import Anchor
-from ..model import SCHEMA_VERSION, Kind, Phase, Provenance, RunStatus, Status
+from ..model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
-from ..units import J_PER_KWH
+from ..units import J_PER_KWH, NS_PER_S
 from . import energy
-from .owners import owner
-from .phases import phase_rows, row
-from .replay import replay, sealed
-from .timeline import Timeline, timeline
+from .election import elect
+from .phases import Rows, phase_rows, row
+from .rates import rate_rows
+from .scene import Scene
+from .timeline import Timeline
 
 
-def build(path: Path, *, recompute: bool = False) -> dict[str, Any]:
+def build(
+    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+) -> dict[str, Any]:
     """Read a run and attribute its energy.
 
     Args:
         recompute: go back to raw spans and samples, whatever the recorder has gathered.
+        part_s: only what lies between these seconds of the run.
 
     Raises:
+        UsageError: that is no part of the run.
         StoreError, StoreVersionError: it cannot be read.
     """
-    reader = RunReader(path)
+    scene = Scene.open(path, recompute=recompute, part_s=part_s)
+    reader, run, gaps, timelines = scene.reader, scene.run, scene.gaps, scene.timelines
     meta = reader.meta
-    run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
-    timelines = [t for t in (timeline(reader, rank) for rank in reader.ranks()) if t is not None]
-    on_device = {t.rank: t for rank in reader.ranks() if (t := timeline(reader, rank, device=True))}
-    gaps = reader.gaps()
-    found = energy.devices(reader.series(), gaps)
+    found = scene.devices
     sources = [energy.source_row(device, run, gaps) for device in found]
-    meters = [device.series.source for device in found]
-    phases: list[dict[str, Any]] = []
-    groups: list[dict[str, Any]] = []
-    said: list[str] = []
+    rows = Rows()
     shown: set[int] = set()
     for device in found:
         if device.series.source.in_total or _modelled_cpu(device):
-            mine = owner(device.series.source, meters, reader.members, timelines)
-            if mine is not None and device.name.startswith("gpu"):
-                mine = on_device.get(mine.rank, mine)
-            gathered = None
-            if mine is not None and mine.rank not in on_device and not recompute:
-                rings = [name for name, _ in reader.rings(mine.rank)]
-                gathered = sealed(path, device.series.source, mine.rank, rings)
-            rows = phase_rows(device, mine, run, device.name,
-                              gathered or _statistics(device, mine, run))
-            phases += rows.phases
-            groups += rows.groups
-            said += rows.warnings
-            if mine is not None and rows.phases:
+            mine = scene.owner_of(device.series.source)
+            more = phase_rows(device, mine, run, device.name,
+                              scene.energy_statistics(device, mine))
+            rows += more
+            if mine is not None and more.phases:
                 shown.add(mine.rank)
-    phases += _time_only(timelines, [t for t in timelines if t.rank not in shown], run)
+    rows.phases += _time_only(timelines, [t for t in timelines if t.rank not in shown], run)
     return {
         "schema": SCHEMA_VERSION,
-        "run": _run(reader, run, timelines),
+        "run": _run(scene),
         "total": _total(found, sources, run, meta),
         "sources": sources,
-        "phases": phases,
-        "groups": groups,
+        "phases": rows.phases,
+        "groups": rows.groups,
+        "rates": _rates(scene),
         "overhead": _overhead(meta),
         "recorder": meta.get("recorder"),
         "carbon": meta.get("carbon"),
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": _values(reader),
-        "warnings": [*_warnings(reader, found, timelines, bool(on_device)), *said],
+        "warnings": [*_warnings(scene), *rows.warnings],
     }
 
 
@@ -78,24 +71,27 @@ def total(path: Path) -> dict[str, Any]:
     """``total`` of the report alone, without the phases. Raises StoreError."""
     reader = RunReader(path)
     run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
-    found = energy.devices(reader.series(), reader.gaps())
+    gaps = reader.gaps()
+    found = energy.devices(elect(reader.series(), gaps), gaps)
     sources = [energy.source_row(device, run, []) for device in found]
     return _total(found, sources, run, reader.meta)
 
 
-def _statistics(
-    device: energy.Device, timeline: Timeline | None, run: tuple[int, int]
-) -> Statistics | None:
-    """The estimator's statistics, for measured counters with one rank's phases."""
-    source = device.series.source
-    measured = source.provenance is Provenance.MEASURED and source.kind is Kind.COUNTER
-    if not measured or device.curve is None or timeline is None or not len(timeline.begin_ns):
-        return None
-    return replay(device.series, timeline, run, device.restarts_ns)
+def _rates(scene: Scene) -> list[dict[str, Any]]:
+    rows = []
+    for series in scene.series:
+        if is_rate(series.source):
+            mine = scene.owner_of(series.source)
+            statistics = scene.statistics_of(series, mine)
+            if mine is not None and statistics is not None:
+                rows += rate_rows(series.source, mine, scene.run, statistics)
+    return rows
 
 
-def _run(reader: RunReader, run: tuple[int, int], timelines: list[Timeline]) -> dict[str, Any]:
+def _run(scene: Scene) -> dict[str, Any]:
+    reader, run, timelines = scene.reader, scene.run, scene.timelines
     meta = reader.meta
+    part = [(at - scene.whole[0]) / NS_PER_S for at in run]
     anchor = Anchor(**meta["anchor"])
     return {
         "id": reader.id,
@@ -106,6 +102,7 @@ def _run(reader: RunReader, run: tuple[int, int], timelines: list[Timeline]) -> 
         "started": meta["started"],
         "ended": (anchor.wall_of(run[0]) + timedelta(seconds=(run[1] - run[0]) / 1e9)).isoformat(),
         "duration_s": (run[1] - run[0]) / 1e9,
+        "part_s": part if run != scene.whole else None,
         "host": meta.get("host", ""),
         "ranks": max(1, len(reader.ranks())),
         "steps": max((t.steps for t in timelines), default=0),
@@ -150,15 +147,15 @@ def _co2e(joules: float | None, grams_per_kwh: float | None) -> float | None:
 
 
 def _time_only(
-    all_of: list[Timeline], shown: list[Timeline], run: tuple[int, int]
+    all_of: Sequence[Timeline], shown: Sequence[Timeline], run: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for one in shown:
         label = f"rank{one.rank}" if len(all_of) > 1 else "host"
-        spent = one.seconds()
+        spent, counts = one.seconds(), one.counts()
         for code, seconds in spent.items():
-            rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
+            rows.append(_time_row(one.name(code), label, counts.get(code, 0), seconds))
         rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(spent.values()))
         rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
     return rows
@@ -183,7 +180,7 @@ def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _edges_lost(meta: dict[str, Any], gaps: list[Any]) -> int:
+def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
     told = int(meta.get("edges_lost") or 0)
     return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
 
@@ -197,9 +194,8 @@ def _values(reader: RunReader) -> dict[str, Any]:
     }
 
 
-def _warnings(
-    reader: RunReader, found: list[energy.Device], timelines: list[Timeline], on_device: bool
-) -> list[str]:
+def _warnings(scene: Scene) -> list[str]:
+    reader, found, timelines = scene.reader, scene.devices, scene.timelines
     meta = reader.meta
     lines = list(meta.get("warnings") or [])
     if not any(d.series.source.in_total for d in found):
@@ -218,21 +214,20 @@ def _warnings(
     if any(t.inferred_forward for t in timelines):
         lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
                      "for exact edges")
-    meters = [d.series.source for d in found]
     for device in found:
         source = device.series.source
         if len(timelines) > 1 and source.in_total and device.curve is not None and (
-            owner(source, meters, reader.members, timelines) is None
+            scene.owner_of(source) is None
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if timelines and not on_device and any(m.device.startswith("gpu") for m in meters):
+    if timelines and not scene.on_device and any(d.name.startswith("gpu") for d in found):
         lines.append("no device times were recorded: GPU energy is split on the host's phases, "
                      "which run ahead of the device")
-    lost = sum(g.count for g in reader.gaps() if g.what.startswith("edges of"))
+    lost = sum(g.count for g in scene.gaps if g.what.startswith("edges of"))
     if lost:
         lines.append(f"{lost} edges found the ring full and are missing; "
                      "their time is unattributed")
-    for gap in reader.gaps():
+    for gap in scene.gaps:
         if gap.what == "recorder":
             seconds = (gap.end_ns - gap.begin_ns) / 1e9
             lines.append(f"the recorder was restarted: no samples for {seconds:.1f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,6 @@ class Device:
     series: Series
     curve: EnergyCurve | None
     highest_w: float
-    restarts_ns: tuple[int, ...] = ()  # when the counter started anew
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ def devices(series: Iterable[Series], gaps: Iterable[Gap]) -> list[Device]:
     for one in series:
         source = one.source
         counter = source.quantity == "energy" and source.kind is Kind.COUNTER
-        power = source.quantity == "power" and (
+        power = source.unit == "W" and (
             source.in_total or source.provenance is Provenance.MODELLED
         )
         if not (counter or power):
@@ -59,11 +59,11 @@ def devices(series: Iterable[Series], gaps: Iterable[Gap]) -> list[Device]:
                     resolution_s=source.resolution_s,
                 )
             else:
-                curve = curves.from_power(one.time_ns, one.value)
+                means = source.quantity == "power_samples"
+                curve = curves.from_power(one.time_ns, one.value, means=means)
                 if curve is not None and curve.length_s() < SHORTEST_POWER_S:
                     curve = None  # one moment says nothing of a run
-        found.append(Device(one, curve, _highest(curve, one, series),
-                            tuple(restarts.get(source.id, ()))))
+        found.append(Device(one, curve, _highest(curve, one, series)))
     return sorted(found, key=lambda d: (d.series.source.provenance != "measured", d.name))
 
 
@@ -86,12 +86,18 @@ def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dic
 
 
 def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
-    """Known to one update period at the mean power, plus all that was extrapolated."""
+    """Known to one update period at the mean power, plus all that was extrapolated; polled power
+    to the error of its mean, too.
+    """
     assert device.curve is not None
     curve = device.curve
     energy = energy_of(curve, run)
     unmeasured = 1.0 - curve.measured_share(*run)
     half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
+    watts = device.series.value
+    if device.series.source.quantity == "power" and len(watts) > 2:
+        # Moments were seen, not what lies between them; neighbours may repeat each other.
+        half += 2 * float(watts.std()) / math.sqrt(len(watts) / 2) * (run[1] - run[0]) / 1e9
     return max(0.0, energy - half), energy + half
 
 

@@ -28,11 +28,17 @@ Run = tuple[int, int]
 
 @dataclass(slots=True)
 class Rows:
-    """What a device adds to the report."""
+    """What devices add to the report."""
 
     phases: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def __iadd__(self, more: Rows) -> Rows:
+        self.phases += more.phases
+        self.groups += more.groups
+        self.warnings += more.warnings
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +120,12 @@ def _modelled(
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
+    counts = timeline.counts()
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
             energy = total - math.fsum(r["energy_j"] for r in rows)
-        rows.append(row(_name(code, timeline), label, timeline.counts.get(code, 1),
+        rows.append(row(_name(code, timeline), label, counts.get(code, 1),
                         part.time_ns / 1e9, energy, None, Status.WEAK, Provenance.MODELLED))
     return rows
 
@@ -183,11 +190,12 @@ def _rows(
     total: float,
 ) -> list[dict[str, Any]]:
     rows = []
+    counts = timeline.counts()
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         known = part.known
         stated = known.status is not Status.NOT_IDENTIFIABLE
         rows.append(row(
-            _name(part.code, timeline), label, timeline.counts.get(part.code, 1), part.seconds,
+            _name(part.code, timeline), label, counts.get(part.code, 1), part.seconds,
             known.energy_j if stated else None,
             (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
             known.status, Provenance.ESTIMATED,

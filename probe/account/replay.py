@@ -9,8 +9,8 @@ import numpy as np
 
 from ..attribution.archive import from_arrays
 from ..attribution.design import Spans
-from ..attribution.kernel import Kernel
-from ..attribution.stream import Accumulator, Statistics
+from ..attribution.meters import accumulator_of
+from ..attribution.stream import Statistics
 from ..model import Source
 from ..store import files
 from ..store.layout import statistics_path
@@ -19,13 +19,6 @@ from ..units import NS_PER_S
 from .timeline import Timeline
 
 _WINDOW_S = 60.0
-FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
-
-
-def kernel_of(source: Source) -> Kernel | None:
-    """The lag of a meter; None where it must be inferred from the run."""
-    fine = source.resolution_s is not None and source.resolution_s <= FINE_S
-    return Kernel(0.0) if fine else None
 
 
 def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statistics | None:
@@ -49,16 +42,11 @@ def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statis
 
 
 def replay(
-    series: Series, timeline: Timeline, run: tuple[int, int], restarts_ns: Sequence[int]
+    series: Series, timeline: Timeline, run: tuple[int, int], origin_ns: int,
+    restarts_ns: Sequence[int],
 ) -> Statistics:
-    """Statistics of one counter and one rank's spans; seconds count from the run's begin."""
-    source = series.source
-    accumulator = Accumulator(
-        kernel_of(source),
-        wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
-        resolution_s=source.resolution_s, begin_s=0.0,
-    )
-    origin_ns = run[0]
+    """Statistics of one meter and one rank's spans over ``run``; seconds count from origin."""
+    accumulator = accumulator_of(series.source, (run[0] - origin_ns) / NS_PER_S)
     time_s = (series.time_ns - origin_ns) / NS_PER_S
     span_s = series.span_ns / NS_PER_S
     begin_s = (timeline.begin_ns - origin_ns) / NS_PER_S

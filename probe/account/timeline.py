@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ..attribution.curve import Times
 from ..model import Phase
@@ -15,16 +16,23 @@ from ..store.reader import RunReader
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Non-overlapping spans of one rank; ``counts`` says how often each code was entered."""
+    """Non-overlapping spans of one rank; ``entered`` is False where one only goes on with a phase
+    that something interrupted. ``step_ns`` is when each step closed.
+    """
 
     rank: int
     begin_ns: Times
     end_ns: Times
     code: Times
+    entered: npt.NDArray[np.bool_]
+    step_ns: Times
     names: dict[int, str]
-    counts: dict[int, int]
-    steps: int
     inferred_forward: bool
+
+    @property
+    def steps(self) -> int:
+        """How many steps closed."""
+        return len(self.step_ns)
 
     def name(self, code: int) -> str:
         """Phase name of a code."""
@@ -36,6 +44,21 @@ class Timeline:
             int(c): float(np.sum((self.end_ns - self.begin_ns)[self.code == c])) / 1e9
             for c in np.unique(self.code)
         }
+
+    def counts(self) -> dict[int, int]:
+        """How often each code was entered."""
+        return {int(c): int(self.entered[self.code == c].sum()) for c in np.unique(self.code)}
+
+    def part(self, begin_ns: int, end_ns: int) -> Timeline:
+        """What lies between two instants."""
+        begin = np.clip(self.begin_ns, begin_ns, end_ns)
+        end = np.clip(self.end_ns, begin_ns, end_ns)
+        keep = end > begin
+        steps = (self.step_ns > begin_ns) & (self.step_ns <= end_ns)
+        return replace(
+            self, begin_ns=begin[keep], end_ns=end[keep], code=self.code[keep],
+            entered=(self.entered & (self.begin_ns >= begin_ns))[keep], step_ns=self.step_ns[steps],
+        )
 
 
 def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline | None:
@@ -56,8 +79,9 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
         parts.append(
             Timeline(
                 rank, spans.begin_ns[keep].astype(np.int64), spans.end_ns[keep].astype(np.int64),
-                spans.code[keep].astype(np.int64), reader.names(rank, name), spans.counts(),
-                int(np.count_nonzero(rows["kind"] == Record.STEP)), bool(spans.inferred.any()),
+                spans.code[keep].astype(np.int64), spans.entered[keep],
+                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                reader.names(rank, name), bool(spans.inferred.any()),
             )
         )
     return _join(_apart(parts)) if parts else None
@@ -103,20 +127,19 @@ def _join(parts: list[Timeline]) -> Timeline:
     code_of: dict[str, int] = {}
     names: dict[int, str] = {}
     codes: list[Times] = []
-    counts: dict[int, int] = {}
     for part in parts:
         mapping = {}
         for code in np.unique(part.code):
             name = part.name(int(code))
             mapping[int(code)] = code_of.setdefault(name, len(code_of) + 1)
             names[code_of[name]] = name
-            counts[code_of[name]] = counts.get(code_of[name], 0) + part.counts.get(int(code), 0)
         codes.append(np.array([mapping[int(c)] for c in part.code], np.int64))
     begin = np.concatenate([p.begin_ns for p in parts])
     order = np.argsort(begin, kind="stable")
     return Timeline(
         parts[0].rank, begin[order], np.concatenate([p.end_ns for p in parts])[order],
-        np.concatenate(codes)[order], names, counts, sum(p.steps for p in parts),
+        np.concatenate(codes)[order], np.concatenate([p.entered for p in parts])[order],
+        np.concatenate([p.step_ns for p in parts]), names,
         any(p.inferred_forward for p in parts),
     )
 

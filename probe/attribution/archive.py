@@ -13,7 +13,7 @@ from .blocks import Blocks
 from .columns import Columns
 from .stream import Candidate, Statistics
 
-VERSION = 1
+VERSION = 2
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -31,13 +31,14 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
             {"tau_s": c.tau_s, "offset_s": c.offset_s, "gain": c.gain, "disturb": c.disturb}
             for c in statistics.candidates
         ],
-        "direct_j": _pairs(statistics.direct_j), "direct_s": _pairs(statistics.direct_s),
         "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
         "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
-        "mixed_j": statistics.mixed_j, "mixed_rows": statistics.mixed_rows,
         "begin_s": statistics.begin_s, "end_s": statistics.end_s, "skipped": statistics.skipped,
     }
-    arrays: Arrays = {"told": np.array(json.dumps(told)), "mixed_s": statistics.mixed_s}
+    arrays: Arrays = {"told": np.array(json.dumps(told))}
+    if statistics.candidates:  # all have their blocks at the same places
+        blocks = statistics.candidates[0].blocks
+        arrays["ledger"] = blocks.ledger[: max(1, len(blocks))]
     upper = np.triu_indices(columns.width + 1)
     for number, candidate in enumerate(statistics.candidates):
         sums, rows, until_s = candidate.blocks.full()
@@ -66,11 +67,11 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             sums = np.zeros((len(packed), columns.width + 1, columns.width + 1))
             sums[:, upper[0], upper[1]] = packed
             sums[:, upper[1], upper[0]] = packed
-            blocks = Blocks.restore(sums, arrays[f"rows_{number}"], arrays[f"until_{number}"])
+            blocks = Blocks.restore(sums, arrays[f"rows_{number}"], arrays[f"until_{number}"],
+                                    None if number else arrays["ledger"])
             candidates.append(Candidate(**about, blocks=blocks))
         statistics = Statistics(
-            columns, candidates, dict(told["direct_j"]), dict(told["direct_s"]),
-            np.array(arrays["mixed_s"], np.float64), told["mixed_j"], told["mixed_rows"],
+            columns, candidates,
             {k: np.array(v) for k, v in told["moments"]},
             {k: np.array(v) for k, v in told["occupancy"]},
             told["begin_s"], told["end_s"], told["skipped"],

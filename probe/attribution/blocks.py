@@ -2,7 +2,8 @@
 
 Rows z = [y, x₁ … x_p] are summed as zᵀz. When 64 blocks are full, neighbours merge and a
 block is twice as long from then on: memory O(64 p²) for ever, and 32 to 64 blocks for the
-jackknife at any time.
+jackknife at any time. Beside them a *ledger* keeps plain sums for the same stretches of time,
+so that a part of the run can be solved by itself.
 """
 
 from __future__ import annotations
@@ -16,11 +17,19 @@ Ints = npt.NDArray[np.int64]
 MOST = 64
 _FIRST_ROWS = 4
 
+# Lines of the ledger; each has a number per column.
+MIXED_S = 0  # seconds in intervals that were regressed
+DIRECT_S = 1  # seconds in intervals inside one phase, at that phase's first column
+DIRECT_J = 2
+MIXED_J = 3  # at column 0
+LINES = 4
+
 
 class Blocks:
-    """Sums of zᵀz; block b holds ``rows[b]`` rows up to ``until_s[b]``."""
+    """Sums of zᵀz; block b holds ``rows[b]`` rows up to ``until_s[b]``, and its ledger."""
 
     def __init__(self, width: int, *, most: int = MOST):
+        self.ledger = np.zeros((most, LINES, width))
         self.sums = np.zeros((most, width + 1, width + 1))
         self.rows = np.zeros(most, np.int64)
         self.until_s = np.zeros(most)
@@ -36,15 +45,18 @@ class Blocks:
         more = width + 1 - self.sums.shape[1]
         if more > 0:
             self.sums = np.pad(self.sums, ((0, 0), (0, more), (0, more)))
+            self.ledger = np.pad(self.ledger, ((0, 0), (0, 0), (0, more)))
 
-    def add(self, rows: Floats, time_s: Floats) -> None:
-        """Add rows [y, x]; ``time_s`` is when each ended."""
+    def add(self, rows: Floats, time_s: Floats, ledger: Floats | None = None) -> None:
+        """Add rows [y, x]; ``time_s`` is when each ended, ``ledger`` (n, LINES, width)."""
         begin = 0
         while begin < len(rows):
             b = self._used
             take = min(self._length - int(self.rows[b]), len(rows) - begin)
             part = rows[begin : begin + take]
             self.sums[b] += part.T @ part
+            if ledger is not None:
+                self.ledger[b] += ledger[begin : begin + take].sum(0)
             self.rows[b] += take
             self.until_s[b] = time_s[begin + take - 1]
             begin += take
@@ -53,8 +65,38 @@ class Blocks:
                 if self._used == len(self.rows):
                     self._merge()
 
+    def note(self, ledger: Floats) -> None:
+        """Add to the ledger what came after the last row."""
+        filling = self._used < len(self.rows) and self.rows[self._used] > 0
+        self.ledger[self._used if filling else max(0, self._used - 1)] += ledger
+
+    def between(self, begin_s: float, end_s: float) -> Blocks:
+        """The blocks that lie wholly between two instants."""
+        n = len(self)
+        begins = np.concatenate([[-np.inf], self.until_s[: max(0, n - 1)]])[:n]
+        inside = np.zeros(len(self.rows), bool)
+        inside[:n] = (begins >= begin_s) & (self.until_s[:n] <= end_s)
+        part = Blocks(self.sums.shape[1] - 1, most=len(self.rows))
+        k = int(inside.sum())
+        part.sums[:k], part.rows[:k] = self.sums[inside], self.rows[inside]
+        part.until_s[:k], part.ledger[:k] = self.until_s[inside], self.ledger[inside]
+        part._used, part._length = k, self._length
+        return part
+
+    def scaled(self, gain: float) -> Blocks:
+        """With y and the ledger's joules times ``gain``."""
+        sums, ledger = self.sums.copy(), self.ledger.copy()
+        sums[:, 0] *= gain
+        sums[:, :, 0] *= gain
+        ledger[:, [MIXED_J, DIRECT_J]] *= gain
+        n = len(self)
+        return Blocks.restore(sums[:n], self.rows[:n], self.until_s[:n], ledger[: max(1, n)],
+                              most=len(self.rows))
+
     def _merge(self) -> None:
         half = len(self.rows) // 2
+        self.ledger[:half] = self.ledger[::2] + self.ledger[1::2]
+        self.ledger[half:] = 0
         self.sums[:half] = self.sums[::2] + self.sums[1::2]
         self.rows[:half] = self.rows[::2] + self.rows[1::2]
         self.until_s[:half] = self.until_s[1::2]
@@ -67,11 +109,16 @@ class Blocks:
         return self.sums[:n], self.rows[:n], self.until_s[:n]
 
     @classmethod
-    def restore(cls, sums: Floats, rows: Ints, until_s: Floats, *, most: int = MOST) -> Blocks:
-        """Go on from what :meth:`full` gave."""
+    def restore(
+        cls, sums: Floats, rows: Ints, until_s: Floats, ledger: Floats | None = None, *,
+        most: int = MOST,
+    ) -> Blocks:
+        """Go on from what :meth:`full` gave, and the ledger."""
         blocks = cls(sums.shape[1] - 1, most=most)
         n = len(rows)
         blocks.sums[:n], blocks.rows[:n], blocks.until_s[:n] = sums, rows, until_s
+        if ledger is not None:
+            blocks.ledger[: len(ledger)] = ledger
         while blocks._length < max(rows, default=0):
             blocks._length *= 2
         blocks._used = n if n == 0 or rows[-1] >= blocks._length else n - 1

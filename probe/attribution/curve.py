@@ -125,10 +125,16 @@ def from_counter(
     )
 
 
-def from_power(time_ns: Times, watts: Floats) -> EnergyCurve | None:
-    """Curve of sampled power (trapezoid); None with fewer than two samples."""
+def from_power(time_ns: Times, watts: Floats, *, means: bool = False) -> EnergyCurve | None:
+    """Curve of sampled power; None with fewer than two samples.
+
+    Args:
+        means: a sample is the mean since the one before; else the power of that moment
+            (trapezoid).
+    """
     if len(time_ns) < 2:
         return None
     seconds = np.diff(time_ns) / 1e9
-    joules = np.concatenate([[0.0], np.cumsum(seconds * (watts[1:] + watts[:-1]) / 2)])
+    middle = watts[1:] if means else (watts[1:] + watts[:-1]) / 2
+    joules = np.concatenate([[0.0], np.cumsum(seconds * middle)])
     return EnergyCurve(time_ns, joules, 0.0, float(np.median(seconds)))

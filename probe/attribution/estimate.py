@@ -39,6 +39,21 @@ _NEGLIGIBLE = 0.01  # weight
 
 
 @dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is attributed: how far phases differ from the mean, relative to it, and from which
+    share of the mean an interval counts as wide.
+    """
+
+    spread: float = PHASE_SPREAD
+    floor: float = 0.0
+
+
+POWER = Quantity()
+# A unit works in one phase and rests in another; that it rests is worth knowing, too.
+ACTIVITY = Quantity(spread=1.0, floor=1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseEstimate:
     """Energy of one phase, or of several together, in J; ``why`` names the gate that failed."""
 
@@ -70,6 +85,7 @@ class Estimate:
     mixed_j: float  # of the intervals that were regressed
     direct_j: Floats  # of intervals inside one phase
     rest_s: Floats  # seconds of which no interval is known
+    floor_j: Floats  # energy that an interval is held against at least
 
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
@@ -83,7 +99,7 @@ class Estimate:
         status, why = verdict(Evidence(
             energy_j=energy, half_j=half, timing_j=abs(float(pick @ self.timing_j)),
             resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
-            occupancy=min(seen, default=None),
+            occupancy=min(seen, default=None), floor_j=float(pick @ self.floor_j),
         ))
         return PhaseEstimate(energy, energy - half, energy + half, status, why)
 
@@ -99,7 +115,8 @@ class _Model:
 class _Solver:
     """Solves models of the mixed intervals of one run."""
 
-    def __init__(self, statistics: Statistics):
+    def __init__(self, statistics: Statistics, quantity: Quantity):
+        self._spread_of = quantity.spread
         self.columns: Columns = statistics.columns
         self.total_j = statistics.mixed_j
         self._mixed_s = statistics.mixed_s
@@ -108,7 +125,7 @@ class _Solver:
         sums, rows, _ = model.candidate.blocks.full()
         normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s,
                            model.lengths)
-        return normal, prior_of(normal, self.total_j)
+        return normal, prior_of(normal, self.total_j, self._spread_of)
 
     def evidence(self, model: _Model) -> float:
         return evidence(*self.normal(model))
@@ -151,21 +168,23 @@ class _Solver:
 
 
 def estimate(
-    statistics: Statistics, energy_j: float, seconds: Mapping[int, float]
+    statistics: Statistics, energy_j: float | None, seconds: Mapping[int, float],
+    quantity: Quantity = POWER,
 ) -> Estimate | None:
     """Split a device's energy among phases; None if too little was seen.
 
     Args:
         statistics: of the device's meter and its rank's spans.
-        energy_j: the device's energy over the run, its ends extrapolated.
+        energy_j: the device's energy over the run, its ends extrapolated; None: what was
+            not seen is taken to be as what was.
         seconds: time per phase over the run, the time between spans included.
     """
     columns = statistics.columns
     owners = columns.owners
     if statistics.mixed_rows < FEWEST_ROWS or not statistics.candidates:
         return None
-    direct_j = np.array([statistics.direct_j.get(c, 0.0) for c in owners])
-    solver = _Solver(statistics)
+    direct_j, direct_s = statistics.direct()
+    solver = _Solver(statistics, quantity)
     ours = [c for c in statistics.candidates if not c.disturb]
     scores = [solver.evidence(_Model(c)) for c in ours]
     best = ours[int(np.argmin(scores))]
@@ -180,24 +199,25 @@ def estimate(
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
     rest_j, rest_s = _rest(statistics, seconds, energy, energy_j)
-    unsure_j = PHASE_SPREAD * float(prior.mean[0]) * rest_s
+    typical_w = float(prior.mean[0])
+    unsure_j = quantity.spread * typical_w * rest_s
     used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
-    direct_s = np.array([statistics.direct_s.get(c, 0.0) for c in owners])
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
     # What would be unknown of the phases had nothing been seen, all their time included.
     both = (used_s[:, None] > 0) & (used_s[None] > 0)
     prior_cov = np.where(both, prior_cov * np.outer(grows, grows), 0.0) + np.diag(
-        np.where(used_s > 0, 0.0, (PHASE_SPREAD * float(prior.mean[0]) * (direct_s + rest_s)) ** 2)
+        np.where(used_s > 0, 0.0, (quantity.spread * typical_w * (direct_s + rest_s)) ** 2)
     )
     return Estimate(
         tuple(owners), energy + direct_j + rest_j, cov + np.diag(unsure_j**2), prior_cov, timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
         mode.lengths, normal, fit(normal, prior), statistics.mixed_j, direct_j, rest_s,
+        quantity.floor * typical_w * (used_s + direct_s + rest_s),
     )
 
 
 def _rest(
-    statistics: Statistics, seconds: Mapping[int, float], energy: Floats, total_j: float
+    statistics: Statistics, seconds: Mapping[int, float], energy: Floats, total_j: float | None
 ) -> tuple[Floats, Floats]:
     """(energy, time) per phase outside the intervals used: the run's ends, gaps, resets.
 
@@ -210,14 +230,15 @@ def _rest(
         if code in columns.first:
             run_s[owners.index(columns.owner_of(code))] += time
     used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
-    direct_s = np.array([statistics.direct_s.get(c, 0.0) for c in owners])
-    direct_j = np.array([statistics.direct_j.get(c, 0.0) for c in owners])
+    direct_j, direct_s = statistics.direct()
     rest_s = np.maximum(run_s - used_s - direct_s, 0.0)
     known_s = used_s + direct_s
     mean_w = statistics.mixed_j / max(float(used_s.sum()), 1e-12)
     power = np.where(known_s > 0, np.maximum(energy + direct_j, 0.0) / np.maximum(known_s, 1e-12),
                      mean_w)
     share = power * rest_s
+    if total_j is None:
+        return share, rest_s
     if share.sum() <= 0:
         share = np.maximum(energy + direct_j, 0.0)
     rest_j = total_j - statistics.mixed_j - float(direct_j.sum())

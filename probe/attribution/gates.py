@@ -23,6 +23,7 @@ class Evidence:
     timing_j: float  # shift by the timing guard
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
+    floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
 def occupancy(visits: npt.NDArray[np.int64] | None) -> float | None:
@@ -39,10 +40,10 @@ def occupancy(visits: npt.NDArray[np.int64] | None) -> float | None:
 
 def verdict(evidence: Evidence) -> tuple[Status, str]:
     """(status, which gate failed)."""
-    energy = abs(evidence.energy_j)
+    energy = max(abs(evidence.energy_j), evidence.floor_j)
     timing = evidence.timing_j / energy if energy > 0 else np.inf
     half = evidence.half_j / energy if energy > 0 else np.inf
-    if evidence.energy_j <= 0:
+    if evidence.energy_j <= 0 and not evidence.floor_j:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"

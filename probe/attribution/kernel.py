@@ -7,6 +7,7 @@ fitted to it, and five that stand for the likely ones are carried on as candidat
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,23 +44,34 @@ class Kernel:
 _USUAL = Kernel(0.008)
 
 
-def choose_kernels(
-    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64]
-) -> tuple[list[Kernel], tuple[float, ...]]:
-    """(lags and offsets that explain these updates, the likeliest first; gains likewise).
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What a stretch of data says about lag and offset: mean and covariance, in s.
 
-    The grid's posterior is carried on by five points: its mean, and one standard deviation
-    to either side along both principal axes. Lag and offset trade off.
+    ``gains`` are the weights of the innovations filter's gains.
+    """
+
+    mean: Floats
+    cov: Floats
+    gains: Floats
+
+
+def posterior(
+    updates: Updates, pieces: Slices, columns: Columns, usable: npt.NDArray[np.bool_],
+    taus_s: Sequence[float] = _TAUS_S, offsets_s: Sequence[float] = _OFFSETS_S,
+) -> Posterior:
+    """Fit every lag and offset of a grid.
+
+    Args:
+        pieces, columns: the slices of the spans around the updates, and their columns.
+        usable: per update, whether the interval before it can be regressed.
+        taus_s, offsets_s: the grid.
     """
     from .solve import Lengths, Normal, evidence, prior_of
 
-    mixed = (pure == MIXED) & ~updates.fresh
-    mixed[0] = False
-    keep = mixed[1:]
+    keep = usable[1:]
     joules = np.diff(updates.joules)[keep]
-    if len(joules) < _FEWEST:
-        return [_USUAL], GAINS
-    grid = list(itertools.product(_TAUS_S, _OFFSETS_S))
+    grid = list(itertools.product(taus_s, offsets_s))
     scores = np.empty((len(grid), len(GAINS)))
     everything = tuple(columns.owners)
     for place, (tau, offset) in enumerate(grid):
@@ -78,10 +90,27 @@ def choose_kernels(
     points = np.array(grid)
     mean = weight.sum(1) @ points
     off = points - mean
-    cov = (off * weight.sum(1)[:, None]).T @ off + np.diag(_GRAIN_S) ** 2
-    size, direction = np.linalg.eigh(cov)
+    cov = (off * weight.sum(1)[:, None]).T @ off
+    return Posterior(mean, cov, weight.sum(0))
+
+
+def choose_kernels(
+    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64]
+) -> tuple[list[Kernel], tuple[float, ...]]:
+    """(lags and offsets that explain these updates, the likeliest first; gains likewise).
+
+    The grid's posterior is carried on by five points: its mean, and one standard deviation
+    to either side along both principal axes. Lag and offset trade off.
+    """
+    mixed = (pure == MIXED) & ~updates.fresh
+    mixed[0] = False
+    if np.count_nonzero(mixed) < _FEWEST:
+        return [_USUAL], GAINS
+    found = posterior(updates, pieces, columns, mixed)
+    size, direction = np.linalg.eigh(found.cov + np.diag(_GRAIN_S) ** 2)
     steps = (np.sqrt(size) * direction).T
+    mean = found.mean
     around = [mean, *(mean + step for step in steps), *(mean - step for step in steps)]
     kernels = [Kernel(max(0.0, float(p[0])), float(p[1])) for p in around]
-    best = np.argsort(-weight.sum(0))[:_KEPT_GAINS]
+    best = np.argsort(-found.gains)[:_KEPT_GAINS]
     return kernels, tuple(GAINS[i] for i in best)

@@ -108,12 +108,12 @@ class Prior(NamedTuple):
     inverse: Floats
 
 
-def prior_of(normal: Normal, joules: float) -> Prior:
+def prior_of(normal: Normal, joules: float, spread: float = PHASE_SPREAD) -> Prior:
     """Around the mean power of the mixed intervals."""
     mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
     free = normal.owner == FREE
     same = (normal.owner[:, None] == normal.owner[None]) & ~free
-    cov = PHASE_SPREAD**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
+    cov = spread**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
     cov = mean_w**2 * cov
     return Prior(np.where(free, 0.0, mean_w), cov, np.linalg.inv(cov))
 

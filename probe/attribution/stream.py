@@ -1,6 +1,6 @@
 """The estimator's streaming half: reads and spans in, block statistics out.
 
-    reads ──> Lattice ──> updates ─┐
+    reads ──> Meter ────> updates ─┐
                                    ├─> Lane (one per lag and offset) ──> Innovations ──> Blocks
     spans ──> Columns, slices ─────┘
 
@@ -13,12 +13,13 @@ an evaluation) needs no regression: its energy is that phase's. The others are *
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import Blocks, Innovations
+from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
 from .columns import MIXED, UNATTRIBUTED, Columns, slices
 from .design import Lane, Slices, Spans, cut
 from .kernel import GAINS, Kernel, choose_kernels
@@ -38,6 +39,22 @@ _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 
 
+class Meter(Protocol):
+    """Turns the reads of one meter into dated updates."""
+
+    def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
+        """Reads in order; the updates that are decided."""
+        ...
+
+    def interrupt(self) -> None:
+        """What lies between the last read and the next is not known."""
+        ...
+
+    def finish(self) -> Updates:
+        """The updates that were held back."""
+        ...
+
+
 @dataclass(slots=True)
 class Candidate:
     """One assumption about lag, clock and drift, with its normal equations."""
@@ -53,29 +70,70 @@ class Candidate:
 class Statistics:
     """All that the solver needs; constant size, additive over time.
 
-    ``direct_j`` and ``direct_s`` are energy and time per phase from intervals inside it,
-    ``mixed_j`` and ``mixed_s`` energy and time per column in the others. ``moments`` is
-    (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where in its cycle
-    updates fell.
+    ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
+    in its cycle updates fell. The first candidate's blocks carry the ledger.
     """
 
     columns: Columns = field(default_factory=Columns)
     candidates: list[Candidate] = field(default_factory=list)
-    direct_j: dict[int, float] = field(default_factory=dict)
-    direct_s: dict[int, float] = field(default_factory=dict)
-    mixed_s: Floats = field(default_factory=lambda: np.zeros(0))
-    mixed_j: float = 0.0
-    mixed_rows: int = 0
     moments: dict[int, Floats] = field(default_factory=dict)
     occupancy: dict[int, Ints] = field(default_factory=dict)
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
 
+    @property
+    def ledger(self) -> Floats:
+        """Plain sums over all blocks, (LINES, width)."""
+        if not self.candidates:
+            return np.zeros((LINES, self.columns.width))
+        return np.asarray(self.candidates[0].blocks.ledger.sum(0))
+
+    @property
+    def mixed_s(self) -> Floats:
+        """Seconds per column in the intervals that are regressed."""
+        return np.asarray(self.ledger[MIXED_S])
+
+    @property
+    def mixed_j(self) -> float:
+        """Energy of the intervals that are regressed."""
+        return float(self.ledger[MIXED_J, 0])
+
+    @property
+    def mixed_rows(self) -> int:
+        """How many of them there are."""
+        return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
+
+    @property
+    def seen_s(self) -> float:
+        """Seconds of the intervals that are regressed."""
+        own = np.concatenate([self.columns.slice_columns(c) for c in self.columns.owners] or
+                             [np.empty(0, np.int64)])
+        return float(self.mixed_s[own].sum())
+
+    def direct(self) -> tuple[Floats, Floats]:
+        """(energy, seconds) per owner from intervals that lie inside its phase."""
+        first = [self.columns.first[code] for code in self.columns.owners]
+        ledger = self.ledger
+        return ledger[DIRECT_J, first], ledger[DIRECT_S, first]
+
+    def between(self, begin_s: float, end_s: float) -> Statistics:
+        """Those of a part of the run; gates' evidence stays the whole run's."""
+        return replace(
+            self, begin_s=max(self.begin_s, begin_s), end_s=min(self.end_s, end_s),
+            candidates=[replace(c, blocks=c.blocks.between(begin_s, end_s))
+                        for c in self.candidates],
+        )
+
+    def scaled(self, gain: float) -> Statistics:
+        """As if the meter had shown ``gain`` times its joules."""
+        return replace(
+            self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
+        )
+
     def widen(self) -> None:
         """Make room for the columns that were added."""
         width = self.columns.width
-        self.mixed_s = np.pad(self.mixed_s, (0, width - len(self.mixed_s)))
         for candidate in self.candidates:
             candidate.blocks.widen(width)
 
@@ -84,21 +142,21 @@ class Accumulator:
     """Feed reads and spans as they come, each in order; call :meth:`finish` at the end."""
 
     def __init__(
-        self, kernel: Kernel | None = None, *, wrap_j: float | None = None,
-        resolution_s: float | None = None, begin_s: float = -np.inf, seed: int = 0,
+        self, kernel: Kernel | None = None, meter: Meter | None = None, *,
+        begin_s: float = -np.inf, seed: int = 0,
     ):
         """
         Args:
             kernel: the sensor's lag and clock offset; None: they are inferred from the
                 first part of the run.
-            wrap_j, resolution_s: see :class:`Lattice`.
+            meter: makes dated updates of what is read; None: a counter, see :class:`Lattice`.
             begin_s: of the run; what the counter did before is not the run's.
             seed: of the timing guard's noise.
         """
         self.statistics = Statistics()
         self._kernel = kernel
         self._begin_s = begin_s
-        self._lattice = Lattice(wrap_j=wrap_j, resolution_s=resolution_s)
+        self._meter: Meter = meter or Lattice()
         self._noise = np.random.default_rng(seed)
         self._updates = Updates.of([])  # dated, not yet used
         self._spans = Spans.empty()  # filled, from before the last used update on
@@ -129,11 +187,11 @@ class Accumulator:
     def feed_reads(self, time_s: Floats, span_s: Floats, joules: Floats) -> None:
         """Reads of the counter: when each returned, how long it took, its value in J."""
         if len(time_s):
-            self._take(self._lattice.feed(time_s, span_s, joules))
+            self._take(self._meter.feed(time_s, span_s, joules))
 
     def interrupt(self) -> None:
         """What the counter does between the last read and the next is not energy."""
-        self._lattice.interrupt()
+        self._meter.interrupt()
 
     def feed_spans(self, spans: Spans) -> None:
         """Phase instances that follow those before, complete ones only."""
@@ -152,7 +210,7 @@ class Accumulator:
 
     def finish(self, end_s: float = np.inf) -> Statistics:
         """Use all that is left up to the run's end; no span follows."""
-        self._take(self._lattice.finish())
+        self._take(self._meter.finish())
         self._updates = self._updates.take(self._updates.time_s <= end_s)
         self._ended = True
         self._until_s = np.inf
@@ -256,42 +314,47 @@ class Accumulator:
         for number, (lane, filters, candidates) in enumerate(self._lanes):
             instants = updates.time_s + lane.offset_s + lane.disturb * noise
             rows, time = lane.rows(instants, pieces, statistics.columns.width)
-            if number == 0:
-                self._account(time, joules[skip:], fresh[skip:], pure[skip:])
             keep = usable[skip:]
-            self._fit(rows[keep], joules[skip:][keep], updates.time_s[skip:][keep],
-                      filters, candidates)
+            ledger = None
+            if number == 0:
+                ledger = self._ledger(time, joules[skip:], fresh[skip:], pure[skip:])
+            self._fit(rows, joules[skip:], updates.time_s[skip:], keep, ledger, filters, candidates)
         self._count_occupancy(updates)
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         self._forget()
 
     def _fit(
-        self, rows: Floats, joules: Floats, time_s: Floats, filters: Innovations,
-        candidates: list[Candidate],
+        self, rows: Floats, joules: Floats, time_s: Floats, keep: Bools, ledger: Floats | None,
+        filters: Innovations, candidates: list[Candidate],
     ) -> None:
         filters.widen(self.statistics.columns.width)
-        filtered = filters.filter(np.concatenate([joules[:, None], rows], axis=1))
-        dropped = len(rows) - filtered.shape[1]  # the first one only sets the filter
+        filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
+        used = np.flatnonzero(keep)
+        used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
         for place, candidate in enumerate(candidates):
-            candidate.blocks.add(filtered[place], time_s[dropped:])
+            mine = None
+            if place == 0 and ledger is not None:  # what lies between two rows goes with the later
+                total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
+                until = total[np.append(0, used + 1)]
+                mine = np.diff(until, axis=0)
+            candidate.blocks.add(filtered[place], time_s[used], mine)
+            if mine is not None:
+                candidate.blocks.note(total[-1] - until[-1])
 
-    def _account(self, time: Floats, joules: Floats, fresh: Bools, pure: Ints) -> None:
+    def _ledger(self, time: Floats, joules: Floats, fresh: Bools, pure: Ints) -> Floats:
         """Time and energy of intervals inside one phase, and of the mixed ones."""
-        statistics = self.statistics
-        columns = statistics.columns
-        mixed = fresh | (pure == MIXED)
-        good = mixed & ~fresh
-        statistics.mixed_s += time[good].sum(0)
-        statistics.mixed_j += float(joules[good].sum())
-        statistics.mixed_rows += int(good.sum())
-        for code in np.unique(pure[~mixed]).tolist():
-            inside = ~mixed & (pure == code)
-            seconds = float(time[inside][:, columns.slice_columns(code)].sum())
-            statistics.direct_s[code] = statistics.direct_s.get(code, 0.0) + seconds
-            statistics.direct_j[code] = statistics.direct_j.get(code, 0.0) + float(
-                joules[inside].sum()
-            )
+        columns = self.statistics.columns
+        ledger = np.zeros((len(time), LINES, columns.width))
+        good = ~fresh & (pure == MIXED)
+        ledger[good, MIXED_S] = time[good]
+        ledger[good, MIXED_J, 0] = joules[good]
+        for code in np.unique(pure[~fresh & ~good]).tolist():
+            inside = ~fresh & (pure == code)
+            first = columns.first[code]
+            ledger[inside, DIRECT_S, first] = time[inside][:, columns.slice_columns(code)].sum(1)
+            ledger[inside, DIRECT_J, first] = joules[inside]
+        return ledger
 
     def _pure(self, updates: Updates, chain: Updates) -> Ints:
         """Per update the long phase that fills the interval before it, or MIXED.

@@ -1,6 +1,6 @@
 """The estimator inside the recorder: fed as data come, its statistics sealed with the run.
 
-One accumulator per counter whose device belongs to exactly one rank of this node. What it
+One accumulator per meter whose device belongs to exactly one rank of this node. What it
 holds is constant in size, so the report of a week is solved in seconds.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..account.owners import ranks_of
-from ..account.replay import kernel_of
 from ..attribution.archive import from_arrays, to_arrays
 from ..attribution.design import Spans
+from ..attribution.meters import accumulator_of, is_attributed
 from ..attribution.stream import Accumulator
-from ..model import RESTARTED, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import RESTARTED, Gap, Reading, Sample, Source
 from ..ring.layout import Code
 from ..spans import SpanTable
 from ..store import files
@@ -35,7 +35,7 @@ _JUDGED_S = 10.0
 
 @dataclass(slots=True)
 class _Meter:
-    """One counter, whose rank's spans it is held against."""
+    """What is read of one source, and whose spans it is held against."""
 
     source: Source
     rank: int
@@ -59,24 +59,18 @@ class Attributing:
         self.warnings: list[str] = []
 
     def open(self, sources: Iterable[Source], members: Iterable[Member]) -> None:
-        """Begin with the counters among new sources."""
+        """Begin with those of new sources that are attributed to phases."""
         members = list(members)
         sources = list(sources)
         for source in sources:
-            counter = source.kind is Kind.COUNTER and source.quantity == "energy"
-            measured = source.provenance is Provenance.MEASURED and source.attributable
-            if not (counter and measured and source.in_total) or source.id in self._meters:
+            if source.id in self._meters or not is_attributed(source):
                 continue
             ranks = ranks_of(source, sources, members)
             if len(ranks) == 1:
                 self._meters[source.id] = _Meter(source, ranks.pop(), self._accumulator(source))
 
     def _accumulator(self, source: Source) -> Accumulator:
-        accumulator = Accumulator(
-            kernel_of(source),
-            wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
-            resolution_s=source.resolution_s, begin_s=0.0,
-        )
+        accumulator = accumulator_of(source)
         arrays = files.read_arrays(statistics_path(self._run, source.id))
         if arrays is not None:  # of the recorder before this one
             with contextlib.suppress(ValueError):  # else the report goes back to raw data

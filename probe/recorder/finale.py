@@ -74,7 +74,8 @@ class Finale:
         }
         for member in ranks or members:
             for key, told in member.info.items():
-                if told not in (None, "", "unknown"):
+                # Warnings stand among everybody's already.
+                if key != "warnings" and told not in (None, "", "unknown"):
                     value[key] = told
         value |= final
         files.write_json(self._run / layout.RUN_FILE, value, sync=bool(final))

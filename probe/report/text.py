@@ -9,6 +9,8 @@ from .digits import duration, energy, interval, number
 _ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
           "checkpoint"]
 _LAST = ["other", "unresolved", "unattributed"]
+_RATES = {"sm_activity": "SM", "tensor_activity": "tensor", "dram_activity": "DRAM",
+          "power_cap_time": "power capped"}
 
 
 def render(report: dict[str, Any]) -> str:
@@ -17,6 +19,9 @@ def render(report: dict[str, Any]) -> str:
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         rows = [row for row in report["phases"] if row["device"] == device]
         lines += [*_table(device, rows, report), ""]
+        rates = [row for row in report["rates"] if row["device"] == device]
+        if rates:
+            lines += [*_activity(device, rates), ""]
     lines += _sources(report)
     lines += _quality(report)
     if report["warnings"]:
@@ -27,6 +32,8 @@ def render(report: dict[str, Any]) -> str:
 def _headline(report: dict[str, Any]) -> list[str]:
     run, total = report["run"], report["total"]
     what = f"{run['name'] or run['id']} · {run['status']}"
+    if run["part_s"]:
+        what += f" · from {duration(run['part_s'][0])} to {duration(run['part_s'][1])}"
     if run["ended_by"]:
         what += f" ({run['ended_by']})"
     steps = f" · {run['steps']} steps" if run["steps"] else ""
@@ -116,6 +123,29 @@ def _line(cells: list[str], widths: list[int]) -> str:
         for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return ("  " + "  ".join(padded)).rstrip()
+
+
+def _activity(device: str, rows: list[dict[str, Any]]) -> list[str]:
+    """A line per phase, a column per unit; a dash where it cannot be told apart."""
+    names = [name for name in _RATES if any(row["quantity"] == name for row in rows)]
+    told = {(row["phase"], row["quantity"]): row for row in rows}
+    phases = sorted({row["phase"]: row for row in rows}.values(), key=_place)
+    table = [["phase", *(_RATES[name] for name in names), "how"]]
+    for phase in phases:
+        cells = [_percent(told.get((phase["phase"], name))) for name in names]
+        if any(cell != "—" for cell in cells):
+            table.append([phase["phase"], *cells, phase["provenance"]])
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    return [f"{device} · share of peak, or of time", *(_line(cells, widths) for cells in table)]
+
+
+def _percent(row: dict[str, Any] | None) -> str:
+    if row is None or row["value"] is None:
+        return "—"
+    low, high = row["interval"]
+    half = 50 * (high - low)
+    digits = 1 if half < 1 else 0
+    return f"{100 * row['value']:.{digits}f} ± {half:.{digits}f} %"
 
 
 def _sources(report: dict[str, Any]) -> list[str]:

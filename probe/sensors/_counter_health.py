@@ -19,8 +19,9 @@ TOLERANCE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One window: both powers in W, and whether they differ beyond doubt."""
+    """One window: when it began, both powers in W, and whether they differ beyond doubt."""
 
+    begin_ns: int
     counter_w: float
     sampled_w: float
     disagrees: bool
@@ -69,4 +70,4 @@ class CounterHealth:
         self._first = self._last = last if now_ns - last[0] <= WINDOW_NS // 2 else (now_ns, last[1])
         self._powers.clear()
         off = abs(counter_w / sampled_w - 1)
-        return Verdict(counter_w, sampled_w, off > TOLERANCE + error)
+        return Verdict(first[0], counter_w, sampled_w, off > TOLERANCE + error)

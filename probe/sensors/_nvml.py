@@ -162,6 +162,11 @@ class Session:
         function.restype = ctypes.c_int
         return function
 
+    def driver(self) -> str:
+        """The driver's version."""
+        found = attempt(self.nvml.nvmlSystemGetDriverVersion)
+        return "unknown" if isinstance(found, Failed) else str(found)
+
     def fetch_handle(self, index: int) -> Any:
         """The handle of a device (nvmlDeviceGetHandleByIndex), or :class:`Failed`."""
         return attempt(lambda: self.nvml.nvmlDeviceGetHandleByIndex(index))

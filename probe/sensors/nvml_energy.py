@@ -13,9 +13,10 @@ from random import Random
 from typing import Any, ClassVar
 
 from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import DISTRUSTED, Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import J_PER_MJ, NS_PER_MS, NS_PER_S
 from . import SensorContext
+from ._calibration import load
 from ._counter_health import CounterHealth, Verdict
 from ._counter_lock import UpdateLock
 from ._gaps import GapLog
@@ -220,6 +221,7 @@ class NvmlEnergySensor:
                 )
             )
             return None
+        known = load(device.uuid, session.driver())
         source = Source(
             id=device.source_id("energy"),
             device=device.device,
@@ -231,6 +233,8 @@ class NvmlEnergySensor:
             uuid=device.uuid,
             method="counter",
             attributable=not device.shared,
+            lag_s=known.lag_s if known else None,
+            offset_s=known.offset_s if known else None,
             in_total=not device.shared,
             note=device.shared or device.scope_note,
         )
@@ -253,13 +257,15 @@ class NvmlEnergySensor:
                 if counter.power_ns <= begin_ns:
                     verdict = counter.sample_power(now())
                     if verdict is not None or len(counter.glitches) >= GLITCHES:
-                        self._judge(counter, verdict)
+                        self._judge(counter, verdict, out)
             if counter.next_ns < soonest:
                 soonest = counter.next_ns
         self._next_ns = soonest
         return out
 
-    def _judge(self, counter: _Counter, verdict: Verdict | None) -> None:
+    def _judge(
+        self, counter: _Counter, verdict: Verdict | None, out: list[Reading]
+    ) -> None:
         """Slow down when fast reads may be the cause; say once what was found."""
         source = counter.source
         if len(counter.glitches) >= GLITCHES:
@@ -275,15 +281,18 @@ class NvmlEnergySensor:
             if counter.slow and "differs" in self._complained.get(source, ""):
                 self._say(source, "slow", "it agrees when read once a second: kept at that rate")
             return
+        found = (
+            f"the counter's slope ({verdict.counter_w:.1f} W) differs from sampled power "
+            f"({verdict.sampled_w:.1f} W) by {abs(verdict.ratio - 1):.0%}"
+        )
         if not counter.slow:  # does it agree when it is left alone?
             counter.slow = True
             counter.health.restart()
-        self._say(
-            source,
-            "differs",
-            f"the counter's slope ({verdict.counter_w:.1f} W) differs from sampled power "
-            f"({verdict.sampled_w:.1f} W) by {abs(verdict.ratio - 1):.0%}: do not trust its joules",
-        )
+            self._say(source, "differs", f"{found}: it is read once a second from now on")
+            return
+        now_ns = self._context.clock.now_ns()
+        out.append(Gap(source, verdict.begin_ns, now_ns, f"{DISTRUSTED}: {found}"))
+        self._say(source, "distrusted", f"{found}, however it is read: its joules are not used")
 
     def _say(self, source: str, topic: str, text: str) -> None:
         said = self._complained.get(source, "")

@@ -1,7 +1,8 @@
 """What a GPU does beside drawing power, once a second.
 
 nvmlDeviceGetUtilizationRates (%), GetMemoryInfo (B), GetClockInfo (MHz), GetTemperature
-(°C), GetEnforcedPowerLimit (mW), GetCurrentClocksEventReasons (bit mask: 0x4 software
+(°C), GetEnforcedPowerLimit (mW), GetViolationStatus (ns under the power cap so far, five
+times a second), GetCurrentClocksEventReasons (bit mask: 0x4 software
 power cap, 0x8 hardware slowdown, 0x20 software thermal, 0x40 hardware thermal, 0x80
 power brake), GetPcieThroughput (KB/s over 20 ms; the call takes as long, so it is made
 every 10 s where it does).
@@ -10,10 +11,11 @@ every 10 s where it does).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ..model import Kind, Provenance, Source
-from ..units import HZ_PER_MHZ, NS_PER_MS, NS_PER_S, W_PER_MW
+from ..units import HZ_PER_MHZ, NS_PER_MS, NS_PER_S, S_PER_NS, W_PER_MW
 from ._nvml import Device, Failed, Session, attempt
 from ._poller import NvmlPoller
 from ._polling import Meter, bounded
@@ -21,6 +23,9 @@ from ._polling import Meter, bounded
 _PERCENT = 0.01
 _B_PER_KB = 1000.0
 _MAX_MHZ, _MAX_CELSIUS, _MAX_MW, _MAX_BYTES = 20_000, 200, 20_000_000, 2.0**60
+_MAX_NS = 2.0**62
+CAP_NS = NS_PER_S // 5
+_CAPPED_BY_POWER = 0  # NVML_PERF_POLICY_POWER
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 _PCIE_TX, _PCIE_RX = 0, 1  # NVML_PCIE_UTIL_TX_BYTES, …_RX_BYTES
 
@@ -95,6 +100,19 @@ class NvmlTelemetrySensor(NvmlPoller):
             ),
             one("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
             one("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
+            Meter(
+                (replace(source("power_cap_time", "s", S_PER_NS, "time under the power cap"),
+                         kind=Kind.COUNTER),),
+                lambda handle: (
+                    bounded(
+                        n.nvmlDeviceGetViolationStatus(handle, _CAPPED_BY_POWER).violationTime,
+                        _MAX_NS, "power cap time",
+                    ),
+                ),
+                CAP_NS,
+                (f"GPU {device.index} time under the power cap",),
+                slow_call_ns=5 * NS_PER_MS,
+            ),
             one("clock_event_reasons", "bitmask", 1.0, 2.0**32, lambda h: _reasons(n, h)),
             one(
                 "pcie_tx",

@@ -35,14 +35,15 @@ typedef struct { int64_t from_ns, period_ns, phase_ns, jitter_ns; double skip; }
 typedef struct {
     char uuid[96], name[96], bus_id[32], mig_uuid[MAX_MIG][96];
     int32_t arch, virtualization, mig_mode, mig_count;      /* mig_mode < 0: not supported */
-    int32_t gpm, lost, usage_average, sample_clock;         /* sample_clock: 0 epoch, 1 boot */
+    int32_t gpm, lost,                                      /* gpm 2: activity follows power */
+            usage_average, sample_clock;         /* sample_clock: 0 epoch, 1 boot */
     int32_t sample_depth, tape_count, lattice_count, utilization, memory_utilization;
     int32_t sm_clock_mhz, memory_clock_mhz, temperature_c, power_limit_mw, pcie_tx_kb, pcie_rx_kb;
     int32_t field_186, field_185;                           /* 0: that field is not supported */
     int64_t event_reasons, memory_total, memory_used, lost_ns, back_ns;
-    int64_t sample_spacing_ns, power_period_ns, power_window_ns;
+    int64_t sample_spacing_ns, power_period_ns, power_window_ns, lag_ns;
     int64_t counter_offset_mj, reset_ns, fast_read_ns, last_energy_read_ns, shown_mj;
-    double counter_gain, fast_read_loss_mj, lost_mj, sm, tensor, dram;
+    double counter_gain, fast_read_loss_mj, lost_mj, sm, tensor, dram, cap_w;
     lattice_t lattices[MAX_LATTICES];
     tape_t tape[MAX_TAPE];
 } gpu_t;
@@ -75,7 +76,7 @@ typedef struct {
     F(nvmlDeviceGetComputeMode) F(nvmlDeviceGetComputeRunningProcesses_v3) \
     F(nvmlDeviceGetGraphicsRunningProcesses_v3) F(nvmlGpmQueryDeviceSupport) \
     F(nvmlGpmSampleAlloc) F(nvmlGpmSampleFree) F(nvmlGpmSampleGet) F(nvmlGpmMigSampleGet) \
-    F(nvmlGpmMetricsGet)
+    F(nvmlGpmMetricsGet) F(nvmlDeviceGetViolationStatus)
 #define AS_ENUM(name) FN_##name,
 #define AS_STRING(name) #name,
 enum { FUNCTIONS(AS_ENUM) FUNCTION_COUNT };
@@ -211,13 +212,26 @@ static int64_t last_update(const gpu_t *g, int64_t t) {
     return t;
 }
 
+/* What a first-order lag still holds back at t: tau (P filtered), beyond the last 40 tau settled. */
+static double held_back_joules(const gpu_t *g, int64_t t) {
+    double tau = (double)g->lag_ns * 1e-9, filtered = -1.0;
+    int count = __atomic_load_n(&g->tape_count, __ATOMIC_ACQUIRE), i = count;
+    while (i > 1 && (g->tape[i - 1].time_ns > t || t - g->tape[i - 1].time_ns < 40 * g->lag_ns)) i--;
+    for (i = i ? i - 1 : 0; i < count && g->tape[i].time_ns <= t; i++) {
+        int64_t end = i + 1 < count && g->tape[i + 1].time_ns < t ? g->tape[i + 1].time_ns : t;
+        double decay = exp(-(double)(end - g->tape[i].time_ns) * 1e-9 / tau);
+        filtered = filtered < 0 ? g->tape[i].watts : g->tape[i].watts + (filtered - g->tape[i].watts) * decay;
+    }
+    return tau * (filtered < 0 ? 0.0 : filtered);
+}
+
 static int64_t energy_mj(gpu_t *g, int64_t now) {
     if (g->fast_read_ns) {
         if (g->last_energy_read_ns && now - g->last_energy_read_ns < g->fast_read_ns) g->lost_mj += g->fast_read_loss_mj;
         g->last_energy_read_ns = now;
     }
     int64_t u = last_update(g, now);
-    double joules = joules_at(g, u);
+    double joules = joules_at(g, u) - (g->lag_ns ? held_back_joules(g, u) : 0.0);
     int64_t offset = g->counter_offset_mj;
     if (g->reset_ns && now >= g->reset_ns) {
         joules = u > g->reset_ns ? joules - joules_at(g, g->reset_ns) : 0.0;
@@ -380,6 +394,19 @@ int nvmlDeviceGetMemoryInfo_v2(void *d, memory2_t *m) { BEGIN(nvmlDeviceGetMemor
 int nvmlDeviceGetCurrentClocksEventReasons(void *d, uint64_t *r) { BEGIN(nvmlDeviceGetCurrentClocksEventReasons, d) *r = g->event_reasons; return OK; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *d, uint64_t *r) { BEGIN(nvmlDeviceGetCurrentClocksThrottleReasons, d) *r = g->event_reasons; return OK; }
 int nvmlDeviceGetPcieThroughput(void *d, int counter, unsigned *kb) { BEGIN(nvmlDeviceGetPcieThroughput, d) *kb = counter ? g->pcie_rx_kb : g->pcie_tx_kb; return OK; }
+typedef struct { uint64_t reference, violation; } violation_t;
+int nvmlDeviceGetViolationStatus(void *d, int policy, violation_t *v) {
+    BEGIN(nvmlDeviceGetViolationStatus, d)
+    if (policy != 0 || g->cap_w <= 0) return NOT_SUPPORTED;
+    int64_t now = now_ns();
+    v->reference = (uint64_t)now / 1000; v->violation = 0;
+    for (int i = 0, n = g->tape_count; i < n; i++) {
+        int64_t end = i + 1 < n ? g->tape[i + 1].time_ns : now;
+        if (end > now) end = now;
+        if (g->tape[i].watts >= g->cap_w && end > g->tape[i].time_ns) v->violation += (uint64_t)(end - g->tape[i].time_ns);
+    }
+    return OK;
+}
 int nvmlDeviceGetComputeMode(void *d, int *mode) { BEGIN(nvmlDeviceGetComputeMode, d) *mode = 0; return OK; }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, void *p) { BEGIN(nvmlDeviceGetComputeRunningProcesses_v3, d) (void)p; *n = 0; return OK; }
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void *d, unsigned *n, void *p) { BEGIN(nvmlDeviceGetGraphicsRunningProcesses_v3, d) (void)p; *n = 0; return OK; }
@@ -435,13 +462,15 @@ int nvmlGpmMetricsGet(gpm_get_t *m) {
     if (code) return code;
     if (m->second->time_ns - m->first->time_ns < 100000000LL) return INVALID_ARGUMENT;
     gpu_t *g = &control->gpu[m->first->gpu];
+    int64_t window = m->second->time_ns - m->first->time_ns;
+    double follows = g->gpm == 2 ? mean_watts(g, m->second->time_ns, window) / 1e3 : 1.0;
     for (unsigned i = 0; i < m->count; i++) {
         gpm_metric_t *x = &m->metric[i];
         x->ret = OK;
         switch (x->id) {
-        case 2: x->value = 100 * g->sm; break;
-        case 5: x->value = 100 * g->tensor; break;
-        case 10: x->value = 100 * g->dram; break;
+        case 2: x->value = 100 * g->sm * follows; break;
+        case 5: x->value = 100 * g->tensor * follows; break;
+        case 10: x->value = 100 * g->dram * follows; break;
         default: x->ret = NOT_SUPPORTED;
         }
     }

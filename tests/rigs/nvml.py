@@ -65,13 +65,13 @@ class Gpu(ctypes.Structure):
             (name, c_int64)
             for name in (
                 "event_reasons memory_total memory_used lost_ns back_ns sample_spacing_ns "
-                "power_period_ns power_window_ns counter_offset_mj reset_ns fast_read_ns "
+                "power_period_ns power_window_ns lag_ns counter_offset_mj reset_ns fast_read_ns "
                 "last_energy_read_ns shown_mj"
             ).split()
         ),
         *(
             (name, c_double)
-            for name in "counter_gain fast_read_loss_mj lost_mj sm tensor dram".split()
+            for name in "counter_gain fast_read_loss_mj lost_mj sm tensor dram cap_w".split()
         ),
         ("lattices", _Lattice * MAX_LATTICES),
         ("tape", _Tape * MAX_TAPE),
@@ -178,7 +178,7 @@ class NvmlRig:
             gpu.counter_offset_mj, gpu.counter_gain = 123_456_789, 1.0
             gpu.power_period_ns, gpu.power_window_ns = 100_000_000, 25_000_000
             gpu.sample_depth = 120
-            gpu.sm, gpu.tensor, gpu.dram = 0.83, 0.41, 0.57
+            gpu.sm, gpu.tensor, gpu.dram, gpu.cap_w = 0.83, 0.41, 0.57, 700.0
             phase = start + round((index * 0.6180339887 % 1.0) * period_s * 1e9)
             lattice = gpu.lattices[0]
             lattice.period_ns, lattice.phase_ns = round(period_s * 1e9), phase

@@ -49,7 +49,7 @@ def solved(trace, found):
     """(estimate, true J per phase) over the time between the first and the last update."""
     inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
     seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
-    total = found.mixed_j + sum(found.direct_j.values())
+    total = found.mixed_j + float(found.direct()[0].sum())
     return estimate(found, total, seconds), trace.truth(found.begin_s, found.end_s), total
 
 
@@ -138,8 +138,9 @@ def test_a_phase_of_seconds_is_metered_directly():
                            np.concatenate([reads.span_s, np.full(len(time), 1e-4)]),
                            np.concatenate([reads.joules, joules]))
     found = accumulator.finish()
-    assert found.direct_s[99] == pytest.approx(7.6, abs=0.4)
-    assert found.direct_j[99] == pytest.approx(300 * found.direct_s[99], rel=0.02)
+    joules, seconds = (line[found.columns.owners.index(99)] for line in found.direct())
+    assert seconds == pytest.approx(7.6, abs=0.4)
+    assert joules == pytest.approx(300 * seconds, rel=0.02)
 
 
 PROVE = bool(os.environ.get("PROVE"))

@@ -116,7 +116,7 @@ def test_statistics_survive_as_arrays(scene) -> None:
     before = batch.finish()
     after, about = from_arrays(to_arrays(before, rank=3))
     assert about == {"rank": 3}
-    assert after.columns == before.columns and after.direct_j == before.direct_j
+    assert after.columns == before.columns and np.array_equal(after.ledger, before.ledger)
     for one, other in zip(before.candidates, after.candidates, strict=True):
         for a, b in zip(one.blocks.full(), other.blocks.full(), strict=True):
             assert np.array_equal(a, b)

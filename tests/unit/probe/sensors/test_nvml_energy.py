@@ -12,7 +12,7 @@ from statistics import fmean
 import pytest
 
 from probe.errors import SensorUnavailable
-from probe.model import DeviceRequest, Gap, Kind, Reading, Sample, Source
+from probe.model import DISTRUSTED, DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
 from probe.sensors.nvml_energy import NvmlEnergySensor
 from tests.rigs.drive import ROOT, drive, in_child
@@ -208,14 +208,16 @@ def test_reads_that_spoil_the_counter_slow_down(tmp_path: Path) -> None:
 
 
 @in_child
-def test_a_counter_at_a_sixth_of_the_power_is_called_out_once(tmp_path: Path) -> None:
+def test_a_counter_at_a_sixth_of_the_power_is_slowed_down_then_distrusted(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, virtual=True)
     rig.gpu(1).counter_gain = 1 / 6
     sensor, sources = opened(rig)
-    drive(sensor, rig.clock(), 120.0)
-    assert len(sensor.warnings) == 1
-    assert sensor.warnings[0].startswith(f"{sources[1].id}: ")
-    assert "differs from sampled power" in sensor.notes[sources[1].id]
+    readings = drive(sensor, rig.clock(), 120.0)
+    assert len(sensor.warnings) == 2  # when it is slowed down, and when that did not help
+    assert all(line.startswith(f"{sources[1].id}: ") for line in sensor.warnings)
+    assert "its joules are not used" in sensor.notes[sources[1].id]
+    said = [gap.what for gap in gaps(readings) if gap.reason.startswith(DISTRUSTED)]
+    assert said and set(said) == {sources[1].id}
 
 
 @in_child

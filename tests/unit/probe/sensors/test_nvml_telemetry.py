@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from probe.errors import SensorUnavailable
-from probe.model import DeviceRequest, Gap, Reading, Sample, Source
+from probe.model import DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
 from probe.sensors.nvml_activity import NvmlActivitySensor
 from probe.sensors.nvml_telemetry import NvmlTelemetrySensor
@@ -48,12 +48,27 @@ def test_every_quantity_in_base_units_once_a_second(tmp_path: Path) -> None:
         "pcie_tx": ("B/s", 12e6),
         "pcie_rx": ("B/s", 34e6),
     }
+    capped = sources.pop("power_cap_time")
+    assert (capped.unit, capped.kind) == ("s", Kind.COUNTER)
     assert {q: s.unit for q, s in sources.items()} == {q: u for q, (u, _) in expected.items()}
     for quantity, (_, value) in expected.items():
         found = values(readings, sources[quantity])
         assert 10 <= len(found) <= 11
         assert found == pytest.approx([value] * len(found))
     assert not any(source.in_total for source in sources.values())
+
+
+@in_child
+def test_time_under_the_cap_is_counted_five_times_a_second(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    rig.gpu(0).cap_w = 400.0
+    sensor, sources = opened(NvmlTelemetrySensor, rig)
+    start = rig.now_ns()
+    rig.set_power(0, 450.0, start + 2_000_000_000)
+    rig.set_power(0, 200.0, start + 5_000_000_000)
+    found = values(drive(sensor, rig.clock(), 10.0), sources["power_cap_time"])
+    assert 49 <= len(found) <= 51
+    assert found[-1] - found[0] == pytest.approx(3.0, abs=0.01)
 
 
 @in_child

@@ -1,0 +1,76 @@
+"""Which meter speaks for a device: how much energy it used, and how phases share it.
+
+The total is the counter's, unless the sensor found that it disagrees with sampled power; then,
+or without a counter, it is sampled power's: the driver's own samples before polled ones. Phases
+are told apart by whichever of the agreeing meters is finer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..attribution.curve import EnergyCurve
+from ..attribution.stream import Statistics
+from ..model import DISTRUSTED, Gap
+from ..store.reader import Series
+from ..units import NS_PER_S
+
+_POWERS = ("power_samples", "power", "power_average")
+_ENOUGH = 10  # samples; fewer are no meter of a run
+_FINE_S = 0.025  # a counter of this period needs no help
+_AGREE = 0.03
+_COVERED = 0.9
+
+
+def elect(series: Sequence[Series], gaps: Iterable[Gap]) -> tuple[Series, ...]:
+    """The series with ``in_total`` set where it belongs: once per device."""
+    distrusted = {gap.what for gap in gaps if gap.reason.startswith(DISTRUSTED)}
+    counted: dict[str, str] = {}  # id of the meter that loses its place -> of the one that gets it
+    for one in series:
+        source = one.source
+        polled = source.quantity == "power" and source.in_total
+        if source.in_total and (source.id in distrusted or polled):
+            better = _stand_in(series, one)
+            if better is not None and better.source.id != source.id:
+                counted[source.id] = better.source.id
+    stands_in = set(counted.values())
+    return tuple(
+        replace(one, source=replace(
+            one.source, in_total=one.source.id in stands_in
+            or (one.source.in_total and one.source.id not in counted)))
+        for one in series
+    )
+
+
+def _stand_in(series: Sequence[Series], other: Series) -> Series | None:
+    same = {
+        one.source.quantity: one for one in series
+        if one.source.uuid == other.source.uuid and one.source.device == other.source.device
+        and one.source.attributable and len(one.time_ns) >= _ENOUGH
+    }
+    return next((same[name] for name in _POWERS if name in same), None)
+
+
+def finer(
+    curve: EnergyCurve, origin_ns: int, own: Statistics | None, samples: Statistics | None
+) -> Statistics | None:
+    """The counter's statistics, or those of the driver's power samples scaled to the counter.
+
+    Args:
+        curve: the counter's energy.
+        origin_ns: time 0 of the statistics.
+    """
+    if samples is None or curve.period_s <= _FINE_S:
+        return own
+    joules, seconds = (float(part.sum()) for part in samples.direct())
+    joules, seconds = joules + samples.mixed_j, seconds + samples.seen_s
+    begin, end = (origin_ns + round(at * NS_PER_S) for at in (samples.begin_s, samples.end_s))
+    known = curve.at(np.array([begin, end]))
+    length_s = (end - begin) / NS_PER_S
+    if joules <= 0 or seconds < _COVERED * length_s:
+        return own
+    gain = float(known[1] - known[0]) / length_s / (joules / seconds)
+    return samples.scaled(gain) if abs(gain - 1) <= _AGREE else own

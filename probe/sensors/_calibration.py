@@ -1,0 +1,74 @@
+"""What ``probe calibrate`` found out about a GPU's meters, kept by UUID and driver.
+
+A file per card under $PROBE_CALIBRATION, else $XDG_CACHE_HOME/phasewatt/calibration, else
+~/.cache/phasewatt/calibration. A new driver makes it void: sensors change with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Times in s; None where a card has no such call. Errors are one standard deviation.
+
+    ``lag_s`` is the time constant between board power and the counter, ``offset_s`` how far
+    the counter's clock is ahead of the host's edges (they trade off).
+    """
+
+    uuid: str
+    name: str
+    driver: str
+    measured: str  # ISO 8601
+    lag_s: float
+    lag_error_s: float
+    offset_s: float
+    offset_error_s: float
+    counter_period_s: float
+    counter_jitter_s: float
+    counter_read_s: float
+    instant_period_s: float | None  # field 186
+    instant_window_s: float | None
+    average_period_s: float | None  # field 185
+    average_window_s: float | None
+    fields_clock: str | None  # what nvmlDeviceGetFieldValues stamps with
+
+
+def folder() -> Path:
+    """Where calibrations are kept."""
+    given = os.environ.get("PROBE_CALIBRATION")
+    if given:
+        return Path(given)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "phasewatt" / "calibration"
+
+
+def save(calibration: Calibration) -> Path:
+    """Keep it. Raises OSError."""
+    path = folder() / f"{calibration.uuid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    draft.write_text(json.dumps({"version": VERSION} | asdict(calibration), indent=1) + "\n",
+                     encoding="utf-8")
+    draft.replace(path)
+    return path
+
+
+def load(uuid: str, driver: str) -> Calibration | None:
+    """That of a card under this driver; None without one, or if it cannot be read."""
+    try:
+        told = json.loads((folder() / f"{uuid}.json").read_text(encoding="utf-8"))
+        if told.pop("version") != VERSION or told["driver"] != driver:
+            return None
+        found = Calibration(**told)
+        sane = 0 <= found.lag_s < 1 and abs(found.offset_s) < 1 and math.isfinite(found.offset_s)
+        return found if sane else None
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError):
+        return None
