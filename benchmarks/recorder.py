@@ -1,16 +1,20 @@
 """What the recorder takes: a share of a core, bytes per row, memory over time.
 
     python benchmarks/recorder.py [--seconds 60]          8 rig GPUs, 100 ms counters, 1,000 edges/s
+    python benchmarks/recorder.py --period 0.02           the same with counters that move every 20 ms
     python benchmarks/recorder.py --steps 1000000         an empty loop as fast as it goes
 
-Bars: ≤ 2 % of one core; resident memory of recorder and trainer grows ≤ 5 MB over 10⁶ steps, of
+Energy and activity of all eight are attributed meanwhile. Bars: ≤ 2 % of one core in the median
+second, ≤ 15 % of it on average with 20 ms counters (or one update in n, and it says so); resident memory of recorder and trainer grows ≤ 5 MB over 10⁶ steps, of
 whose edges ≥ 95 % are kept and the rest is counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -24,13 +28,13 @@ GPUS, EDGES_PER_S = 8, 1000
 WARM_S = 6.0  # imports, the search for the counters' lattice, CodeCarbon's detection
 
 
-def under_rig() -> None:
+def under_rig(period_s: float) -> None:
     """Start again with the tests' NVML library in front."""
     if "NVML_RIG" in os.environ:
         return
     from tests.rigs.nvml import NvmlRig
 
-    rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=0.1)
+    rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=period_s)
     os.environ.update(rig.env())
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
@@ -44,6 +48,7 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
         begin = time.monotonic()
         marks, warm = 0, None
         memory: list[float] = []
+        spent: list[float] = []
         while (now := time.monotonic() - begin) < WARM_S + seconds:
             if warm is None and now >= WARM_S:
                 warm = (cpu_seconds(pid), now)
@@ -52,6 +57,7 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
                     marks += 2
             if warm is not None and len(memory) < now - WARM_S:
                 memory.append(rss_mib(pid))
+                spent.append(cpu_seconds(pid))
             time.sleep(0.002)
         assert warm is not None
         share = (cpu_seconds(pid) - warm[0]) / (now - warm[1])
@@ -61,7 +67,10 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
     gpu = [s["energy_j"] for s in data["sources"]
            if s["in_total"] and s["device"].startswith("gpu")]
     return {
-        "seconds": seconds, "cpu_share": share, "rows": rows, "bytes_per_row": size / rows,
+        "seconds": seconds, "cpu_share": share,
+        "cpu_share_median_second": statistics.median(
+            after - before for before, after in itertools.pairwise(spent)),
+        "warnings": [line for line in data["warnings"] if "attribution" in line], "rows": rows, "bytes_per_row": size / rows,
         "recorder_rss_mib": [round(m, 1) for m in memory], "edges": marks,
         "gpus_measured": len(gpu), "mean_power_w": sum(gpu) / GPUS / data["run"]["duration_s"],
     }
@@ -119,9 +128,10 @@ def _edges(run: Path) -> int:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--period", type=float, default=0.1, help="of the counters, in s")
     options.add_argument("--steps", type=int, default=0)
     args = options.parse_args()
-    under_rig()
+    under_rig(args.period)
     with tempfile.TemporaryDirectory() as runs:
         if args.steps:
             result = empty_loop(runs, args.steps)
@@ -129,12 +139,15 @@ def main() -> None:
                   and max(result["trainer_growth_mib"], result["recorder_growth_mib"]) <= 5.0)
         else:
             result = paced(runs, args.seconds)
-            ok = result["cpu_share"] <= 0.02 and result["gpus_measured"] == GPUS
+            fast = args.period < 0.05
+            share = result["cpu_share"] if fast else result["cpu_share_median_second"]
+            ok = share <= (0.15 if fast else 0.02) and result["gpus_measured"] == GPUS
     for key, value in result.items():
         if not isinstance(value, list):
             print(f"{key:24}{value:>14.4f}" if isinstance(value, float) else f"{key:24}{value:>14}")
     print("bars held" if ok else "bars MISSED")
-    save("recorder-memory" if args.steps else "recorder", result)
+    name = "recorder-memory" if args.steps else "recorder"
+    save(f"{name}-20ms" if args.period < 0.05 else name, result)
     sys.exit(not ok)
 
 

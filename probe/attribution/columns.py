@@ -25,15 +25,15 @@ _SLICES_PER_CYCLE = 10
 _SHORTEST_SLICE_S, _LONGEST_SLICE_S = 0.003, 0.008
 
 
-def slices(mean_s: float, cycle_s: float) -> int:
-    """How many slices a phase of this mean duration gets, a power of two.
+def slices(usual_s: float, cycle_s: float) -> int:
+    """How many slices a phase of this usual duration gets, a power of two.
 
     Slices of 3–8 ms: finer ones cost more in variance than they remove in bias.
     """
     length = min(max(cycle_s / _SLICES_PER_CYCLE, _SHORTEST_SLICE_S), _LONGEST_SLICE_S)
-    if mean_s <= length:
+    if usual_s <= length:
         return 1
-    return min(_MOST_SLICES, 1 << round(math.log2(mean_s / length)))
+    return min(_MOST_SLICES, 1 << round(math.log2(usual_s / length)))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,9 @@ indicator of column j, the row of an update interval is ΔC_j − τ ΔH_j.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +100,40 @@ def cut(spans: Spans, columns: Columns) -> Slices:
                   np.repeat(per_s, number))
 
 
+class Crossing(NamedTuple):
+    """Slices cut at the borders of rows: piece i lies in one row and in one slice."""
+
+    ends_s: Floats  # of the rows, the first row's begin before them
+    row: Ints
+    begin_s: Floats
+    end_s: Floats
+    column: Ints
+    counts_in: Ints
+    per_s: Floats
+
+    def sums(self, amount: Floats, width: int) -> Floats:
+        """Amounts summed per row and column, and per row and count times instances."""
+        number = len(self.ends_s) - 1
+        place = np.concatenate([self.row * width + self.column, self.row * width + self.counts_in])
+        total = np.bincount(place, np.concatenate([amount, amount * self.per_s]), number * width)
+        return np.asarray(total[: number * width], np.float64).reshape(number, width)
+
+
+def cross(ends_s: Floats, slices: Slices) -> Crossing:
+    """Rows between successive ``ends_s`` against slices that cover all of them."""
+    number = len(ends_s) - 1
+    low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
+    high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
+    borders = np.concatenate([ends_s, slices.begin_s[low + 1 : high]])
+    borders.sort(kind="stable")
+    begin, end = borders[:-1], borders[1:]
+    middle = begin + (end - begin) / 2
+    at = np.searchsorted(slices.begin_s[low:high], middle, "right") - 1 + low
+    row = np.minimum(np.searchsorted(ends_s, middle, "right") - 1, number - 1)
+    return Crossing(ends_s, row, begin, end, slices.column[at], slices.count[at],
+                    slices.per_s[at])
+
+
 class Lane:
     """Rows for one assumed lag, clock offset and disturbance of the instants."""
 
@@ -114,48 +150,47 @@ class Lane:
         instant ends none, so there is one row less. Slices must cover all of it.
         """
         if self.last_s is None:
-            self.last_s = float(instants_s[0])
-            at = min(int(np.searchsorted(slices.end_s, self.last_s, "right")), len(slices) - 1)
-            self._level = np.zeros(width)
-            self._level[slices.column[at]] = 1.0
-            self._level[slices.count[at]] = slices.per_s[at]
+            self._begin(float(instants_s[0]), slices, width)
             instants_s = instants_s[1:]
         if len(self._level) < width:
             self._level = np.pad(self._level, (0, width - len(self._level)))
         ends = np.maximum.accumulate(np.concatenate([[self.last_s], instants_s]))
-        number = len(ends) - 1
-        if not number:
+        if len(ends) < 2:
             return np.empty((0, width)), np.empty((0, width))
-        low = int(np.searchsorted(slices.end_s, ends[0], "right"))
-        high = int(np.searchsorted(slices.begin_s, ends[-1], "left"))
-        inside = slices.begin_s[low + 1 : high]
-        borders = np.concatenate([ends, inside])
-        borders.sort(kind="stable")
-        begin, end = borders[:-1], borders[1:]
-        seconds = end - begin
-        middle = begin + seconds / 2
-        at = np.searchsorted(slices.begin_s[low:high], middle, "right") - 1 + low
-        row = np.searchsorted(ends, middle, "right") - 1
-        row = np.minimum(row, number - 1)
-        place = np.concatenate([row * width + slices.column[at], row * width + slices.count[at]])
-        rate = slices.per_s[at]
-        time = _sums(place, np.concatenate([seconds, seconds * rate]), number, width)
+        return self._of(cross(ends, slices), width)
+
+    @classmethod
+    def all_at_once(
+        cls, taus_s: Sequence[float], instants_s: Floats, slices: Slices, width: int
+    ) -> Iterator[tuple[Floats, Floats]]:
+        """What :meth:`rows` of a new lane gives, for each of several lags."""
+        crossing = cross(np.maximum.accumulate(instants_s), slices)
+        for tau_s in taus_s:
+            lane = cls(tau_s, 0.0)
+            lane._begin(float(instants_s[0]), slices, width)
+            yield lane._of(crossing, width)
+
+    def _begin(self, first_s: float, slices: Slices, width: int) -> None:
+        """At the first instant the meter has settled in the slice that runs then."""
+        self.last_s = first_s
+        at = min(int(np.searchsorted(slices.end_s, first_s, "right")), len(slices) - 1)
+        self._level = np.zeros(width)
+        self._level[slices.column[at]] = 1.0
+        self._level[slices.count[at]] = slices.per_s[at]
+
+    def _of(self, crossing: Crossing, width: int) -> tuple[Floats, Floats]:
+        ends, begin, end = crossing.ends_s, crossing.begin_s, crossing.end_s
+        time = crossing.sums(end - begin, width)
+        self.last_s = float(ends[-1])
         if self.tau_s <= 0:
-            self.last_s = float(ends[-1])
             return time, time
-        until = ends[row + 1]
+        until = ends[crossing.row + 1]
         gain = np.exp((end - until) / self.tau_s) - np.exp((begin - until) / self.tau_s)
-        added = _sums(place, np.concatenate([gain, gain * rate]), number, width)
+        added = crossing.sums(gain, width)
         decay = np.exp(-np.diff(ends) / self.tau_s)
-        level = np.empty((number + 1, width))
+        level = np.empty((len(ends), width))
         level[0] = self._level
-        for k in range(number):
+        for k in range(len(decay)):
             level[k + 1] = decay[k] * level[k] + added[k]
-        self.last_s, self._level = float(ends[-1]), level[-1]
+        self._level = level[-1]
         return time - self.tau_s * np.diff(level, axis=0), time
-
-
-def _sums(place: Ints, amount: Floats, number: int, width: int) -> Floats:
-    """Sums by place = row · width + column."""
-    total = np.bincount(place, amount, number * width)
-    return np.asarray(total[: number * width], np.float64).reshape(number, width)

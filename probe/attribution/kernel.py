@@ -74,17 +74,23 @@ def posterior(
     grid = list(itertools.product(taus_s, offsets_s))
     scores = np.empty((len(grid), len(GAINS)))
     everything = tuple(columns.owners)
-    for place, (tau, offset) in enumerate(grid):
-        rows, time = Lane(tau, offset).rows(updates.time_s + offset, pieces, columns.width)
-        table = np.concatenate([joules[:, None], rows[keep]], axis=1)
-        filters = Innovations(np.array(GAINS), columns.width)
-        for number, filtered in enumerate(filters.filter(table)):
-            sums, seconds = filtered.T @ filtered, time[keep].sum(0)
-            found = []
-            for lengths in (Lengths(), Lengths(free=everything)):
-                normal = Normal.of(columns, sums, len(filtered), seconds, lengths)
-                found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
-            scores[place, number] = min(found) + (offset / _OFFSET_S) ** 2
+    for number, offset in enumerate(offsets_s):
+        tables, seconds = [], []
+        for rows, time in Lane.all_at_once(taus_s, updates.time_s + offset, pieces, columns.width):
+            tables.append(np.concatenate([joules[:, None], rows[keep]], axis=1))
+            seconds.append(time[keep].sum(0))
+        # All lags side by side: the filter goes row by row, and a wide row costs as a narrow one.
+        side_by_side = np.concatenate(tables, axis=1)
+        filters = Innovations(np.array(GAINS), side_by_side.shape[1] - 1)
+        whitened = np.split(filters.filter(side_by_side), len(taus_s), axis=2)
+        for tau, filtered in enumerate(whitened):
+            for gain, table in enumerate(filtered):
+                found = []
+                for lengths in (Lengths(), Lengths(free=everything)):
+                    normal = Normal.of(columns, table.T @ table, len(table), seconds[tau], lengths)
+                    found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
+                place = tau * len(offsets_s) + number
+                scores[place, gain] = min(found) + (offset / _OFFSET_S) ** 2
     weight = np.exp(-(scores - scores.min()) / (2 * _TEMPER))
     weight /= weight.sum()
     points = np.array(grid)

@@ -70,6 +70,8 @@ class Updates:
 class Lattice:
     """Feed the reads of one counter in order; collect dated updates."""
 
+    exact = False
+
     def __init__(self, *, wrap_j: float | None = None, resolution_s: float | None = None):
         """
         Args:

@@ -40,7 +40,9 @@ _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 
 
 class Meter(Protocol):
-    """Turns the reads of one meter into dated updates."""
+    """Turns the reads of one meter into dated updates; ``exact`` if no time is inferred."""
+
+    exact: bool
 
     def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
         """Reads in order; the updates that are decided."""
@@ -272,8 +274,9 @@ class Accumulator:
         for place, one in enumerate(kernels):
             self._open(one, 0.0, gains[:1] if place else gains)
         guard = gains[0] if kernel is None else _GUARD_GAIN
-        for disturb in (1.0, -1.0):  # opposite noise: what is odd in it cancels in their mean
-            self._open(kernels[0], disturb, (guard,))
+        if not self._meter.exact:
+            for disturb in (1.0, -1.0):  # opposite noise: what is odd in it cancels in their mean
+                self._open(kernels[0], disturb, (guard,))
         return True
 
     def _open(self, kernel: Kernel, disturb: float, gains: Sequence[float]) -> None:
@@ -407,9 +410,9 @@ class Accumulator:
             known_s = float(updates.horizon_s[min(user, len(updates) - 1)])
             mine = (everything.code == code) & (everything.begin_s <= max(known_s, firsts[code]))
             begin, end = everything.begin_s[mine], everything.end_s[mine]
-            mean = float(np.mean(end - begin))
-            cycle = float(np.mean(np.diff(begin))) if len(begin) > 1 else mean
-            columns.add(code, 1 if code == UNATTRIBUTED else slices(mean, cycle))
+            usual = float(np.median(end - begin))  # the first one of a run may be long
+            cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
+            columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle))
         self.statistics.widen()
         return cut(spans, columns)
 

@@ -18,10 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 _LONG = 1.6  # windows; a longer one has lost a read, and what it means is not known
 _LEAST_SIGMA_S = 1e-4
+_AHEAD_S = 2.5  # of spans, to see how long a phase usually is before it gets its columns
 
 
 class Windows:
     """Feed the readings of one meter in order; get updates."""
+
+    exact = True
 
     def __init__(self, window_s: float | None = None):
         """
@@ -56,7 +59,7 @@ class Windows:
         total = self._total + np.cumsum(added)
         self._before, self._total = float(at[-1]), float(total[-1])
         sigma = np.maximum(span_s / math.sqrt(12), _LEAST_SIGMA_S)
-        return Updates(at, total, sigma, span_s / 2, time_s, fresh)
+        return Updates(at, total, sigma, span_s / 2, time_s + _AHEAD_S, fresh)
 
     def interrupt(self) -> None:
         """What lies between the last read and the next is not known."""

@@ -31,6 +31,8 @@ from ..units import NS_PER_S
 
 _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
+_WAITED_S = 10.0  # between two advances
+_MOST_SPANS = 150_000  # that wait; no training has so many in a few seconds
 
 
 @dataclass(slots=True)
@@ -92,9 +94,23 @@ class Attributing:
 
     def spans(self, rank: int, ring: str, table: SpanTable) -> None:
         """Spans of a rank's main ring that are decided now."""
-        if len(table):
-            self._rings.setdefault(rank, set()).add(ring)
-            self._spans.setdefault(rank, []).append(table)
+        if not len(table):
+            return
+        self._rings.setdefault(rank, set()).add(ring)
+        waiting = self._spans.setdefault(rank, [])
+        waiting.append(table)
+        if sum(map(len, waiting)) > _MOST_SPANS:
+            waiting.clear()
+            self._give_up(rank)
+
+    def _give_up(self, rank: int) -> None:
+        """Phases follow each other faster than they can be used: only raw data are kept."""
+        mine = [name for name, meter in self._meters.items() if meter.rank == rank]
+        for name in mine:
+            del self._meters[name]
+        if mine:
+            self.warnings = [*self.warnings, f"rank {rank} had more than {_MOST_SPANS} phases in "
+                             f"{_WAITED_S:.0f} s: the report attributes them, not the recorder"]
 
     def advance(self) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""

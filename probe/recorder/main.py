@@ -17,6 +17,10 @@ def main(run: str, epoch: int) -> None:
     # Launchers and terminals signal everybody; the recorder ends when its job has ended.
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)
+    # Before numpy is loaded: its matrices are small here, and threads that wait for them by
+    # spinning take cores from the training.
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
         from .service import Recorder
 

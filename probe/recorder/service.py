@@ -22,6 +22,8 @@ DRAIN_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
 SYNC_S = 10.0
+ATTRIBUTE_S = 10.0  # cheaper the more comes at once
+SEAL_STATISTICS_S = 60.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
 LATE_RANKS_S = 30.0
@@ -73,6 +75,7 @@ class Recorder:
     def _loop(self) -> None:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
+        next_attribution, next_seal = next_sync, time.monotonic() + SEAL_STATISTICS_S
         next_look = 0.0
         while True:
             now = time.monotonic()
@@ -93,6 +96,12 @@ class Recorder:
             if now >= next_sync:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
+            if now >= next_attribution:
+                self._attributing.advance()
+                next_attribution = now + ATTRIBUTE_S
+            if now >= next_seal:
+                self._guard(self._attributing.save)
+                next_seal = now + SEAL_STATISTICS_S
             if now >= next_status:
                 self._guard(self._write_status)
                 next_status = now + STATUS_S
@@ -134,7 +143,6 @@ class Recorder:
             return
         self._take_readings()
         self._guard(self._samples.flush)
-        self._attributing.advance()
 
     def _take_readings(self) -> None:
         sources = self._sensing.new_sources()
@@ -149,7 +157,6 @@ class Recorder:
         self._sealer.take(self._samples.sync())
         for drain in self._drains.values():
             self._sealer.take(drain.sync())
-        self._attributing.save()
 
     def _write_status(self) -> None:
         self._finale.write_status(self._sensing, self._samples, self._drains.values(),
