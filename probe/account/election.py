@@ -2,7 +2,7 @@
 
 The total is the counter's, unless the sensor found that it disagrees with sampled power; then,
 or without a counter, it is sampled power's: the driver's own samples before polled ones. Phases
-are told apart by whichever of the agreeing meters is finer.
+are told apart by the counter, if it is not too coarse.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..units import NS_PER_S
 
 _POWERS = ("power_samples", "power", "power_average")
 _ENOUGH = 10  # samples; fewer are no meter of a run
-_FINE_S = 0.025  # a counter of this period needs no help
+_COARSE_S = 0.25  # some cards refresh their counter every 500 ms only
 _AGREE = 0.03
 _COVERED = 0.9
 
@@ -57,13 +57,16 @@ def _stand_in(series: Sequence[Series], other: Series) -> Series | None:
 def finer(
     curve: EnergyCurve, origin_ns: int, own: Statistics | None, samples: Statistics | None
 ) -> Statistics | None:
-    """The counter's statistics, or those of the driver's power samples scaled to the counter.
+    """The counter's statistics; of a coarse one, those of the driver's power samples, scaled to it.
+
+    The samples are finer than any counter, but how they lag behind is not known, and the
+    error of a guess is larger than what their resolution gains over a counter of 100 ms.
 
     Args:
         curve: the counter's energy.
         origin_ns: time 0 of the statistics.
     """
-    if samples is None or curve.period_s <= _FINE_S:
+    if samples is None or (own is not None and curve.period_s <= _COARSE_S):
         return own
     joules, seconds = (float(part.sum()) for part in samples.direct())
     joules, seconds = joules + samples.mixed_j, seconds + samples.seen_s

@@ -34,6 +34,7 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
         "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
         "begin_s": statistics.begin_s, "end_s": statistics.end_s, "skipped": statistics.skipped,
+        "unsure_kernel": statistics.unsure_kernel,
     }
     arrays: Arrays = {"told": np.array(json.dumps(told))}
     if statistics.candidates:  # all have their blocks at the same places
@@ -74,7 +75,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             columns, candidates,
             {k: np.array(v) for k, v in told["moments"]},
             {k: np.array(v) for k, v in told["occupancy"]},
-            told["begin_s"], told["end_s"], told["skipped"],
+            told["begin_s"], told["end_s"], told["skipped"], told["unsure_kernel"],
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error

@@ -195,6 +195,8 @@ def estimate(
     by_drift = _average(solver, mode, others, share, _TEMPER)
     by_length = _average(solver, mode, models[1:], share, _TEMPER_LENGTHS)
     energy = energy + by_drift[0] + by_length[0]
+    if statistics.unsure_kernel:
+        cov = cov + _among_kernels(solver, mode, ours, share)
     timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
@@ -305,6 +307,18 @@ def _average(
     for i in used:
         cov = cov + weights[i] * np.outer(shifts[i] - mean, shifts[i] - mean)
     return mean, cov
+
+
+def _among_kernels(
+    solver: _Solver, mode: _Model, ours: list[Candidate], share: Floats
+) -> Floats:
+    """Covariance of the energies over the lags and offsets, none likelier than another."""
+    each = np.array([  # every lag was given the first one's gain
+        solver.closed(_Model(c, mode.lengths), share) for c in ours if c.gain == ours[0].gain
+    ])
+    off = each - each.mean(0)
+    # Five points at one standard deviation: their spread is 4/5 of a sum of two of them.
+    return np.asarray(off.T @ off / max(2, (len(each) - 1) // 2))
 
 
 def _timing(solver: _Solver, statistics: Statistics, mode: _Model) -> Floats:

@@ -25,6 +25,9 @@ GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
 _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
 _OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
 _GRAIN_S = (0.0007, 0.0003)  # the grid's own resolution in lag and offset, one sigma
+# Where instants are exact the fit is so close that what the model leaves out decides about lag
+# and offset: they are not known better than this, however sure the posterior looks.
+EXACT_GRAIN_S = (0.002, 0.001)
 _OFFSET_S = 0.001  # expected size of the offset
 _TEMPER = 4.0
 _KEPT_GAINS = 2
@@ -101,7 +104,8 @@ def posterior(
 
 
 def choose_kernels(
-    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64]
+    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64],
+    grain_s: tuple[float, float] = _GRAIN_S,
 ) -> tuple[list[Kernel], tuple[float, ...]]:
     """(lags and offsets that explain these updates, the likeliest first; gains likewise).
 
@@ -113,7 +117,7 @@ def choose_kernels(
     if np.count_nonzero(mixed) < _FEWEST:
         return [_USUAL], GAINS
     found = posterior(updates, pieces, columns, mixed)
-    size, direction = np.linalg.eigh(found.cov + np.diag(_GRAIN_S) ** 2)
+    size, direction = np.linalg.eigh(found.cov + np.diag(grain_s) ** 2)
     steps = (np.sqrt(size) * direction).T
     mean = found.mean
     around = [mean, *(mean + step for step in steps), *(mean - step for step in steps)]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
 from .columns import MIXED, UNATTRIBUTED, Columns, slices
 from .design import Lane, Slices, Spans, cut
-from .kernel import GAINS, Kernel, choose_kernels
+from .kernel import EXACT_GRAIN_S, GAINS, Kernel, choose_kernels
 from .lattice import Lattice, Updates
 
 Floats = npt.NDArray[np.float64]
@@ -73,7 +73,8 @@ class Statistics:
     """All that the solver needs; constant size, additive over time.
 
     ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
-    in its cycle updates fell. The first candidate's blocks carry the ledger.
+    in its cycle updates fell. The first candidate's blocks carry the ledger. With
+    ``unsure_kernel`` the candidates' lags stand for what cannot be known of it, whatever fits.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -83,6 +84,7 @@ class Statistics:
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
+    unsure_kernel: bool = False
 
     @property
     def ledger(self) -> Floats:
@@ -269,8 +271,11 @@ class Accumulator:
         if kernel is not None:
             kernels = [kernel]
         else:
-            kernels, gains = choose_kernels(updates, self._allocate(updates), statistics.columns,
-                                            self._pure(updates, updates))
+            statistics.unsure_kernel = self._meter.exact
+            kernels, gains = choose_kernels(
+                updates, self._allocate(updates), statistics.columns,
+                self._pure(updates, updates), *((EXACT_GRAIN_S,) if self._meter.exact else ()),
+            )
         for place, one in enumerate(kernels):
             self._open(one, 0.0, gains[:1] if place else gains)
         guard = gains[0] if kernel is None else _GUARD_GAIN

@@ -33,7 +33,7 @@ def machine(folder: Path) -> NvmlRig:
     rig = NvmlRig(folder, gpus=2, virtual=True)
     for gpu in (rig.gpu(0), rig.gpu(1)):
         gpu.sample_spacing_ns = 20_000_000
-        gpu.event_reasons = 0x4
+        gpu.event_reasons, gpu.cap_w = 0x4, 100.0
     rig.load()
     return rig
 
