@@ -33,7 +33,7 @@ def _headline(report: dict[str, Any]) -> list[str]:
     run, total = report["run"], report["total"]
     what = f"{run['name'] or run['id']} · {run['status']}"
     if run["part_s"]:
-        what += f" · from {duration(run['part_s'][0])} to {duration(run['part_s'][1])}"
+        what += f" · from {number(run['part_s'][0])} s to {number(run['part_s'][1])} s"
     if run["ended_by"]:
         what += f" ({run['ended_by']})"
     steps = f" · {run['steps']} steps" if run["steps"] else ""

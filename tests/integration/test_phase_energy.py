@@ -219,9 +219,9 @@ def test_processor_energy_is_told_apart_on_host_spans(tmp_path: Path) -> None:
 
 def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
     """Power doubles in the middle: each half knows its own."""
-    rig = NvmlRig(tmp_path, gpus=1, power_w=100.0, period_s=0.05)
+    rig = NvmlRig(tmp_path, gpus=1, power_w=100.0, period_s=0.1)
     script = f"""
-    import os, sys, time
+    import os, random, sys, time
     sys.path.insert(0, {str(scripts.ROOT)!r})
     import probe
     from tests.rigs.nvml import NvmlRig
@@ -232,10 +232,10 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
             more = 2 if spent > 10 else 1
             with run.phase("hot"):
                 rig.set_power(0, 300.0 * more)
-                time.sleep(0.031)
+                time.sleep(random.uniform(0.015, 0.045))
             with run.phase("cool"):
                 rig.set_power(0, 100.0 * more)
-                time.sleep(0.017)
+                time.sleep(random.uniform(0.008, 0.03))
     """
     done = scripts.run(script, tmp_path, extra=rig.env())
     assert done.returncode == 0, done.stderr
@@ -252,8 +252,8 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
         for name, watts in (("hot", 300.0), ("cool", 100.0)):
             truth = watts * (2 if begin else 1) * rows[name]["time_s"]
             low, high = rows[name]["energy_j_interval"]
-            assert low * 0.97 <= truth <= high * 1.03, (begin, name, rows[name])
-            assert rows[name]["count"] == pytest.approx(200, abs=12)
+            assert low * 0.95 <= truth <= high * 1.05, (begin, name, rows[name])
+            assert rows[name]["count"] == pytest.approx(200, abs=40)
     whole = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     joined = sum(part["total"]["energy_j"] for part in parts.values())
     assert joined == pytest.approx(whole["total"]["energy_j"], rel=0.03)
