@@ -5,7 +5,7 @@
     python benchmarks/prove.py --again      all, whatever was shown before
 
 A result is kept in results/prove-<number>.json with a digest of the sources that it holds for, so
-that an interrupted run goes on where it was. Takes about an hour, alone on the machine.
+that an interrupted run goes on where it was. Takes about two hours, alone on the machine.
 """
 
 from __future__ import annotations
@@ -209,6 +209,44 @@ def thousand_joules() -> Iterator[Figure]:
     yield from tests("tests/integration/test_totals.py")
 
 
+def simulated_joules() -> Iterator[Figure]:
+    benchmark("attribution.py")
+    found = result("attribution")
+    for period, worlds in found["periods"].items():
+        for world, steps in worlds.items():
+            for step, figures in steps.items():
+                wrong = figures["misattributed"]
+                text = (
+                    f"{wrong['ours']:.2f} % misattributed, p95 {figures['misattributed_p95']:.2f}"
+                    + (f", endpoints {wrong['endpoints']:.1f}" if "endpoints" in wrong else "")
+                    + f"; coverage {figures['coverage']:.1f}, worst phase "
+                    f"{min(figures['coverage_by_phase'].values()):.0f}; resolved "
+                    f"{figures['resolved_phases']:.0f} % of phases, "
+                    f"{figures['resolved_energy']:.0f} % of energy"
+                )
+                missed = "; ".join(figures["missed"])
+                yield Figure(f"{float(period) * 1e3:g} ms counter, {step} steps, {world}",
+                             f"{text}{'; ' if missed else ''}{missed}", not missed)
+    locked = found["locked"]
+    yield Figure("locked steps: none resolved, bounds hold",
+                 f"{locked['none_resolved']} and {locked['bounds_hold']} of {locked['seeds']}",
+                 locked["none_resolved"] == locked["bounds_hold"] == locked["seeds"])
+
+
+def streamed_joules() -> Iterator[Figure]:
+    yield from tests("tests/unit/probe/attribution/test_stream.py",
+                     "tests/unit/probe/recorder/test_attributing.py")
+    benchmark("recorder.py", "--seconds", "60", "--period", "0.02")
+    found = result("recorder-20ms")
+    said = f", {found['warnings'][0]}" if found["warnings"] else ""
+    yield Figure(f"recorder beside {found['gpus_measured']} GPUs with 20 ms counters, bar 15 %",
+                 f"{100 * found['cpu_share']:.1f} % of a core{said}", found["cpu_share"] <= 0.15)
+
+
+def real_joules() -> Iterator[Figure]:
+    yield from tests("tests/integration/test_phase_energy.py")
+
+
 ITEMS = [
     Item(1, "a fresh clone demonstrates and tests itself", fresh_clone),
     Item(2, "watching costs next to nothing", overhead),
@@ -218,6 +256,9 @@ ITEMS = [
     Item(6, "a run makes no network connection", offline),
     Item(7, "the recorder is small and stays so", recorder),
     Item(8, "known joules come out as such", thousand_joules),
+    Item(9, "joules per phase of simulated runs, and their intervals", simulated_joules),
+    Item(10, "streamed and from raw data the joules are the same", streamed_joules),
+    Item(11, "intervals of real training processes hold the truth", real_joules),
 ]
 
 
