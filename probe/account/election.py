@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..attribution.curve import EnergyCurve
-from ..attribution.stream import Statistics
+from ..attribution.statistics import Statistics
 from ..model import DISTRUSTED, Gap
 from ..store.reader import Series
 from ..units import NS_PER_S

@@ -17,7 +17,7 @@ from ..attribution.bounds import bounds
 from ..attribution.columns import CROWD, UNATTRIBUTED
 from ..attribution.estimate import Estimate, PhaseEstimate, estimate
 from ..attribution.gates import RESOLVED_HALF, WEAK_HALF
-from ..attribution.stream import Statistics
+from ..attribution.statistics import Statistics
 from ..attribution.timesplit import PhaseEnergy, split
 from ..model import Phase, Provenance, Status
 from .energy import Device, energy_of, total_interval

@@ -9,7 +9,7 @@ from typing import Any
 from ..attribution.blocks import DIRECT_J, MIXED_J
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
-from ..attribution.stream import Statistics
+from ..attribution.statistics import Statistics
 from ..model import Phase, Provenance, Source, Status
 from .timeline import Timeline
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..attribution.archive import from_arrays
 from ..attribution.design import Spans
 from ..attribution.meters import accumulator_of
-from ..attribution.stream import Statistics
+from ..attribution.statistics import Statistics
 from ..model import Source
 from ..store import files
 from ..store.layout import statistics_path

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..attribution.meters import is_attributed, is_energy, is_sampled_power
-from ..attribution.stream import Statistics
+from ..attribution.statistics import Statistics
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..store.reader import RunReader, Series

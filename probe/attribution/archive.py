@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .blocks import Blocks
 from .columns import Columns
-from .stream import Candidate, Statistics
+from .statistics import Candidate, Statistics
 
 VERSION = 2
 Arrays = dict[str, npt.NDArray[Any]]
@@ -34,7 +34,7 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
         "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
         "begin_s": statistics.begin_s, "end_s": statistics.end_s, "skipped": statistics.skipped,
-        "unsure_kernel": statistics.unsure_kernel,
+        "unsure_kernel": statistics.unsure_kernel, "beside": sorted(statistics.beside),
     }
     arrays: Arrays = {"told": np.array(json.dumps(told))}
     if statistics.candidates:  # all have their blocks at the same places
@@ -76,6 +76,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             {k: np.array(v) for k, v in told["moments"]},
             {k: np.array(v) for k, v in told["occupancy"]},
             told["begin_s"], told["end_s"], told["skipped"], told["unsure_kernel"],
+            set(told["beside"]),
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error

@@ -55,15 +55,15 @@ class Spans:
         k = int(np.searchsorted(self.begin_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
-    def filled(self) -> Spans:
-        """With UNATTRIBUTED spans in the holes."""
+    def filled(self, code: int = UNATTRIBUTED) -> Spans:
+        """With spans of this code in the holes."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])
         if not len(hole):
             return self
         return Spans(
             np.insert(self.begin_s, hole + 1, self.end_s[hole]),
             np.insert(self.end_s, hole + 1, self.begin_s[hole + 1]),
-            np.insert(self.code, hole + 1, UNATTRIBUTED),
+            np.insert(self.code, hole + 1, code),
         )
 
 
@@ -150,7 +150,7 @@ class Lane:
         instant ends none, so there is one row less. Slices must cover all of it.
         """
         if self.last_s is None:
-            self._begin(float(instants_s[0]), slices, width)
+            self.begin(float(instants_s[0]), slices, width)
             instants_s = instants_s[1:]
         if len(self._level) < width:
             self._level = np.pad(self._level, (0, width - len(self._level)))
@@ -167,11 +167,11 @@ class Lane:
         crossing = cross(np.maximum.accumulate(instants_s), slices)
         for tau_s in taus_s:
             lane = cls(tau_s, 0.0)
-            lane._begin(float(instants_s[0]), slices, width)
+            lane.begin(float(instants_s[0]), slices, width)
             yield lane._of(crossing, width)
 
-    def _begin(self, first_s: float, slices: Slices, width: int) -> None:
-        """At the first instant the meter has settled in the slice that runs then."""
+    def begin(self, first_s: float, slices: Slices, width: int) -> None:
+        """Rows begin at this instant, when the meter has settled in the slice that runs then."""
         self.last_s = first_s
         at = min(int(np.searchsorted(slices.end_s, first_s, "right")), len(slices) - 1)
         self._level = np.zeros(width)

@@ -26,7 +26,7 @@ from .solve import (
     folding,
     prior_of,
 )
-from .stream import Candidate, Statistics
+from .statistics import Candidate, Statistics
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,6 +86,7 @@ class Estimate:
     direct_j: Floats  # of intervals inside one phase
     rest_s: Floats  # seconds of which no interval is known
     floor_j: Floats  # energy that an interval is held against at least
+    apart: Mapping[int, float]  # see gates.Evidence; of the streams beside the phases
 
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
@@ -99,7 +100,8 @@ class Estimate:
         status, why = verdict(Evidence(
             energy_j=energy, half_j=half, timing_j=abs(float(pick @ self.timing_j)),
             resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
-            occupancy=min(seen, default=None), floor_j=float(pick @ self.floor_j),
+            occupancy=min(seen, default=None),
+            apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0, floor_j=float(pick @ self.floor_j),
         ))
         return PhaseEstimate(energy, energy - half, energy + half, status, why)
 
@@ -117,6 +119,8 @@ class _Solver:
 
     def __init__(self, statistics: Statistics, quantity: Quantity):
         self._spread_of = quantity.spread
+        owners = statistics.columns.owners
+        self._beside = [owners.index(code) for code in statistics.beside if code in owners]
         self.columns: Columns = statistics.columns
         self.total_j = statistics.mixed_j
         self._mixed_s = statistics.mixed_s
@@ -125,7 +129,7 @@ class _Solver:
         sums, rows, _ = model.candidate.blocks.full()
         normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s,
                            model.lengths)
-        return normal, prior_of(normal, self.total_j, self._spread_of)
+        return normal, prior_of(normal, self.total_j, self._spread_of, self._beside)
 
     def evidence(self, model: _Model) -> float:
         return evidence(*self.normal(model))
@@ -201,7 +205,7 @@ def estimate(
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
     rest_j, rest_s = _rest(statistics, seconds, energy, energy_j)
-    typical_w = float(prior.mean[0])
+    typical_w = float(prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
     used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
@@ -215,7 +219,24 @@ def estimate(
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
         mode.lengths, normal, fit(normal, prior), statistics.mixed_j, direct_j, rest_s,
         quantity.floor * typical_w * (used_s + direct_s + rest_s),
+        {c: _apart(normal, owners.index(c)) for c in statistics.beside if c in owners},
     )
+
+
+def _apart(normal: Normal, place: int) -> float:
+    """Share of a stream's column that no combination of the others gives.
+
+    A stream that always runs at the same place of a phase is what that place is, and only the
+    prior (slices of a phase are alike) would tell the two apart.
+    """
+    mine, others = np.flatnonzero(normal.owner == place), np.flatnonzero(normal.owner != place)
+    gram = normal.gram
+    own = float(gram[np.ix_(mine, mine)].sum())
+    if own <= 0:
+        return 0.0
+    cross = gram[np.ix_(others, mine)].sum(1)
+    among = gram[np.ix_(others, others)] + 1e-9 * np.trace(gram) * np.eye(len(others))
+    return 1.0 - float(cross @ np.linalg.solve(among, cross)) / own
 
 
 def _rest(

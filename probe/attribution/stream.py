@@ -13,17 +13,18 @@ an evaluation) needs no regression: its energy is that phase's. The others are *
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from .beside import Beside
 from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
-from .columns import MIXED, UNATTRIBUTED, Columns, slices
+from .columns import MIXED, UNATTRIBUTED, slices
 from .design import Lane, Slices, Spans, cut
 from .kernel import EXACT_GRAIN_S, GAINS, Kernel, choose_kernels
 from .lattice import Lattice, Updates
+from .statistics import Candidate, Statistics
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -57,91 +58,6 @@ class Meter(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Candidate:
-    """One assumption about lag, clock and drift, with its normal equations."""
-
-    tau_s: float
-    offset_s: float
-    gain: float
-    disturb: float
-    blocks: Blocks
-
-
-@dataclass(slots=True)
-class Statistics:
-    """All that the solver needs; constant size, additive over time.
-
-    ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
-    in its cycle updates fell. The first candidate's blocks carry the ledger. With
-    ``unsure_kernel`` the candidates' lags stand for what cannot be known of it, whatever fits.
-    """
-
-    columns: Columns = field(default_factory=Columns)
-    candidates: list[Candidate] = field(default_factory=list)
-    moments: dict[int, Floats] = field(default_factory=dict)
-    occupancy: dict[int, Ints] = field(default_factory=dict)
-    begin_s: float = 0.0
-    end_s: float = 0.0
-    skipped: int = 0  # updates that waited too long for spans
-    unsure_kernel: bool = False
-
-    @property
-    def ledger(self) -> Floats:
-        """Plain sums over all blocks, (LINES, width)."""
-        if not self.candidates:
-            return np.zeros((LINES, self.columns.width))
-        return np.asarray(self.candidates[0].blocks.ledger.sum(0))
-
-    @property
-    def mixed_s(self) -> Floats:
-        """Seconds per column in the intervals that are regressed."""
-        return np.asarray(self.ledger[MIXED_S])
-
-    @property
-    def mixed_j(self) -> float:
-        """Energy of the intervals that are regressed."""
-        return float(self.ledger[MIXED_J, 0])
-
-    @property
-    def mixed_rows(self) -> int:
-        """How many of them there are."""
-        return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
-
-    @property
-    def seen_s(self) -> float:
-        """Seconds of the intervals that are regressed."""
-        own = np.concatenate([self.columns.slice_columns(c) for c in self.columns.owners] or
-                             [np.empty(0, np.int64)])
-        return float(self.mixed_s[own].sum())
-
-    def direct(self) -> tuple[Floats, Floats]:
-        """(energy, seconds) per owner from intervals that lie inside its phase."""
-        first = [self.columns.first[code] for code in self.columns.owners]
-        ledger = self.ledger
-        return ledger[DIRECT_J, first], ledger[DIRECT_S, first]
-
-    def between(self, begin_s: float, end_s: float) -> Statistics:
-        """Those of a part of the run; gates' evidence stays the whole run's."""
-        return replace(
-            self, begin_s=max(self.begin_s, begin_s), end_s=min(self.end_s, end_s),
-            candidates=[replace(c, blocks=c.blocks.between(begin_s, end_s))
-                        for c in self.candidates],
-        )
-
-    def scaled(self, gain: float) -> Statistics:
-        """As if the meter had shown ``gain`` times its joules."""
-        return replace(
-            self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
-        )
-
-    def widen(self) -> None:
-        """Make room for the columns that were added."""
-        width = self.columns.width
-        for candidate in self.candidates:
-            candidate.blocks.widen(width)
-
-
 class Accumulator:
     """Feed reads and spans as they come, each in order; call :meth:`finish` at the end."""
 
@@ -164,6 +80,7 @@ class Accumulator:
         self._noise = np.random.default_rng(seed)
         self._updates = Updates.of([])  # dated, not yet used
         self._spans = Spans.empty()  # filled, from before the last used update on
+        self._beside = Beside()
         self._until_s = -np.inf  # spans are known up to here
         self._last: Updates | None = None  # the last used update, alone
         self._ended = False
@@ -202,6 +119,13 @@ class Accumulator:
         if len(spans):
             self._spans = self._spans.append(spans).filled()
             self._until_s = float(spans.end_s[-1])
+
+    def feed_beside(self, spans: Spans) -> None:
+        """Instances of a stream that runs beside the phases, with codes of its own.
+
+        Feed them before the phases' spans of the same time.
+        """
+        self._beside.feed(spans)
 
     def advance(self) -> None:
         """Use what can be used."""
@@ -319,9 +243,17 @@ class Accumulator:
         noise = updates.sigma_s * self._noise.standard_normal(len(updates))
         usable = ~fresh & (pure == MIXED)
         skip = 1 if last is None else 0  # the first instant ends no interval
+        width = statistics.columns.width
+        beside = None
+        if statistics.beside:
+            begin_s, end_s = float(pieces.begin_s[0]), float(pieces.end_s[-1])
+            beside = self._beside.pieces(begin_s, end_s, statistics.columns)
         for number, (lane, filters, candidates) in enumerate(self._lanes):
             instants = updates.time_s + lane.offset_s + lane.disturb * noise
-            rows, time = lane.rows(instants, pieces, statistics.columns.width)
+            added = self._beside.rows(lane, number, instants, beside, width) if beside else None
+            rows, time = lane.rows(instants, pieces, width)
+            if added is not None:
+                rows, time = rows + added[0], time + added[1]
             keep = usable[skip:]
             ledger = None
             if number == 0:
@@ -384,6 +316,7 @@ class Accumulator:
         after = np.searchsorted(borders, updates.time_s, "right")
         ends = np.append(borders[1:], spans.end_s[-1])
         within = np.clip(after - 1, 0, None)
+        quiet &= ~self._beside.within(low, high)
         lasts = np.minimum(ends[within], updates.horizon_s) - borders[within]
         place = np.clip(np.searchsorted(spans.begin_s, updates.time_s, "right") - 1, 0, None)
         return np.where(quiet & (lasts >= _LONG_S), spans.code[place], MIXED)
@@ -418,6 +351,7 @@ class Accumulator:
             usual = float(np.median(end - begin))  # the first one of a run may be long
             cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
             columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle))
+        self.statistics.beside.update(self._beside.allocate(columns))
         self.statistics.widen()
         return cut(spans, columns)
 
@@ -457,6 +391,7 @@ class Accumulator:
         keep_s = float(self._last.time_s[0]) - _SETTLED * Kernel.LONGEST_TAU_S - 0.5
         self._count_moments(keep_s)
         self._spans = self._spans.after(keep_s)
+        self._beside.forget(keep_s)
 
 
-__all__ = ["BINS", "Accumulator", "Candidate", "Kernel", "Slices", "Spans", "Statistics"]
+__all__ = ["Accumulator", "Meter"]

@@ -10,7 +10,8 @@ import pytest
 from probe.attribution.archive import from_arrays, to_arrays
 from probe.attribution.design import Spans
 from probe.attribution.estimate import estimate
-from probe.attribution.stream import Accumulator, Statistics
+from probe.attribution.statistics import Statistics
+from probe.attribution.stream import Accumulator
 from probe.model import DeviceRequest, Kind, Provenance, Sample, Source
 from probe.recorder import attributing as module
 from probe.recorder.attributing import Attributing

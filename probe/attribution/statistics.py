@@ -1,0 +1,101 @@
+"""What the estimator has gathered of one meter: all that :mod:`solve` needs, of constant size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks
+from .columns import Columns
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One assumption about lag, clock and drift, with its normal equations."""
+
+    tau_s: float
+    offset_s: float
+    gain: float
+    disturb: float
+    blocks: Blocks
+
+
+@dataclass(slots=True)
+class Statistics:
+    """All that the solver needs; constant size, additive over time.
+
+    ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
+    in its cycle updates fell. The first candidate's blocks carry the ledger. With
+    ``unsure_kernel`` the candidates' lags stand for what cannot be known of it, whatever fits.
+    """
+
+    columns: Columns = field(default_factory=Columns)
+    candidates: list[Candidate] = field(default_factory=list)
+    moments: dict[int, Floats] = field(default_factory=dict)
+    occupancy: dict[int, Ints] = field(default_factory=dict)
+    begin_s: float = 0.0
+    end_s: float = 0.0
+    skipped: int = 0  # updates that waited too long for spans
+    unsure_kernel: bool = False
+    beside: set[int] = field(default_factory=set)  # codes of streams that run beside phases
+
+    @property
+    def ledger(self) -> Floats:
+        """Plain sums over all blocks, (LINES, width)."""
+        if not self.candidates:
+            return np.zeros((LINES, self.columns.width))
+        return np.asarray(self.candidates[0].blocks.ledger.sum(0))
+
+    @property
+    def mixed_s(self) -> Floats:
+        """Seconds per column in the intervals that are regressed."""
+        return np.asarray(self.ledger[MIXED_S])
+
+    @property
+    def mixed_j(self) -> float:
+        """Energy of the intervals that are regressed."""
+        return float(self.ledger[MIXED_J, 0])
+
+    @property
+    def mixed_rows(self) -> int:
+        """How many of them there are."""
+        return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
+
+    @property
+    def seen_s(self) -> float:
+        """Seconds of the intervals that are regressed."""
+        owners = [c for c in self.columns.owners if c not in self.beside]
+        own = np.concatenate([self.columns.slice_columns(c) for c in owners] or
+                             [np.empty(0, np.int64)])
+        return float(self.mixed_s[own].sum())
+
+    def direct(self) -> tuple[Floats, Floats]:
+        """(energy, seconds) per owner from intervals that lie inside its phase."""
+        first = [self.columns.first[code] for code in self.columns.owners]
+        ledger = self.ledger
+        return ledger[DIRECT_J, first], ledger[DIRECT_S, first]
+
+    def between(self, begin_s: float, end_s: float) -> Statistics:
+        """Those of a part of the run; gates' evidence stays the whole run's."""
+        return replace(
+            self, begin_s=max(self.begin_s, begin_s), end_s=min(self.end_s, end_s),
+            candidates=[replace(c, blocks=c.blocks.between(begin_s, end_s))
+                        for c in self.candidates],
+        )
+
+    def scaled(self, gain: float) -> Statistics:
+        """As if the meter had shown ``gain`` times its joules."""
+        return replace(
+            self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
+        )
+
+    def widen(self) -> None:
+        """Make room for the columns that were added."""
+        width = self.columns.width
+        for candidate in self.candidates:
+            candidate.blocks.widen(width)
