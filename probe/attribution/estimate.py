@@ -101,7 +101,8 @@ class Estimate:
             energy_j=energy, half_j=half, timing_j=abs(float(pick @ self.timing_j)),
             resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
             occupancy=min(seen, default=None),
-            apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0, floor_j=float(pick @ self.floor_j),
+            apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0,
+            floor_j=float(pick @ self.floor_j),
         ))
         return PhaseEstimate(energy, energy - half, energy + half, status, why)
 
