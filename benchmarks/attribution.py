@@ -111,7 +111,7 @@ def one(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
         "half": [100 * (e.high_j - e.low_j) / 2 / t for e, t in zip(each, truth, strict=True)],
         "resolved": [e.status is Status.RESOLVED for e in each],
         "share": (truth / truth.sum()).tolist(),
-        "closure": abs(float(energy.sum()) / total - 1),
+        "closure": abs(float(found.energy_j.sum()) / total - 1),
         "ms_per_update": 1e3 * used / len(at), "reads_per_s": reads.per_second,
     }
 

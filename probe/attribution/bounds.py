@@ -2,7 +2,9 @@
 
 Powers lie between nothing and the most that the device can draw; the total is measured; and
 along every direction that the data determine the powers are where the data put them, within
-three standard errors. What is left is a linear programme per phase and side (HiGHS, scipy).
+three standard errors. A direction in which the phases' times vary only because update instants
+are dated with errors determines nothing: in a locked step that is all the variation there is.
+What is left is a linear programme per phase and side (HiGHS, scipy).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 _ERRORS = 3.0
 _DETERMINED = 1e-7  # of the largest eigenvalue: less is rounding
+_MOST_BLUR = 0.1  # of a direction's variation: more is not the phases' own
 
 
 def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, float] | None:
@@ -52,10 +55,16 @@ def _determined(estimate: Estimate) -> tuple[Floats, Floats]:
     mean = float(normal.moment.sum() / max(float(normal.gram.sum()), 1e-30))
     plain = np.linalg.solve(normal.gram + ridge * np.eye(len(scale)), normal.moment + ridge * mean)
     rows, limits = [], []
+    usual = np.full(len(scale), estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12))
     for k in np.flatnonzero(size > _DETERMINED * size[-1]):
+        vector = direction[:, k] / scale
+        blur = float(vector @ estimate.blur @ vector) / float(size[k])
+        if blur > _MOST_BLUR:
+            continue
         row = direction[:, k] * scale
         at = float(row @ plain)
         error = _ERRORS * float(np.sqrt(estimate.powers.sigma2 / size[k]))
+        error += max(0.0, blur) * abs(at - float(row @ usual))  # blur draws it to the mean
         rows += [row, -row]
         limits += [at + error, error - at]
     return np.array(rows), np.array(limits)

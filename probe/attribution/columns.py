@@ -25,12 +25,15 @@ _SLICES_PER_CYCLE = 10
 _SHORTEST_SLICE_S, _LONGEST_SLICE_S = 0.003, 0.008
 
 
-def slices(usual_s: float, cycle_s: float) -> int:
+def slices(usual_s: float, cycle_s: float, *, fine: bool = False) -> int:
     """How many slices a phase of this usual duration gets, a power of two.
 
-    Slices of 3–8 ms: finer ones cost more in variance than they remove in bias.
+    Slices of 3–8 ms: finer ones cost more in variance than they remove in bias. A ``fine`` meter
+    has data enough for the shortest.
     """
     length = min(max(cycle_s / _SLICES_PER_CYCLE, _SHORTEST_SLICE_S), _LONGEST_SLICE_S)
+    if fine:
+        length = _SHORTEST_SLICE_S
     if usual_s <= length:
         return 1
     return min(_MOST_SLICES, 1 << round(math.log2(usual_s / length)))

@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
-_TEMPER = 2.0  # evidence counts half: neighbouring rows share errors
+_TEMPER = 3.0  # evidence counts half: neighbouring rows share errors
 _TEMPER_LENGTHS = 3.0
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
 _NEGLIGIBLE = 0.01  # weight
@@ -82,6 +82,7 @@ class Estimate:
     lengths: Lengths
     fitted: Normal  # of the likeliest candidate: what the data say about slices
     powers: Fit
+    blur: Floats  # what errors of the update instants add to its gram matrix
     mixed_j: float  # of the intervals that were regressed
     direct_j: Floats  # of intervals inside one phase
     rest_s: Floats  # seconds of which no interval is known
@@ -202,6 +203,7 @@ def estimate(
     energy = energy + by_drift[0] + by_length[0]
     if statistics.unsure_kernel:
         cov = cov + _among_kernels(solver, mode, ours, share)
+    energy = energy + share * (solver.total_j - float(energy.sum()))  # rounding of the averages
     timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
@@ -218,7 +220,8 @@ def estimate(
     return Estimate(
         tuple(owners), energy + direct_j + rest_j, cov + np.diag(unsure_j**2), prior_cov, timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
-        mode.lengths, normal, fit(normal, prior), statistics.mixed_j, direct_j, rest_s,
+        mode.lengths, normal, fit(normal, prior), _blur(solver, statistics),
+        statistics.mixed_j, direct_j, rest_s,
         quantity.floor * typical_w * (used_s + direct_s + rest_s),
         {c: _apart(normal, owners.index(c)) for c in statistics.beside if c in owners},
     )
@@ -343,17 +346,32 @@ def _among_kernels(
     return np.asarray(off.T @ off / max(2, (len(each) - 1) // 2))
 
 
+def _blur(solver: _Solver, statistics: Statistics) -> Floats:
+    """Gram matrix of what the errors of update instants add to the rows (SIMEX: add them again)."""
+    same, disturbed = _guarded(statistics)
+    base = solver.normal(_Model(same))[0].gram
+    if not disturbed:
+        return np.zeros_like(base)
+    return np.asarray(np.mean([solver.normal(_Model(c))[0].gram for c in disturbed], axis=0) - base)
+
+
+def _guarded(statistics: Statistics) -> tuple[Candidate, list[Candidate]]:
+    """(a candidate, the same with disturbed instants)."""
+    disturbed = [c for c in statistics.candidates if c.disturb]
+    calm = [c for c in statistics.candidates if not c.disturb]
+    if not disturbed:
+        return calm[0], []
+    one = disturbed[0]
+    key = one.gain, one.tau_s, one.offset_s
+    return next(c for c in calm if (c.gain, c.tau_s, c.offset_s) == key), disturbed
+
+
 def _timing(solver: _Solver, statistics: Statistics, mode: _Model) -> Floats:
     """SIMEX guard: what timestamps as noisy again would change, per phase in J."""
-    disturbed = [c for c in statistics.candidates if c.disturb]
+    same, disturbed = _guarded(statistics)
     if not disturbed:
         return np.zeros(len(solver.columns.owners))
-    same = [
-        c for c in statistics.candidates
-        if not c.disturb and c.gain == disturbed[0].gain and c.tau_s == disturbed[0].tau_s
-        and c.offset_s == disturbed[0].offset_s
-    ]
-    base = solver.full(_Model(same[0], mode.lengths))[0]
+    base = solver.full(_Model(same, mode.lengths))[0]
     moved = [solver.full(_Model(c, mode.lengths))[0] for c in disturbed]
     return np.asarray(np.mean(moved, axis=0) - base)
 

@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
 _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
 _OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
-_GRAIN_S = (0.0007, 0.0003)  # the grid's own resolution in lag and offset, one sigma
+_GRAIN_S = (0.0015, 0.0005)  # the grid's own resolution in lag and offset, one sigma
 # Where instants are exact the fit is so close that what the model leaves out decides about lag
 # and offset: they are not known better than this, however sure the posterior looks.
 EXACT_GRAIN_S = (0.002, 0.001)

@@ -105,6 +105,11 @@ class Lattice:
                 self._changed(before, time, span, value)
         return self._take()
 
+    @property
+    def period_s(self) -> float:
+        """Of the lattice; 1 s until it is known."""
+        return self._line[1]
+
     def interrupt(self) -> None:
         """What the counter does from the last read to the next is not energy."""
         self._before = None

@@ -36,6 +36,7 @@ _BLIND_UPDATES = 400  # seen before lag and offset are chosen
 _BLIND_S = 45.0
 _LONG_S = 2.0
 _GUARD_GAIN = 0.25
+_FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 
@@ -44,6 +45,11 @@ class Meter(Protocol):
     """Turns the reads of one meter into dated updates; ``exact`` if no time is inferred."""
 
     exact: bool
+
+    @property
+    def period_s(self) -> float:
+        """From one update to the next, as far as is known; long before."""
+        ...
 
     def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
         """Reads in order; the updates that are decided."""
@@ -350,7 +356,8 @@ class Accumulator:
             begin, end = everything.begin_s[mine], everything.end_s[mine]
             usual = float(np.median(end - begin))  # the first one of a run may be long
             cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
-            columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle))
+            fine = self._meter.period_s < _FINE_S
+            columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle, fine=fine))
         self.statistics.beside.update(self._beside.allocate(columns))
         self.statistics.widen()
         return cut(spans, columns)

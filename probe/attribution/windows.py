@@ -33,6 +33,7 @@ class Windows:
                 at the read before; None: readings are totals.
         """
         self._window_s = window_s
+        self.period_s = window_s or math.inf
         self._before: float | None = None
         self._total = 0.0
         self._level: float | None = None  # the last total that was read
