@@ -31,7 +31,7 @@ from ..units import NS_PER_S
 
 _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
-_WAITED_S = 10.0  # between two advances
+_WAITED_S = 30.0  # between two advances
 _MOST_SPANS = 150_000  # that wait; no training has so many in a few seconds
 
 
