@@ -108,8 +108,13 @@ class Scene:
     def _sealed(self, source: Source, rank: int) -> Statistics | None:
         if rank in self.on_device or self.recompute:
             return None
-        rings = [name for name, _ in self.reader.rings(rank)]
-        return sealed(self.reader.path, source, rank, rings)
+        return sealed(self.reader.path, source, rank, self._rings[rank])
+
+    @cached_property
+    def _rings(self) -> dict[int, list[str]]:
+        """Names per rank; to list them is to read them, which once for all meters is enough."""
+        return {rank: [name for name, _ in self.reader.rings(rank)]
+                for rank in self.reader.ranks()}
 
 
 def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:

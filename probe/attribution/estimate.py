@@ -32,7 +32,8 @@ Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
-_TEMPER = 3.0  # evidence counts half: neighbouring rows share errors
+# Evidence counts a third: neighbouring rows share errors.
+_TEMPER = 3.0
 _TEMPER_LENGTHS = 3.0
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
 _NEGLIGIBLE = 0.01  # weight
@@ -207,10 +208,12 @@ def estimate(
     timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
     normal, prior = solver.normal(_Model(best))
-    rest_j, rest_s = _rest(statistics, seconds, energy, energy_j)
+    used_s = statistics.used_s()
+    rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
+    rest_j = _rest(energy + direct_j, used_s + direct_s, rest_s, energy_j,
+                   solver.total_j + float(direct_j.sum()))
     typical_w = float(prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
-    used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
     # What would be unknown of the phases had nothing been seen, all their time included.
     both = (used_s[:, None] > 0) & (used_s[None] > 0)
@@ -243,33 +246,32 @@ def _apart(normal: Normal, place: int) -> float:
     return 1.0 - float(cross @ np.linalg.solve(among, cross)) / own
 
 
-def _rest(
-    statistics: Statistics, seconds: Mapping[int, float], energy: Floats, total_j: float | None
-) -> tuple[Floats, Floats]:
-    """(energy, time) per phase outside the intervals used: the run's ends, gaps, resets.
-
-    Only its sum is known, at best; phases share it by their power and time.
-    """
-    columns = statistics.columns
+def _run_s(columns: Columns, seconds: Mapping[int, float]) -> Floats:
+    """Seconds per owner, from those per phase."""
     owners = columns.owners
     run_s = np.zeros(len(owners))
     for code, time in seconds.items():
         if code in columns.first:
             run_s[owners.index(columns.owner_of(code))] += time
-    used_s = np.array([statistics.mixed_s[columns.slice_columns(c)].sum() for c in owners])
-    direct_j, direct_s = statistics.direct()
-    rest_s = np.maximum(run_s - used_s - direct_s, 0.0)
-    known_s = used_s + direct_s
-    mean_w = statistics.mixed_j / max(float(used_s.sum()), 1e-12)
-    power = np.where(known_s > 0, np.maximum(energy + direct_j, 0.0) / np.maximum(known_s, 1e-12),
-                     mean_w)
+    return run_s
+
+
+def _rest(
+    known_j: Floats, known_s: Floats, rest_s: Floats, total_j: float | None, seen_j: float
+) -> Floats:
+    """Energy per phase outside the intervals used: the run's ends, gaps, resets.
+
+    Only its sum is known, at best; phases share it by their power and time.
+    """
+    mean_w = seen_j / max(float(known_s.sum()), 1e-12)
+    energy = np.maximum(known_j, 0.0)
+    power = np.where(known_s > 0, energy / np.maximum(known_s, 1e-12), mean_w)
     share = power * rest_s
     if total_j is None:
-        return share, rest_s
+        return share
     if share.sum() <= 0:
-        share = np.maximum(energy + direct_j, 0.0)
-    rest_j = total_j - statistics.mixed_j - float(direct_j.sum())
-    return rest_j * share / max(float(share.sum()), 1e-30), rest_s
+        share = energy
+    return np.asarray((total_j - seen_j) * share / max(float(share.sum()), 1e-30))
 
 
 def _varying(statistics: Statistics, owners: list[int]) -> list[int]:

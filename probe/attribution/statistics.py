@@ -66,13 +66,17 @@ class Statistics:
         """How many of them there are."""
         return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
 
+    def used_s(self) -> Floats:
+        """Seconds per owner in the intervals that are regressed."""
+        mixed_s = self.mixed_s
+        return np.array([mixed_s[self.columns.slice_columns(c)].sum()
+                         for c in self.columns.owners], np.float64)
+
     @property
     def seen_s(self) -> float:
-        """Seconds of the intervals that are regressed."""
-        owners = [c for c in self.columns.owners if c not in self.beside]
-        own = np.concatenate([self.columns.slice_columns(c) for c in owners] or
-                             [np.empty(0, np.int64)])
-        return float(self.mixed_s[own].sum())
+        """Seconds of the intervals that are regressed; streams beside phases do not count twice."""
+        phases = [c not in self.beside for c in self.columns.owners]
+        return float(self.used_s()[phases].sum())
 
     def direct(self) -> tuple[Floats, Floats]:
         """(energy, seconds) per owner from intervals that lie inside its phase."""

@@ -133,10 +133,6 @@ class Accumulator:
         """
         self._beside.feed(spans)
 
-    def advance(self) -> None:
-        """Use what can be used."""
-        self._advance()
-
     def thin(self) -> int:
         """Use half as many updates from now on, each row twice as long; returns one in how many."""
         self._every *= 2
@@ -148,7 +144,7 @@ class Accumulator:
         self._updates = self._updates.take(self._updates.time_s <= end_s)
         self._ended = True
         self._until_s = np.inf
-        self._advance()
+        self.advance()
         self._count_moments(np.inf)
         return self.statistics
 
@@ -172,7 +168,8 @@ class Accumulator:
 
     # -- what is made of it ----------------------------------------------------------
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Use what can be used."""
         updates = self._updates
         if not self._ended:
             ready = int(np.searchsorted(updates.horizon_s, self._until_s, "left"))
@@ -399,6 +396,3 @@ class Accumulator:
         self._count_moments(keep_s)
         self._spans = self._spans.after(keep_s)
         self._beside.forget(keep_s)
-
-
-__all__ = ["Accumulator", "Meter"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import StoreError, StoreVersionError
 from ..model import SCHEMA_VERSION
@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
-    """Replace ``path`` atomically.
-
-    Raises:
-        OSError: no space, no right, no directory; the old file stays whole.
-    """
+@contextlib.contextmanager
+def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
+    """A file beside ``path`` that takes its place when it is whole; else the old one stays."""
     temporary = temporary_beside(path)
     try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, sort_keys=False)
-            file.write("\n")
+        with open(temporary, "xb") as file:
+            yield file
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
@@ -38,21 +34,22 @@ def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
         raise
 
 
+def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
+    """Replace ``path`` atomically.
+
+    Raises:
+        OSError: no space, no right, no directory; the old file stays whole.
+    """
+    with _replacing(path, sync=sync) as file:
+        file.write(json.dumps(value, indent=1).encode() + b"\n")
+
+
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Replace ``path`` (npz) atomically, on disk when this returns. Raises OSError."""
     import numpy as np
 
-    temporary = temporary_beside(path)
-    try:
-        with open(temporary, "xb") as file:
-            np.savez_compressed(file, allow_pickle=False, **dict(arrays))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with _replacing(path, sync=True) as file:
+        np.savez_compressed(file, allow_pickle=False, **dict(arrays))
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
