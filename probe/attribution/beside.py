@@ -39,7 +39,7 @@ class Beside:
 
     def allocate(self, columns: Columns) -> list[int]:
         """Give columns to codes that have none yet; which they were."""
-        new = [int(c) for c in np.unique(self.spans.code) if int(c) not in columns.first]
+        new = [c for c in self.spans.codes() if c not in columns.first]
         for code in new:
             mine = self.spans.code == code
             usual = float(np.median((self.spans.end_s - self.spans.begin_s)[mine]))

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .recursion import fading
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -149,13 +151,13 @@ class Innovations:
 
     def filter(self, rows: Floats) -> Floats:
         """rows (n, w) → innovations (gains, n, w). The first row only sets the state."""
-        out = np.empty((len(self.gains), len(rows), rows.shape[1]))
-        state, gain = self._state, self.gains[:, None]
-        follows = gain > 0
-        for k, row in enumerate(rows):
-            out[:, k] = row - state
-            state = np.where(follows, self.PHI * (state + gain * out[:, k]), 0.0)
-        self._state = state
+        out = np.repeat(rows[None], len(self.gains), axis=0)
+        for place, gain in enumerate(self.gains.tolist()):
+            if gain > 0 and len(rows):
+                states = fading(np.full(len(rows), np.log(self.PHI * (1 - gain))),
+                                self.PHI * gain * rows, self._state[place])
+                out[place] -= np.concatenate([self._state[place][None], states[:-1]])
+                self._state[place] = states[-1]
         if not self._started and len(rows):
             self._started = True
             return out[:, 1:]

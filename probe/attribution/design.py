@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import UNATTRIBUTED, Columns
+from .recursion import fading
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,6 +45,13 @@ class Spans:
             np.concatenate([self.end_s, more.end_s]),
             np.concatenate([self.code, more.code]),
         )
+
+    def codes(self) -> list[int]:
+        """Which occur, ascending."""
+        if not len(self):
+            return []
+        lowest = int(self.code.min())
+        return [lowest + at for at in np.flatnonzero(np.bincount(self.code - lowest)).tolist()]
 
     def after(self, time_s: float) -> Spans:
         """Those that end after ``time_s``."""
@@ -83,8 +91,10 @@ class Slices:
 
 def cut(spans: Spans, columns: Columns) -> Slices:
     """Each span in as many equal slices as its phase has columns."""
-    codes, place = np.unique(spans.code, return_inverse=True)
-    known = [int(c) for c in codes]
+    known = spans.codes()
+    place = np.zeros(1 + max(known) - min(known), np.int64)
+    place[np.array(known) - min(known)] = np.arange(len(known))
+    place = place[spans.code - min(known)]
     number = np.array([columns.slices_of[c] for c in known])[place]
     first = np.array([columns.first[c] for c in known])[place]
     count = np.array([columns.count_of[c] for c in known])[place]
@@ -121,15 +131,16 @@ class Crossing(NamedTuple):
 
 def cross(ends_s: Floats, slices: Slices) -> Crossing:
     """Rows between successive ``ends_s`` against slices that cover all of them."""
-    number = len(ends_s) - 1
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
-    borders = np.concatenate([ends_s, slices.begin_s[low + 1 : high]])
-    borders.sort(kind="stable")
+    inner = slices.begin_s[low + 1 : high]
+    is_end = np.zeros(len(inner) + len(ends_s), bool)
+    is_end[np.searchsorted(inner, ends_s) + np.arange(len(ends_s))] = True
+    borders = np.empty(len(is_end))
+    borders[is_end], borders[~is_end] = ends_s, inner
+    row = np.cumsum(is_end[:-1]) - 1
+    at = np.arange(len(row)) - row + low  # borders that are no row's are slices'
     begin, end = borders[:-1], borders[1:]
-    middle = begin + (end - begin) / 2
-    at = np.searchsorted(slices.begin_s[low:high], middle, "right") - 1 + low
-    row = np.minimum(np.searchsorted(ends_s, middle, "right") - 1, number - 1)
     return Crossing(ends_s, row, begin, end, slices.column[at], slices.count[at],
                     slices.per_s[at])
 
@@ -187,10 +198,7 @@ class Lane:
         until = ends[crossing.row + 1]
         gain = np.exp((end - until) / self.tau_s) - np.exp((begin - until) / self.tau_s)
         added = crossing.sums(gain, width)
-        decay = np.exp(-np.diff(ends) / self.tau_s)
-        level = np.empty((len(ends), width))
-        level[0] = self._level
-        for k in range(len(decay)):
-            level[k + 1] = decay[k] * level[k] + added[k]
+        faded = fading(-np.diff(ends) / self.tau_s, added, self._level)
+        level = np.concatenate([self._level[None], faded])
         self._level = level[-1]
         return time - self.tau_s * np.diff(level, axis=0), time

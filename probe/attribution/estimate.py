@@ -135,7 +135,7 @@ class _Solver:
         return normal, prior_of(normal, self.total_j, self._spread_of, self._beside)
 
     def evidence(self, model: _Model) -> float:
-        return evidence(*self.normal(model))
+        return float(evidence(*self.normal(model)))
 
     def powers(self, model: _Model) -> tuple[Floats, Floats]:
         """(mean power per owner, slope per free column)."""

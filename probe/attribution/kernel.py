@@ -75,26 +75,26 @@ def posterior(
     keep = usable[1:]
     joules = np.diff(updates.joules)[keep]
     grid = list(itertools.product(taus_s, offsets_s))
-    scores = np.empty((len(grid), len(GAINS)))
+    scores = np.empty((len(taus_s), len(offsets_s), len(GAINS)))
     everything = tuple(columns.owners)
     for number, offset in enumerate(offsets_s):
-        tables, seconds = [], []
+        tables = []
         for rows, time in Lane.all_at_once(taus_s, updates.time_s + offset, pieces, columns.width):
             tables.append(np.concatenate([joules[:, None], rows[keep]], axis=1))
-            seconds.append(time[keep].sum(0))
-        # All lags side by side: the filter goes row by row, and a wide row costs as a narrow one.
+        seconds = time[keep].sum(0)  # the same for all lags
+        # All lags side by side: the filter costs about the same for a wide row as for a narrow.
         side_by_side = np.concatenate(tables, axis=1)
         filters = Innovations(np.array(GAINS), side_by_side.shape[1] - 1)
-        whitened = np.split(filters.filter(side_by_side), len(taus_s), axis=2)
-        for tau, filtered in enumerate(whitened):
-            for gain, table in enumerate(filtered):
-                found = []
-                for lengths in (Lengths(), Lengths(free=everything)):
-                    normal = Normal.of(columns, table.T @ table, len(table), seconds[tau], lengths)
-                    found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
-                place = tau * len(offsets_s) + number
-                scores[place, gain] = min(found) + (offset / _OFFSET_S) ** 2
-    weight = np.exp(-(scores - scores.min()) / (2 * _TEMPER))
+        filtered = filters.filter(side_by_side).reshape(len(GAINS), -1, len(taus_s),
+                                                        columns.width + 1)
+        whitened = filtered.transpose(2, 0, 1, 3)  # lags, gains, rows, columns
+        sums = whitened.swapaxes(-1, -2) @ whitened
+        found = []
+        for lengths in (Lengths(), Lengths(free=everything)):
+            normal = Normal.of(columns, sums, whitened.shape[2], seconds, lengths)
+            found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
+        scores[:, number] = np.minimum(*found) + (offset / _OFFSET_S) ** 2
+    weight = np.exp(-(scores - scores.min()) / (2 * _TEMPER)).reshape(len(grid), len(GAINS))
     weight /= weight.sum()
     points = np.array(grid)
     mean = weight.sum(1) @ points

@@ -90,6 +90,7 @@ class Lattice:
         self._value: list[float] = []
         self._new: list[bool] = []
         self._index: list[int] = []  # place on the lattice; empty until the first fit
+        self._fitted = np.empty((3, 0))  # places, middles and squared widths of the held ones
         self._line = (0.0, 1.0, 0.0)  # time of place 0, period, standard error of a time
         self._emitted = 0  # of the held ones
         self._out: list[tuple[float, float, float, float, float, bool]] = []
@@ -160,6 +161,8 @@ class Lattice:
         if self._index:
             start, period, _ = self._line
             self._index.append(max(self._index[-1] + 1, round((middle - start) / period)))
+            newest = [[self._index[-1]], [middle], [(high - low) ** 2]]
+            self._fitted = np.concatenate([self._fitted[:, -HALF - HALF :], newest], axis=1)
             if len(self._low) > WINDOW:
                 for held in self._held():
                     del held[0]
@@ -175,7 +178,10 @@ class Lattice:
 
     def _begin(self) -> None:
         """First fit: places on the lattice from the distances."""
-        self._index = _places((np.array(self._low) + np.array(self._high)) / 2)
+        low, high = np.array(self._low), np.array(self._high)
+        middle = (low + high) / 2
+        self._index = _places(middle)
+        self._fitted = np.stack([np.array(self._index, np.float64), middle, (high - low) ** 2])
         self._line = self._fit()
 
     def _flush(self) -> None:
@@ -190,18 +196,18 @@ class Lattice:
 
     def _fit(self) -> tuple[float, float, float]:
         """(time of place 0, period, standard error of a time on the line) of what is held."""
-        index = np.array(self._index, np.float64)
-        low, high = np.array(self._low), np.array(self._high)
-        middle = (low + high) / 2
-        spread = float(np.mean((high - low) ** 2)) / 12
+        index, middle, square = self._fitted
         count = len(index)
+        spread = float(square.sum()) / (12 * count)
         if count < 3:
             period = float(middle[-1] - middle[0]) if count > 1 else 1.0
             return float(middle[0]) - period * float(index[0]), period, math.sqrt(spread)
-        mean_i, mean_t = index.mean(), middle.mean()
-        period = float(np.dot(index - mean_i, middle - mean_t) / np.sum((index - mean_i) ** 2))
-        start = float(mean_t - period * mean_i)
-        scatter = float(np.sum((middle - start - period * index) ** 2)) / (count - 2)
+        mean_i, mean_t = float(index.sum()) / count, float(middle.sum()) / count
+        off_i, off_t = index - mean_i, middle - mean_t
+        period = float(off_i @ off_t) / float(off_i @ off_i)
+        start = mean_t - period * mean_i
+        rest = off_t - period * off_i
+        scatter = float(rest @ rest) / (count - 2)
         # The brackets' own scatter averages out along the line, the updates' does not.
         sigma = math.sqrt(min(spread, max(scatter - spread, 0.0) + spread / HALF))
         return start, period, sigma

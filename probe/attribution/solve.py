@@ -28,15 +28,19 @@ PHASE_SPREAD = 0.6
 _SLICE_SPREAD = 0.12
 _FREE_SPREAD = 0.4
 _ITERATIONS = 4
+_LEAST_VARIANCE = 1e-9
 FREE = -1  # owner of a column that belongs to no phase's energy
 
 
 class Normal(NamedTuple):
-    """Normal equations over slices only, with durations' columns folded in."""
+    """Normal equations over slices only, with durations' columns folded in.
 
-    gram: Floats  # (p, p)
-    moment: Floats  # (p,)
-    square: float  # Σ y²
+    Several at once where the sums have leading axes.
+    """
+
+    gram: Floats  # (…, p, p)
+    moment: Floats  # (…, p)
+    square: Floats  # (…) Σ y²
     rows: int
     time_s: Floats  # (p,) seconds of each slice
     owner: Ints  # (p,) which phase (place in columns.owners) a slice belongs to
@@ -46,10 +50,10 @@ class Normal(NamedTuple):
         cls, columns: Columns, sums: Floats, rows: int, mixed_s: Floats,
         lengths: Lengths | None = None,
     ) -> Normal:
-        """From zᵀz over all columns."""
+        """From zᵀz over all columns, (…, width + 1, width + 1)."""
         fold, time_s, owner = folding(columns, mixed_s, lengths or Lengths())
         whole = fold.T @ sums @ fold
-        return cls(whole[1:, 1:], whole[0, 1:], float(whole[0, 0]), rows, time_s, owner)
+        return cls(whole[..., 1:, 1:], whole[..., 0, 1:], whole[..., 0, 0], rows, time_s, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +126,29 @@ def prior_of(
     return Prior(np.where(free | extra, 0.0, mean_w), cov, np.linalg.inv(cov))
 
 
-def evidence(normal: Normal, prior: Prior) -> float:
-    """−2 log marginal likelihood, up to a constant common to all candidates."""
-    gram, n = normal.gram, normal.rows
-    moment = normal.moment - gram @ prior.mean
-    square = normal.square - 2 * normal.moment @ prior.mean + prior.mean @ gram @ prior.mean
-    variance = max(float(square) / n, 1e-9)
-    for _ in range(6):
-        solved = np.linalg.solve(
-            gram / variance + prior.inverse,
-            np.concatenate([(moment / variance)[:, None], gram / variance], axis=1),
-        )
-        step, trace = solved[:, 0], float(np.trace(solved[:, 1:]))
-        rest = square - 2 * moment @ step + step @ gram @ step
-        variance = max(float(rest) / max(n - trace, 1.0), 1e-9)
-    matrix = gram / variance + prior.inverse
-    step = np.linalg.solve(matrix, moment / variance)
-    return float(
-        n * np.log(variance) + np.linalg.slogdet(matrix)[1] + np.linalg.slogdet(prior.cov)[1]
-        + (square - moment @ step) / variance
-    )
+def evidence(normal: Normal, prior: Prior) -> Floats:
+    """−2 log marginal likelihood, up to a constant common to all candidates; (…).
+
+    In the coordinates where the prior is white and the gram matrix diagonal (λ), every
+    further step costs p numbers.
+    """
+    n = normal.rows
+    bent = normal.gram @ prior.mean
+    square = normal.square - 2 * normal.moment @ prior.mean + bent @ prior.mean
+    white = np.linalg.cholesky(prior.cov)
+    size, direction = np.linalg.eigh(white.T @ normal.gram @ white)
+    size = np.maximum(size, 0.0)
+    moment = (((normal.moment - bent) @ white)[..., None, :] @ direction)[..., 0, :]
+    variance = np.maximum(square / n, _LEAST_VARIANCE)[..., None]
+    for _ in range(_ITERATIONS + 2):
+        step = moment / (size + variance)
+        trace = (size / (size + variance)).sum(-1)
+        rest = square - 2 * (moment * step).sum(-1) + (size * step * step).sum(-1)
+        variance = np.maximum(rest / np.maximum(n - trace, 1.0), _LEAST_VARIANCE)[..., None]
+    explained = (moment**2 / (size + variance)).sum(-1)
+    known = np.log1p(size / variance).sum(-1)
+    noise = variance[..., 0]
+    return np.asarray(n * np.log(noise) + known + (square - explained) / noise)
 
 
 @dataclass(frozen=True, slots=True)

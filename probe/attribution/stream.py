@@ -344,7 +344,7 @@ class Accumulator:
         columns = self.statistics.columns
         spans = self._spans.until(float(updates.time_s[-1]) + _REACH_S)
         everything = self._spans
-        new = [int(c) for c in np.unique(spans.code) if int(c) not in columns.first]
+        new = [c for c in spans.codes() if c not in columns.first]
         firsts = {c: float(spans.begin_s[spans.code == c][0]) for c in new}
         for code in sorted(new, key=firsts.__getitem__):
             user = int(np.searchsorted(updates.time_s + _REACH_S, firsts[code], "right"))
@@ -364,7 +364,7 @@ class Accumulator:
     def _count_occupancy(self, updates: Updates) -> None:
         spans = self._spans
         entered = np.concatenate([[True], spans.code[1:] != spans.code[:-1]])
-        for code in np.unique(spans.code).tolist():
+        for code in spans.codes():
             begins = spans.begin_s[entered & (spans.code == code)]
             k = np.searchsorted(begins, updates.time_s, "right") - 1
             known = (k >= 0) & (k < len(begins) - 1)
@@ -382,8 +382,10 @@ class Accumulator:
         spans = self._spans
         mine = (spans.end_s > self._counted_s) & (spans.end_s <= until_s)
         duration = spans.end_s - spans.begin_s
-        for code in np.unique(spans.code[mine]).tolist():
+        for code in spans.codes():
             d = duration[mine & (spans.code == code)]
+            if not len(d):
+                continue
             moments = np.array([len(d), d.sum(), (d * d).sum()])
             before = self.statistics.moments.get(code)
             self.statistics.moments[code] = moments if before is None else before + moments

@@ -1,0 +1,38 @@
+"""y ← a y + x along rows, many rows at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK = 16
+
+
+def fading(log_decay: Floats, added: Floats, start: Floats) -> Floats:
+    """yₖ = exp(log_decayₖ) yₖ₋₁ + addedₖ, y₋₁ = start.
+
+    Inside a chunk of rows it is one product with a triangular matrix, so that Python goes from
+    chunk to chunk, not from row to row.
+
+    Args:
+        log_decay: (n,), none above 0.
+        added: (n, w).
+        start: (w,).
+
+    Returns:
+        (n, w).
+    """
+    n, width = added.shape
+    chunks = -(-n // _CHUNK)
+    short = chunks * _CHUNK - n
+    faded = np.pad(log_decay, (0, short)).reshape(chunks, _CHUNK).cumsum(1)
+    with np.errstate(over="ignore"):  # above the diagonal, which is cut off
+        weights = np.tril(np.exp(faded[:, :, None] - faded[:, None, :]))
+    out = weights @ np.pad(added, ((0, short), (0, 0))).reshape(chunks, _CHUNK, width)
+    carry = np.exp(faded)[:, :, None]
+    for chunk in range(chunks):
+        out[chunk] += carry[chunk] * start
+        start = out[chunk, -1]
+    return np.asarray(out.reshape(-1, width)[:n])
