@@ -93,5 +93,5 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
         # Memory goes back to the system: a recorder that runs for weeks must stay as it is.
         "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1",
-        "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072",
+        "MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20),
     }
