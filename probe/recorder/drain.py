@@ -57,7 +57,7 @@ class RingDrain:
         self._names: dict[int, str] = {}
 
     def backlogged(self) -> bool:
-        """True if the ring fills faster than twice a second empties it."""
+        """True if the ring fills faster than once a second empties it."""
         return self._reader.backlogged(BACKLOG)
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:

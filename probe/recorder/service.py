@@ -18,7 +18,7 @@ from .spawn import current_epoch
 from .watching import MemberWatch
 
 TICK_S = 0.05
-DRAIN_S = 0.5
+LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
 SYNC_S = 10.0
@@ -80,7 +80,7 @@ class Recorder:
         while True:
             now = time.monotonic()
             if now >= next_look:
-                next_look = now + DRAIN_S
+                next_look = now + LOOK_S
                 if self._fenced():
                     return
                 if self._watch.refresh():
@@ -89,7 +89,7 @@ class Recorder:
             backlogged = any(drain.backlogged() for drain in self._drains.values())
             if now >= next_drain or backlogged or self._anybody_closed():
                 self._drain()
-                next_drain = now + DRAIN_S
+                next_drain = now + FLUSH_S
             if now >= next_flush:
                 self._flush()
                 next_flush = now + FLUSH_S
