@@ -11,7 +11,9 @@ memory lies). A block is several rounds of turns. CPU time of the process per st
 all threads, and wall. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the
 upper 95 % bound. A shared machine has bursts in which steps take several times as long; they
 are left out on both sides, and how many they were is printed: nothing that a way adds to one
-step in many is that long.
+step in many is that long. Neighbours only ever add time, so the fastest quarter of each turn's
+steps says with far less noise what a way adds to every step ("calm"); where A/A's own bound lies
+above the bar the mean decides nothing, and that is said.
 """
 
 from __future__ import annotations
@@ -209,7 +211,7 @@ class Child:
         return self._answer.readline().strip()
 
     def turn(self, steps: int) -> list[float]:
-        """CPU µs, wall µs and share of bursts of the bare loop, then with what this way adds."""
+        """CPU µs, wall µs, share of bursts and calm CPU µs of the bare loop, then of this way's."""
         print(steps, file=self._ask)
         return [float(word) for word in self._answer.readline().split()]
 
@@ -247,7 +249,7 @@ def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[flo
 
 def per_step_us(
     step: Callable[[Marks], None], mark: Marks, steps: int
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     for _ in range(SETTLE_STEPS if steps >= TURN_STEPS else SETTLE_STEPS // 4):
         step(mark)
     times = []
@@ -260,7 +262,8 @@ def per_step_us(
     longest = BURST * statistics.median(cpu for cpu, _ in times)
     kept = [(cpu, wall) for cpu, wall in times if cpu <= longest]
     cpu_us, wall_us = (statistics.fmean(column) / 1e3 for column in zip(*kept, strict=True))
-    return cpu_us, wall_us, 1 - len(kept) / steps
+    calm = sorted(cpu for cpu, _ in times)[: max(1, steps // 4)]
+    return cpu_us, wall_us, 1 - len(kept) / steps, statistics.fmean(calm) / 1e3
 
 
 def measure(size: str, blocks: int) -> dict[str, Any]:
@@ -282,6 +285,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     bare_us: list[float] = []
     cpu: dict[str, list[float]] = {way: [] for way in WAYS if way in [c.way for c in children]}
     wall: dict[str, list[float]] = {way: [] for way in cpu}
+    calm: dict[str, list[float]] = {way: [] for way in cpu}
     bursts: dict[str, list[tuple[float, float]]] = {way: [] for way in cpu}
     for _ in range(blocks):
         found: dict[str, list[list[float]]] = {way: [] for way in cpu}
@@ -293,9 +297,10 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
                 elif not number:
                     found[child.way].append(child.turn(max(steps // 4, SELDOM_STEPS)))
         for way, turns in found.items():
-            cpu[way].append(statistics.fmean(turn[3] - turn[0] for turn in turns))
-            wall[way].append(statistics.fmean(turn[4] - turn[1] for turn in turns))
-            bursts[way] += [(turn[2], turn[5]) for turn in turns]
+            cpu[way].append(statistics.fmean(turn[4] - turn[0] for turn in turns))
+            wall[way].append(statistics.fmean(turn[5] - turn[1] for turn in turns))
+            calm[way].append(statistics.fmean(turn[7] - turn[3] for turn in turns))
+            bursts[way] += [(turn[2], turn[6]) for turn in turns]
         bare_us += [turn[0] for turn in found["A/A"]]
     for child in children:
         child.end()
@@ -303,8 +308,10 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     ways = {}
     for way, extra in cpu.items():
         mean, upper = mean_and_bound(extra)
+        calm_mean, calm_upper = mean_and_bound(calm[way])
         ways[way] = {
             "mean_us": round(mean, 1), "upper_us": round(upper, 1),
+            "calm_us": round(calm_mean, 1), "calm_upper_us": round(calm_upper, 1),
             "median_us": round(statistics.median(extra), 1),
             "wall_us": round(statistics.fmean(wall[way]), 1), "share": mean / step_us,
             "left_out": [round(statistics.fmean(c), 4) for c in zip(*bursts[way], strict=True)],
@@ -328,11 +335,13 @@ def main() -> None:
         step_us, steps = found["step_us"], found["steps_per_turn"]
         print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
               f"{ROUNDS[size]} × {steps} steps; what each way adds")
-        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'median':>12}{'wall':>12}   of the step"
+        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'calm':>12}{'upper 95 %':>12}"
+              f"{'median':>12}{'wall':>12}   of the step"
               f"   left out: bare, with")
         for name, row in found["ways"].items():
             numbers = "".join(f"{row[key]:>9.1f} µs" for key in
-                              ("mean_us", "upper_us", "median_us", "wall_us"))
+                              ("mean_us", "upper_us", "calm_us", "calm_upper_us", "median_us",
+                               "wall_us"))
             bare_out, out = row["left_out"]
             print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %"
                   f"   {100 * bare_out:.1f} %, {100 * out:.1f} %")
@@ -340,8 +349,11 @@ def main() -> None:
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us
         held = ours["upper_us"] <= bar_us
         ok &= held
-        print(f"  bar {bar_us:.0f} µs: {'held' if held else 'MISSED'} "
-              f"(mean {ours['mean_us']}, upper {ours['upper_us']})")
+        noisy = not held and found["ways"]["A/A"]["upper_us"] > bar_us
+        verdict = "held" if held else "not decided, A/A itself is above it" if noisy else "MISSED"
+        calm = "held" if ours["calm_upper_us"] <= bar_us else "MISSED"
+        print(f"  bar {bar_us:.0f} µs: {verdict} (mean {ours['mean_us']}, upper "
+              f"{ours['upper_us']}); on calm steps {calm} (upper {ours['calm_upper_us']})")
     save("overhead", result)
     sys.exit(not ok)
 
