@@ -1,0 +1,20 @@
+"""What a person who trains is told; each one line that says what to do."""
+
+from __future__ import annotations
+
+from probe.errors import ProbeError, UsageError
+
+
+class TrainingFailed(ProbeError):
+    """The training cannot go on (a loss that is not finite, no memory); the run is kept."""
+
+
+class TechniqueRefused(UsageError):
+    """A technique cannot be used here, or not with another one."""
+
+
+class DataProblem(UsageError):
+    """The data are not what they should be."""
+
+
+__all__ = ["DataProblem", "TechniqueRefused", "TrainingFailed", "UsageError"]

@@ -1,0 +1,92 @@
+"""What a training will be: one immutable value that techniques change, one after the other.
+
+Nothing here does anything. The trainer reads it once, before the first step, and it stands in
+run.json, so that two runs can be told apart by what they were meant to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from .wire import Hook, Wire
+
+__all__ = ["Hook", "Plan", "Wire"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """How many micro-batches make a step (paper eq. 4–6).
+
+    ``split`` cuts the batch |B| into k pieces (less memory, same step); ``grow`` draws k batches
+    (a step of k|B| samples). ``adaptive``: k follows the gradients' variance.
+    """
+
+    k: int = 1
+    mode: Literal["split", "grow"] = "split"
+    adaptive: bool = False
+    k_max: int = 1
+    target: float | None = None  # σ²_target; None: calibrated in the first steps
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """``autocast`` keeps fp32 weights; ``master`` trains a half-precision model with fp32 copies."""
+
+    mode: Literal["full", "autocast", "master"] = "full"
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def scaled(self) -> bool:
+        """fp16 needs its loss scaled, bf16 has the range of fp32."""
+        return self.mode != "full" and self.dtype == torch.float16
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Learning rate over samples consumed (paper eq. 10, 11)."""
+
+    warmup: float = 0.0  # share of the sample budget
+    floor: float = 1.0  # share of the base rate at the end; 1: constant after warm-up
+    scaling: Literal["none", "linear", "sqrt"] = "none"  # with the samples of a step
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Given: device, ranks, batch, rate. The rest is decided by techniques."""
+
+    device: str = "cpu"
+    world: int = 1
+    batch_size: int = 1  # |B|: samples of a step over all ranks, when k = 1
+    lr: float = 1e-3
+    accumulation: Accumulation = field(default_factory=Accumulation)
+    precision: Precision = field(default_factory=Precision)
+    schedule: Schedule = field(default_factory=Schedule)
+    clip_norm: float | None = None
+    zero_stage: int | None = None
+    bucket_mb: float | None = None
+    compression: Callable[[nn.Module, Wire], tuple[Any, Hook]] | None = None  # DDP's hook
+    models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # what is done to it, in order
+    optimizer: dict[str, Any] = field(default_factory=dict)  # arguments beside the rate
+    loader: dict[str, Any] = field(default_factory=dict)
+    tf32: bool = False
+    notes: tuple[str, ...] = ()
+
+    def note(self, text: str) -> Plan:
+        """With a remark that the stack's table shows."""
+        return replace(self, notes=(*self.notes, text))
+
+    @property
+    def per_rank(self) -> int:
+        """Samples that a rank draws for one batch."""
+        return self.batch_size // self.world
+
+    def prepared(self, model: nn.Module) -> nn.Module:
+        """The model with everything done to it that techniques ask for."""
+        for change in self.models:
+            model = change(model)
+        return model

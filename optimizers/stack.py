@@ -1,0 +1,159 @@
+"""Techniques in an order that works, or one clear line that says why there is none."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import entry_points
+from typing import Any
+
+from .accumulation import GradientAccumulation
+from .checkpointing import Checkpointing
+from .clipping import Clipping
+from .errors import TechniqueRefused
+from .plan import Plan
+from .precision import MixedPrecision
+from .schedule import WarmupCosine
+from .technique import GROUP, Technique
+from .zero import Zero
+
+
+class Stack:
+    """A set of techniques: ``Stack([MixedPrecision(), WarmupCosine()])``."""
+
+    def __init__(self, techniques: Iterable[Technique] = (), *, name: str = "custom"):
+        """
+        Raises:
+            TechniqueRefused: two of them conflict, one lacks what it requires, or is there twice.
+        """
+        self.name = name
+        self.techniques = _ordered(list(techniques))
+
+    @classmethod
+    def baseline(cls) -> Stack:
+        """Nothing: fp32, constant rate, one batch a step (the paper's §IV-B)."""
+        return cls(name="baseline")
+
+    @classmethod
+    def paper(cls) -> Stack:
+        """All that the paper stacks, bf16 for its half precision; ZeRO-2 where there are ranks."""
+        return cls([
+            GradientAccumulation(k=4, adaptive=True), WarmupCosine(), Clipping(1.0),
+            MixedPrecision("bf16"), Checkpointing(), Zero(2),
+        ], name="paper")
+
+    @classmethod
+    def of(cls, text: str) -> Stack:
+        """From a command line: ``baseline``, ``paper``, or names: ``accumulation,precision``.
+
+        Raises:
+            TechniqueRefused: an unknown name.
+        """
+        if text in ("baseline", "paper"):
+            return cls.baseline() if text == "baseline" else cls.paper()
+        known = discover()
+        names = [word.strip() for word in text.split(",") if word.strip()]
+        for name in names:
+            if name not in known:
+                raise TechniqueRefused(f"no technique is called {name!r}; there are: baseline, "
+                                       f"paper, {', '.join(sorted(known))}")
+        return cls([known[name]() for name in names], name="+".join(names))
+
+    def __iter__(self) -> Iterator[Technique]:
+        return iter(self.techniques)
+
+    def __contains__(self, name: str) -> bool:
+        return any(technique.name == name for technique in self.techniques)
+
+    def plan(self, given: Plan) -> Plan:
+        """What the training will be. Raises TechniqueRefused."""
+        for technique in self.techniques:
+            given = technique.plan(given)
+        return given
+
+    def table(self, given: Plan) -> str:
+        """What is on, where it comes from and what it should change."""
+        plan = self.plan(given)
+        if not self.techniques:
+            return f"stack {self.name}: no technique, fp32, constant rate"
+        rows = [("technique", "equation", "settings", "should change")]
+        for technique in self.techniques:
+            rows.append((technique.name, technique.equation, settings(technique),
+                         technique.predicts(plan)))
+        wide = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = [f"stack {self.name}"]
+        for row in rows:
+            front = "  ".join(cell.ljust(wide[i]) for i, cell in enumerate(row[:3]))
+            lines.append(f"  {front}  {row[3]}".rstrip())
+        return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
+
+    def told(self) -> list[dict[str, Any]]:
+        """For run.json."""
+        return [{"technique": t.name, "settings": settings(t)} for t in self.techniques]
+
+
+def settings(technique: Technique) -> str:
+    """Its fields that are not None: ``k=4 mode=split``."""
+    if not dataclasses.is_dataclass(technique):
+        return ""
+    values = ((field.name, getattr(technique, field.name))
+              for field in dataclasses.fields(technique))
+    return " ".join(f"{name}={value}" for name, value in values if value is not None)
+
+
+def discover() -> dict[str, type[Technique]]:
+    """Every technique class by name: our modules', then third parties'.
+
+    Raises:
+        TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
+    """
+    from . import __name__ as package
+    from . import __path__ as path
+
+    found: dict[str, type[Technique]] = {}
+    for info in pkgutil.iter_modules(path):
+        module = importlib.import_module(f"{package}.{info.name}")
+        for kind in vars(module).values():
+            if inspect.isclass(kind) and kind.__module__ == module.__name__ and _is_one(kind):
+                found[kind.name] = kind
+    for entry in sorted(entry_points(group=GROUP)):
+        try:
+            kind = entry.load()
+        except Exception as error:
+            raise TechniqueRefused(f"the technique {entry.name!r} ({entry.value}) cannot be "
+                                   f"loaded: {type(error).__name__}: {error}") from error
+        if not _is_one(kind):
+            raise TechniqueRefused(f"{entry.value} is no technique: it lacks one of name, "
+                                   "equation, requires, conflicts, after, plan, predicts")
+        if kind.name in found:
+            raise TechniqueRefused(f"{entry.value} calls itself {kind.name!r}, which is taken")
+        found[kind.name] = kind
+    return found
+
+
+def _is_one(kind: Any) -> bool:
+    named = isinstance(getattr(kind, "name", None), str)
+    return named and all(hasattr(kind, part) for part in (
+        "equation", "requires", "conflicts", "after", "plan", "predicts"))
+
+
+def _ordered(techniques: list[Technique]) -> list[Technique]:
+    by_name: dict[str, Technique] = {}
+    for technique in techniques:
+        if technique.name in by_name:
+            raise TechniqueRefused(f"{technique.name} is in the stack twice: leave one out")
+        by_name[technique.name] = technique
+    for technique in techniques:
+        for other in sorted(technique.conflicts & by_name.keys()):
+            raise TechniqueRefused(f"{technique.name} does not go with {other}: leave one out")
+        for other in sorted(technique.requires - by_name.keys()):
+            raise TechniqueRefused(f"{technique.name} needs {other}: add it to the stack")
+    graph = {t.name: [n for n in by_name if n in t.after or n in t.requires] for t in techniques}
+    try:
+        return [by_name[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        raise TechniqueRefused(f"the stack has no order: {' → '.join(error.args[1])}") from None

@@ -1,0 +1,46 @@
+"""What a technique is. One file each; third parties add theirs by entry point."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+from .plan import Plan
+
+GROUP = "optimizers.techniques"
+
+
+@runtime_checkable
+class Technique(Protocol):
+    """A pure step from plan to plan, and what is claimed of it.
+
+    ``name`` is unique; ``requires`` and ``conflicts`` name others; ``after`` those whose changes
+    must be in the plan before. ``equation`` is the paper's, or "". ``predicts`` says in a few words
+    what should change; what it cannot know before a run it does not claim.
+    """
+
+    name: ClassVar[str]
+    equation: ClassVar[str]
+    requires: ClassVar[frozenset[str]]
+    conflicts: ClassVar[frozenset[str]]
+    after: ClassVar[frozenset[str]]
+
+    def plan(self, plan: Plan) -> Plan:
+        """The plan with this technique in it.
+
+        Raises:
+            TechniqueRefused: it cannot be done here; one line says why.
+        """
+        ...
+
+    def predicts(self, plan: Plan) -> str:
+        """What should change against the plan without it."""
+        ...
+
+
+class Base:
+    """Nothing required, nothing excluded, no order."""
+
+    equation: ClassVar[str] = ""
+    requires: ClassVar[frozenset[str]] = frozenset()
+    conflicts: ClassVar[frozenset[str]] = frozenset()
+    after: ClassVar[frozenset[str]] = frozenset()

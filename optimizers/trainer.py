@@ -1,0 +1,339 @@
+"""The training loop, watched from birth. Read :meth:`Trainer._step`: that is all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import Dataset
+
+import probe
+
+from . import snapshot
+from .accumulation import KPolicy, pieces, size
+from .data import Batches, moved
+from .engines import Engine, MakeOptimizer, make_engine
+from .errors import TrainingFailed, UsageError
+from .plan import Plan
+from .progress import Bar
+from .schedule import rate
+from .stack import Stack
+from .target import Progress, Target
+from .variance import GradientVariance
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+Evaluate = Callable[[nn.Module], Mapping[str, float]]
+
+LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
+
+
+@dataclass(slots=True)
+class Result:
+    """How a training ended. ``to_target`` is (samples, seconds) where the target was crossed."""
+
+    steps: int
+    samples: int
+    seconds: float
+    reached: bool
+    metrics: dict[str, float]
+    losses: list[float]
+    run: Path | None
+    to_target: tuple[float, float] | None = None
+    ended: str = "samples"
+
+
+@dataclass(slots=True)
+class Budget:
+    """The training ends when one of these is used up."""
+
+    samples: int
+    seconds: float = math.inf
+    memory_bytes: float = math.inf
+
+
+@dataclass(slots=True)
+class _Position:
+    """Where the training stands: what a snapshot holds beside the engine's state."""
+
+    step: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Trainer:
+    """``Trainer(model, data, loss, stack=Stack.paper(), samples=100_000).fit()``."""
+
+    def __init__(
+        self, model: nn.Module, data: Dataset[Any], loss: Loss, *, samples: int,
+        stack: Stack | None = None, batch_size: int = 32, lr: float = 1e-4,
+        optimizer: MakeOptimizer | None = None, evaluate: Evaluate | None = None,
+        eval_every: int | None = None, target: str | None = None, seconds: float = math.inf,
+        device: str | None = None, seed: int = 0, name: str | None = None,
+        dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
+        snapshots: str | Path | None = None, snapshot_every: int = 0,
+        config: Mapping[str, Any] | None = None, data_name: str | None = None,
+        quiet: bool = False,
+    ):
+        """
+        Args:
+            data: a map-style data set.
+            loss: of the model and a batch; the mean over the batch's samples.
+            samples: to be consumed over all ranks; also the schedule's horizon.
+            batch_size: |B|, over all ranks.
+            optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
+            evaluate: gives metrics, called every ``eval_every`` samples and at the end.
+            target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
+            seconds: end after so much training time.
+            snapshots, snapshot_every: where the state is saved, every so many steps.
+
+        Raises:
+            UsageError: what was given cannot be used; one line says why.
+        """
+        rank, world = _join_ranks()
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.stack = stack or Stack.baseline()
+        given = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
+        self.plan = plan = self.stack.plan(given)
+        self.table = self.stack.table(given)
+        if samples < batch_size:
+            raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
+        if target is not None and evaluate is None:
+            raise UsageError(f"target={target!r} needs evaluate=, which measures it")
+        self._rank, self._world, self._seed = rank, world, seed
+        self._loss, self._evaluate = loss, evaluate
+        self._eval_every = eval_every or samples
+        self._progress = Progress(Target.of(target)) if target else None
+        self._budget = Budget(samples, seconds)
+        self._name, self._dir, self._quiet = name, dir, quiet
+        self._config, self._data_name = dict(config or {}), data_name
+        self._snapshots = Path(snapshots) if snapshots else None
+        self._snapshot_every = snapshot_every
+        self._batches = Batches(data, plan, rank=rank, seed=seed)
+        self._policy = KPolicy(plan.accumulation, world)
+        if plan.tf32:
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
+        self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
+        self._variance: GradientVariance | None = None
+        if plan.accumulation.adaptive:
+            self._variance = GradientVariance(self.engine.module.parameters(), world)
+        self._at = _Position()
+
+    @property
+    def _splits(self) -> bool:
+        return self.plan.accumulation.mode == "split"
+
+    # -- the loop --------------------------------------------------------------------
+
+    def fit(self, *, resume: bool = False) -> Result:
+        """Train until a budget is used up or the target is reached.
+
+        Args:
+            resume: go on from the newest snapshot, if there is one.
+
+        Raises:
+            TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
+        """
+        if resume:
+            self._restore()
+        watching = probe.watch(
+            self.engine.module, self.engine.optimizer, name=self._name, dir=self._dir,
+            target=str(self._progress.target) if self._progress else None, data=self._data_name,
+            config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
+                    "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
+                    "samples": self._budget.samples},
+        )
+        with watching as run, Bar(self._budget.samples, quiet=self._quiet or self._rank > 0) as bar:
+            try:
+                ended = self._train(run, bar)
+            except (RuntimeError, MemoryError) as error:
+                if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+                    raise
+                raise TrainingFailed(
+                    f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
+                    f"techniques accumulation, checkpointing, precision ({_line(error)})"
+                ) from error
+        at, progress = self._at, self._progress
+        return Result(
+            at.step, at.samples, at.seconds, bool(progress and progress.reached), at.metrics,
+            at.losses, run.path, progress.first if progress and progress.reached else None, ended,
+        )
+
+    def _train(self, run: Any, bar: Bar) -> str:
+        at, budget = self._at, self._budget
+        self.engine.model.train()
+        next_eval = (at.samples // self._eval_every + 1) * self._eval_every
+        begin = time.perf_counter() - at.seconds
+        step_samples = self._samples_of_step()
+        while at.samples + step_samples <= budget.samples:
+            loss = self._step(run)
+            at.seconds = time.perf_counter() - begin
+            bar.step(step_samples, loss, self._policy.k, run.path)
+            if at.samples >= next_eval:
+                next_eval += self._eval_every
+                if self._evaluated(run):
+                    return "target"
+                self.engine.model.train()
+            if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
+                self._save(run)
+            if at.seconds > budget.seconds:
+                return "time"
+            step_samples = self._samples_of_step()
+        if self._evaluate and at.samples % self._eval_every:
+            self._evaluated(run)
+        return "samples"
+
+    def _samples_of_step(self) -> int:
+        """Over all ranks; the next step's."""
+        return self.plan.batch_size * (1 if self._splits else self._policy.k)
+
+    def _step(self, run: Any) -> torch.Tensor:
+        """One optimizer step: k micro-batches, weighted by their samples, then the update."""
+        plan, engine, at, variance = self.plan, self.engine, self._at, self._variance
+        k = self._policy.k
+        step_samples = self._samples_of_step()
+        self._set_rate((at.samples + step_samples) / self._budget.samples, step_samples)
+        micro_batches = self._micro_batches(k)
+        whole = step_samples // self._world  # of this rank
+        mean: torch.Tensor | None = None
+        if variance is not None:
+            variance.arm()
+        for j, batch in enumerate(micro_batches):
+            share = 1.0 if k == 1 else size(batch) / whole
+            with engine.micro_batch(last=j == k - 1):
+                loss = self._loss(engine.model, batch)
+                engine.backward(loss if k == 1 else loss * share)
+            if variance is not None:
+                variance.micro_batch(share / self._world, share * engine.loss_scale)
+            part = loss.detach() if k == 1 else loss.detach() * share
+            mean = part if mean is None else mean + part
+        assert mean is not None
+        stepped = engine.step(want_norm=variance is not None)
+        at.step += 1
+        at.samples += step_samples
+        values: dict[str, Any] = {"loss": mean, "samples": step_samples}
+        if variance is not None:
+            sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
+            self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
+            values |= {"k": k, "grad_norm": stepped.norm}
+            if sigma2 is not None:
+                values["grad_variance"] = sigma2
+        if plan.precision.scaled:
+            values["loss_scale"] = engine.loss_scale
+        run.log(**values)
+        if at.step % LOOK_EVERY == 0 or at.step == 1:
+            self._look(float(mean), stepped.applied)
+        return mean
+
+    def _micro_batches(self, k: int) -> list[Any]:
+        if self._splits:
+            return pieces(moved(next(self._batches), self.device), k)
+        return [moved(next(self._batches), self.device) for _ in range(k)]
+
+    def _set_rate(self, done: float, step_samples: int) -> None:
+        plan = self.plan
+        lr = plan.lr * rate(plan.schedule, done, step_samples, plan.batch_size)
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = lr
+
+    def _look(self, loss: float, applied: bool) -> None:
+        self._at.losses.append(loss)
+        if not math.isfinite(loss) and applied:
+            raise TrainingFailed(f"the loss is {loss} in step {self._at.step}: lower lr "
+                                 f"({self.plan.lr:g}), or add the technique clipping")
+
+    # -- around it -------------------------------------------------------------------
+
+    def _evaluated(self, run: Any) -> bool:
+        """Evaluate; True if the target is reached."""
+        assert self._evaluate is not None or self._progress is None
+        if self._evaluate is None:
+            return False
+        at = self._at
+        self.engine.module.eval()
+        with run.phase("eval"), torch.no_grad():
+            metrics = {name: float(value) for name, value in
+                       self._evaluate(self.engine.module).items()}
+        self.engine.module.train()
+        at.metrics = metrics
+        run.log(**{f"eval_{name}": value for name, value in metrics.items()})
+        if self._progress is None:
+            return False
+        self._progress.saw(metrics, at.samples, at.seconds)
+        return self._progress.reached
+
+    def _save(self, run: Any) -> None:
+        assert self._snapshots is not None
+        at = self._at
+        state = {
+            "step": at.step, "samples": at.samples, "seconds": at.seconds, "losses": at.losses,
+            "metrics": at.metrics, "consumed": self._batches.consumed,
+            "policy": self._policy.state(), "random": snapshot.random_state(),
+            "progress": self._progress.state() if self._progress else None,
+        }
+        with run.phase("checkpoint"):
+            try:
+                snapshot.save(self._snapshots, at.step, state, self.engine.save)
+            except OSError as error:
+                raise TrainingFailed(f"the snapshot of step {at.step} cannot be written to "
+                                     f"{self._snapshots}: {error.strerror}") from error
+
+    def _restore(self) -> None:
+        if self._snapshots is None:
+            raise UsageError("resume=True needs snapshots=, the folder they are in")
+        newest = snapshot.latest(self._snapshots)
+        if newest is None:
+            return
+        state = snapshot.load(newest)
+        self.engine.load(newest)
+        self._at = _Position(state["step"], state["samples"], state["seconds"],
+                             list(state["losses"]), dict(state["metrics"]))
+        self._batches.resume(state["consumed"])
+        self._policy.restore(state["policy"])
+        if self._progress is not None and state["progress"] is not None:
+            self._progress.restore(state["progress"])
+        snapshot.set_random_state(state["random"])
+
+
+def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimizer:
+    """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
+    return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01,
+                             **arguments)
+
+
+def _join_ranks() -> tuple[int, int]:
+    """(rank, ranks); joins the process group that a launcher has laid out."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        return 0, 1
+    if not dist.is_initialized():
+        cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl" if cuda else "gloo")
+    return dist.get_rank(), dist.get_world_size()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:160]
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """Around a script's main: leaves the process group at the end, whatever happened."""
+    try:
+        yield
+    finally:
+        if dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()

@@ -1,0 +1,77 @@
+"""The variance of micro-batch gradients, exactly, without keeping one of them (paper eq. 7).
+
+    σ² = 1/(n−1) Σⱼ ‖gⱼ − ḡ‖²,  n = k · ranks
+
+By Σ‖gⱼ − ḡ‖² = Σ‖gⱼ‖² − n‖ḡ‖² only the squares are needed: a hook on every parameter adds the
+dot product of the gradient that passes with itself. It sees the gradient before ranks are
+averaged, under DDP and DeepSpeed alike; ‖ḡ‖ is the norm that clipping needs anyway. Micro-batches
+of unequal size have weights wⱼ (their share of the samples): σ² = n/(n−1) (Σ wⱼ‖gⱼ‖² − ‖ḡ‖²), the
+same where they are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class GradientVariance:
+    """Measures the steps between :meth:`arm` and :meth:`result`."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], ranks: int = 1):
+        self._ranks = ranks
+        self._squares: list[torch.Tensor] = []
+        self._sums: list[torch.Tensor] = []
+        self._armed = False
+        self._handles = [p.register_hook(self._saw) for p in parameters if p.requires_grad]
+
+    def arm(self) -> None:
+        """A step begins."""
+        self._armed = True
+        self._squares, self._sums = [], []
+
+    def _saw(self, gradient: torch.Tensor) -> None:
+        if self._armed:
+            flat = gradient.detach().reshape(-1)
+            if flat.dtype in (torch.float16, torch.bfloat16):
+                flat = flat.float()
+            self._squares.append(torch.dot(flat, flat))
+
+    def micro_batch(self, weight: float, factor: float) -> None:
+        """A micro-batch's backward is over.
+
+        Args:
+            weight: its share of the step's samples over all ranks.
+            factor: what its loss was multiplied by (share, loss scale).
+        """
+        if self._squares:
+            square = torch.stack(self._squares).to(torch.float64).sum()
+            self._sums.append(square * (weight / factor**2))
+            self._squares = []
+
+    def result(self, mean_norm: float) -> float | None:
+        """σ² of a micro-batch's gradient; None if it cannot be told (n < 2, not finite).
+
+        Args:
+            mean_norm: ‖ḡ‖ of the step, over all ranks, loss scale undone, before clipping.
+        """
+        self._armed = False
+        count = len(self._sums) * self._ranks
+        if not self._sums:
+            return None
+        total = torch.stack(self._sums).sum()
+        if self._ranks > 1:
+            dist.all_reduce(total)
+        if count < 2:
+            return None
+        variance = count / (count - 1) * (float(total) - mean_norm**2)
+        return max(variance, 0.0) if variance == variance and abs(variance) != float("inf") else None
+
+    def close(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []

@@ -1,0 +1,121 @@
+"""What two ranks do for test_training.py: ``torchrun ranks_training.py TASK …``.
+
+Rank 0 prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+warnings.simplefilter("ignore")
+
+import torch
+import torch.distributed as dist
+
+from optimizers import Stack, Trainer
+from optimizers.accumulation import GradientAccumulation, pieces
+from optimizers.engines import make_engine
+from optimizers.plan import Plan
+from optimizers.precision import MixedPrecision
+from optimizers.trainer import adamw, leaving
+from optimizers.variance import GradientVariance
+from optimizers.zero import Zero
+from tests.unit.optimizers.models import loss, samples, stacked, two_pass
+
+
+def sgd(parameters, *, lr, **_):
+    return torch.optim.SGD(parameters, lr=lr)
+
+
+def variance(stage: str):
+    """σ² by hooks against every gradient kept, over k = 4 micro-batches of 2 ranks."""
+    world, rank, k = dist.get_world_size(), dist.get_rank(), 4
+    plan = Plan(world=world, batch_size=64, lr=0.0)
+    if stage != "ddp":
+        plan = Stack([Zero(int(stage))]).plan(plan)
+    engine = make_engine(stacked(), plan, sgd, 8)
+    batches = pieces(samples(64).tensors, world * k)
+    meter = GradientVariance(engine.module.parameters(), world)
+    meter.arm()
+    for j, batch in enumerate(batches[rank * k : (rank + 1) * k]):
+        with engine.micro_batch(last=j == k - 1):
+            engine.backward(loss(engine.model, batch) / k)
+        meter.micro_batch(1 / (k * world), 1 / k)
+    stepped = engine.step(want_norm=True)
+    measured = meter.result(stepped.norm)
+    return {"measured": measured, "truth": two_pass(stacked(), batches)}
+
+
+def variable(stage: str):
+    """Weights after steps of k = 1, 3, 2, 4 against one big batch on one rank."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    plan = Plan(world=world, batch_size=48, lr=0.1)
+    if stage != "ddp":
+        plan = Stack([Zero(int(stage))]).plan(plan)
+    engine = make_engine(stacked(), plan, sgd, 8)
+    reference = stacked()
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for number, k in enumerate((1, 3, 2, 4)):
+        whole = samples(48, seed=number).tensors
+        loss(reference, whole).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        mine = pieces(pieces(whole, world)[rank], k)
+        for j, batch in enumerate(mine):
+            with engine.micro_batch(last=j == k - 1):
+                engine.backward(loss(engine.model, batch) * (len(batch[0]) / 24))
+        engine.step(want_norm=False)
+    off = max(float((a.detach().float() - b).abs().max()) for a, b in
+              zip(engine.module.parameters(), reference.parameters(), strict=True))
+    return {"off": off}
+
+
+def train(stack: str, *more: str):
+    """A run to its end: what it reached, what crossed the wire."""
+    from tests.integration.third_party import TECHNIQUES
+
+    chosen = Stack.of(stack) if stack not in TECHNIQUES else TECHNIQUES[stack]()
+    data = samples(1024)
+    test = samples(1024 + 512).tensors
+    held = test[0][1024:], test[1][1024:]
+
+    def evaluate(model):
+        return {"accuracy": (model(held[0]).argmax(1) == held[1]).float().mean().item()}
+
+    trainer = Trainer(stacked(), data, loss, stack=chosen, samples=20_000, batch_size=32, lr=3e-3,
+                      optimizer=adamw, evaluate=evaluate, eval_every=1024, quiet=True,
+                      target="accuracy>=0.8")
+    result = trainer.fit()
+    wire = trainer.engine.wire
+    return {"reached": result.reached, "accuracy": result.metrics["accuracy"],
+            "samples": result.samples, "sent": wire.sent, "whole": wire.whole,
+            "ranks_agree": _agree(trainer._policy.k)}
+
+
+def _agree(k: int) -> bool:
+    ks = [None] * dist.get_world_size()
+    dist.all_gather_object(ks, k)
+    return len(set(ks)) == 1
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    task, *arguments = sys.argv[1:]
+    with leaving():
+        found = {"variance": variance, "variable": variable, "train": train}[task](*arguments)
+        if dist.get_rank() == 0:
+            print("FOUND " + json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # DeepSpeed leaves threads behind
+
+
+__all__ = ["GradientAccumulation", "MixedPrecision"]
