@@ -133,8 +133,9 @@ def pieces(batch: Any, k: int) -> list[Any]:
         return [{key: column[j] for key, column in columns.items()} for j in range(k)]
     if isinstance(batch, Sequence) and not isinstance(batch, str):
         parts = [pieces(value, k) for value in batch]
-        return [type(batch)(part[j] for part in parts) if not hasattr(batch, "_fields")
-                else type(batch)(*(part[j] for part in parts)) for j in range(k)]
+        make: Any = type(batch)
+        rows = [[part[j] for part in parts] for j in range(k)]
+        return [make(*row) if hasattr(batch, "_fields") else make(row) for row in rows]
     return [batch] * k
 
 

@@ -65,7 +65,7 @@ def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, li
             if name in names:
                 found[name] = list(module.children())
             continue
-        if any(name.startswith(f"{outer}.") for outer in found):
+        if any(not outer or name.startswith(f"{outer}.") for outer in found):
             continue
         blocks = list(module.children())
         alike = len({type(block) for block in blocks}) == 1 and len(blocks) >= _FEWEST
@@ -124,9 +124,9 @@ def _join(blocks: list[nn.Module]) -> None:
                 "Checkpointing(every=1), or name other layers")
         return handed.pop()
 
-    blocks[0].forward = leader  # type: ignore[method-assign]
+    blocks[0].forward = leader
     for block in blocks[1:]:
-        block.forward = follower  # type: ignore[method-assign]
+        block.forward = follower
 
 
 def _first(out: Any) -> Any:

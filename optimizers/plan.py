@@ -35,7 +35,7 @@ class Accumulation:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """``autocast`` keeps fp32 weights; ``master`` trains a half-precision model with fp32 copies."""
+    """``autocast`` keeps fp32 weights, ``master`` trains half-precision ones beside fp32 copies."""
 
     mode: Literal["full", "autocast", "master"] = "full"
     dtype: torch.dtype = torch.float32

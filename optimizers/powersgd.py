@@ -1,4 +1,4 @@
-"""PowerSGD: gradients as products of two thin matrices, with error feedback (Vogels et al. 2019)."""
+"""PowerSGD: gradients as products of thin matrices, with error feedback (Vogels et al. 2019)."""
 
 from __future__ import annotations
 

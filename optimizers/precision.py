@@ -72,7 +72,7 @@ class Masters:
     def publish(self) -> None:
         """The copies become the model's weights."""
         with torch.no_grad():
-            torch._foreach_copy_(self.parameters, self.copies)
+            torch._foreach_copy_([*self.parameters], [*self.copies])
 
     def restore(self, copies: Sequence[torch.Tensor]) -> None:
         """Go on from saved copies, which the model's weights do not determine."""

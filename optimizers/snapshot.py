@@ -27,8 +27,8 @@ def random_state() -> dict[str, Any]:
     with contextlib.suppress(ImportError):
         import numpy as np
 
-        kind, keys, *rest = np.random.get_state()  # noqa: NPY002 (the global one is what users draw from)
-        state["numpy"] = (kind, torch.from_numpy(keys.copy()), *rest)
+        kind, keys, *rest = np.random.get_state(legacy=True)  # the global one: users draw from it
+        state["numpy"] = (kind, torch.from_numpy(np.array(keys)), *rest)
     return state
 
 
@@ -43,7 +43,7 @@ def set_random_state(state: dict[str, Any]) -> None:
         import numpy as np
 
         kind, keys, *rest = state["numpy"]
-        np.random.set_state((kind, keys.numpy(), *rest))  # noqa: NPY002
+        np.random.set_state((kind, keys.numpy(), *rest))
 
 
 def save(folder: Path, step: int, state: dict[str, Any], engine: Callable[[Path], None]) -> None:

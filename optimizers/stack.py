@@ -9,6 +9,7 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from .accumulation import GradientAccumulation
@@ -111,14 +112,12 @@ def discover() -> dict[str, type[Technique]]:
     Raises:
         TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
     """
-    from . import __name__ as package
-    from . import __path__ as path
-
     found: dict[str, type[Technique]] = {}
-    for info in pkgutil.iter_modules(path):
-        module = importlib.import_module(f"{package}.{info.name}")
-        for kind in vars(module).values():
-            if inspect.isclass(kind) and kind.__module__ == module.__name__ and _is_one(kind):
+    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        module = importlib.import_module(f"{__package__}.{info.name}")
+        kinds: list[Any] = [v for v in vars(module).values() if inspect.isclass(v)]
+        for kind in kinds:
+            if kind.__module__ == module.__name__ and _is_one(kind):
                 found[kind.name] = kind
     for entry in sorted(entry_points(group=GROUP)):
         try:

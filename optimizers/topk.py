@@ -54,7 +54,7 @@ class _State:
 
 def _sent(state: _State, bucket: Any) -> int:
     buffer = bucket.buffer()
-    return state.count(buffer.numel()) * (buffer.element_size() + 4)
+    return int(state.count(buffer.numel()) * (buffer.element_size() + 4))
 
 
 def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
@@ -77,7 +77,8 @@ def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         buffer.zero_()
         for one, numbers in zip(places, values, strict=True):
             buffer.index_add_(0, one.long(), numbers)
-        return buffer.div_(world)
+        mean: torch.Tensor = buffer.div_(world)
+        return mean
 
     assert work is not None
     future: torch.futures.Future[torch.Tensor] = work.get_future().then(gather)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,17 @@ class Result:
     run: Path | None
     to_target: tuple[float, float] | None = None
     ended: str = "samples"
+
+    def __str__(self) -> str:
+        """One line."""
+        speed = self.samples / self.seconds if self.seconds else 0.0
+        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        line = (f"{self.steps} steps, {self.samples:,} samples in {self.seconds:.1f} s "
+                f"({speed:.0f} per s){metrics}")
+        if self.to_target is not None:
+            samples, seconds = self.to_target
+            line += f"; target reached after {samples:,.0f} samples, {seconds:.1f} s"
+        return line
 
 
 @dataclass(slots=True)
@@ -110,7 +122,7 @@ class Trainer:
             raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
         if target is not None and evaluate is None:
             raise UsageError(f"target={target!r} needs evaluate=, which measures it")
-        self._rank, self._world, self._seed = rank, world, seed
+        self.rank, self._world, self._seed = rank, world, seed
         self._loss, self._evaluate = loss, evaluate
         self._eval_every = eval_every or samples
         self._progress = Progress(Target.of(target)) if target else None
@@ -129,6 +141,11 @@ class Trainer:
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
         self._at = _Position()
+        self._run: Any = None
+
+    def report(self) -> Any:
+        """phasewatt's report of the last :meth:`fit`."""
+        return self._run.report()
 
     @property
     def _splits(self) -> bool:
@@ -154,9 +171,11 @@ class Trainer:
                     "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
                     "samples": self._budget.samples},
         )
-        with watching as run, Bar(self._budget.samples, quiet=self._quiet or self._rank > 0) as bar:
+        with watching as run, Bar(self._budget.samples, quiet=self._quiet or self.rank > 0) as bar:
+            self._run = run
             try:
                 ended = self._train(run, bar)
+                self._told(run)
             except (RuntimeError, MemoryError) as error:
                 if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
                     raise
@@ -194,6 +213,13 @@ class Trainer:
             self._evaluated(run)
         return "samples"
 
+    def _told(self, run: Any) -> None:
+        """What is known only at the end, for the comparison of runs."""
+        values: dict[str, float] = {"peak_memory_bytes": peak_memory(self.device)}
+        if self._progress and self._progress.reached and self._progress.first:
+            values["target_samples"], values["target_s"] = self._progress.first
+        run.log(**values)
+
     def _samples_of_step(self) -> int:
         """Over all ranks; the next step's."""
         return self.plan.batch_size * (1 if self._splits else self._policy.k)
@@ -226,9 +252,8 @@ class Trainer:
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
-            values |= {"k": k, "grad_norm": stepped.norm}
-            if sigma2 is not None:
-                values["grad_variance"] = sigma2
+            values |= {"k": k, "grad_norm": stepped.norm,
+                       "grad_variance": math.nan if sigma2 is None else sigma2}
         if plan.precision.scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
@@ -310,6 +335,13 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
     """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
     return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01,
                              **arguments)
+
+
+def peak_memory(device: str) -> int:
+    """The most that this process held, in bytes: torch's allocator on a GPU, else resident."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _join_ranks() -> tuple[int, int]:

@@ -11,6 +11,7 @@ same where they are equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -68,7 +69,7 @@ class GradientVariance:
         if count < 2:
             return None
         variance = count / (count - 1) * (float(total) - mean_norm**2)
-        return max(variance, 0.0) if variance == variance and abs(variance) != float("inf") else None
+        return max(variance, 0.0) if math.isfinite(variance) else None
 
     def close(self) -> None:
         """Take the hooks off."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _CHECK_NS = 1_000_000_000
+_LONGEST_REASON = 300
 
 _active: Run | None = None
 _lock = threading.Lock()
@@ -96,15 +97,19 @@ class Run:
 
         return Report.of(self.path)
 
-    def close(self, *, failed: bool = False, exit_code: int = 0) -> None:
-        """Unhook, hand the last edges over and wait (≤ 2 s) until they are sealed."""
+    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
+        """Unhook, hand the last edges over and wait (≤ 2 s) until they are sealed.
+
+        ``error`` says in one line why it failed; it stands in the report.
+        """
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
         with contextlib.suppress(OSError):
-            self._member = dataclasses.replace(self._member, info=self._info())
+            told = self._info() | ({"error": error} if failed and error else {})
+            self._member = dataclasses.replace(self._member, info=told)
             self._member.write(self.path)
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
@@ -211,7 +216,7 @@ class _Unwatched:
     def report(self) -> str:
         return f"nothing was recorded: {self._reason}"
 
-    def close(self, *, failed: bool = False, exit_code: int = 0) -> None:
+    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
         return None
 
 
@@ -307,7 +312,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
                 _active = None
         failed, code = _outcome(kind, error)
         with contextlib.suppress(Exception):
-            run.close(failed=failed, exit_code=code)
+            run.close(failed=failed, exit_code=code, error=_reason(error) if failed else "")
             atexit.unregister(run.close)
 
     def __call__(self, function: _Function) -> _Function:
@@ -352,6 +357,13 @@ def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> t
             return False, 0
         return True, error.code if isinstance(error.code, int) else 1
     return True, 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _reason(error: BaseException | None) -> str:
+    """One line."""
+    said = " ".join(str(error).split())[:_LONGEST_REASON]
+    kind = type(error).__name__
+    return f"{kind}: {said}" if said else kind
 
 
 def _plain(config: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -39,12 +39,13 @@ class PlainEngine:
             self.optimizer, self._stepped = self._masters.optimizer, self._masters.copies
         else:
             self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
-        self.model = self._distributed() if plan.world > 1 else self.module
+        self.model: Any = self._distributed() if plan.world > 1 else self.module
         self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
         self._hook_state: Any = None
         if plan.compression is not None:
             self._hook_state, hook = plan.compression(self.module, self.wire)
-            self.model.register_comm_hook(self._hook_state, hook)
+            parallel: Any = self.model
+            parallel.register_comm_hook(self._hook_state, hook)
 
     def _distributed(self) -> Any:
         options: dict[str, Any] = {}
@@ -58,7 +59,7 @@ class PlainEngine:
     def _nested(self, last: bool) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             if not last and self._plan.world > 1:
-                stack.enter_context(self.model.no_sync())  # type: ignore[operator]
+                stack.enter_context(self.model.no_sync())
             if self._plan.precision.mode == "autocast":
                 stack.enter_context(torch.autocast(self._plan.device, self._plan.precision.dtype))
             yield

@@ -79,9 +79,10 @@ def posterior(
     everything = tuple(columns.owners)
     for number, offset in enumerate(offsets_s):
         tables = []
+        seconds = np.zeros(columns.width)
         for rows, time in Lane.all_at_once(taus_s, updates.time_s + offset, pieces, columns.width):
+            seconds = time[keep].sum(0)  # the same for all lags
             tables.append(np.concatenate([joules[:, None], rows[keep]], axis=1))
-        seconds = time[keep].sum(0)  # the same for all lags
         # All lags side by side: the filter costs about the same for a wide row as for a narrow.
         side_by_side = np.concatenate(tables, axis=1)
         filters = Innovations(np.array(GAINS), side_by_side.shape[1] - 1)

@@ -136,7 +136,9 @@ def _outcome(
         return Outcome(end_ns, RunStatus.FINISHED, 0, "")
     if code < 0:
         return Outcome(end_ns, RunStatus.KILLED, code, f"{who} was ended by signal {-code}")
-    return Outcome(end_ns, RunStatus.FAILED, code, f"{who} failed with exit code {code}")
+    error = member.info.get("error")
+    why = f": {error}" if error else f" with exit code {code}"
+    return Outcome(end_ns, RunStatus.FAILED, code, f"{who} failed{why}")
 
 
 def _said_by(members: Iterable[Member]) -> list[str]:

@@ -1,0 +1,87 @@
+"""GPT-2 small on WikiText-2, with any stack of techniques, watched.
+
+    python examples/gpt2_wikitext2.py --stack paper --data ~/wikitext-2-raw --bpe ~/gpt2
+    python examples/gpt2_wikitext2.py --size tiny                # a laptop, under a minute
+    torchrun --nproc_per_node 2 examples/gpt2_wikitext2.py --stack paper
+
+Without --data it trains on the source of Python's standard library, without --bpe on bytes, and
+says so. The baseline is the paper's §IV-B: AdamW (0.9, 0.999), weight decay 0.01, rate 1e-4,
+batches of 32, fp32.
+"""
+
+import argparse
+import sys
+
+import text
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from optimizers import Stack, Trainer
+from optimizers.trainer import leaving
+from probe.errors import ProbeError
+
+options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+options.add_argument("--stack", default="baseline", help="baseline, paper, or names with commas")
+options.add_argument("--data", help="folder with WikiText-2 (tokens, raw or parquet)")
+options.add_argument("--bpe", help="folder with GPT-2's vocab.json and merges.txt")
+options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
+options.add_argument("--samples", type=int, help="windows to train on; tiny: 1,500")
+options.add_argument("--batch", type=int, help="32; tiny: 16")
+options.add_argument("--lr", type=float, help="1e-4 as in the paper; tiny: 2e-3")
+options.add_argument("--target", help="end at, for example, 'perplexity<=8'")
+options.add_argument("--seed", type=int, default=0)
+options.add_argument("--snapshots", help="folder to save the training's state in, every 200 steps")
+options.add_argument("--resume", action="store_true", help="go on from the newest of them")
+args = options.parse_args()
+
+
+def main():
+    tiny = (args.size or ("full" if torch.cuda.is_available() else "tiny")) == "tiny"
+    found = text.load(args.data, args.bpe)
+    window = 64 if tiny else 1024
+    train, valid = text.Windows(found.train, window), text.Windows(found.valid, window)
+
+    torch.manual_seed(args.seed)
+    shape = {"n_embd": 96, "n_layer": 4, "n_head": 4} if tiny else {}  # the defaults are GPT-2's
+    model = GPT2LMHeadModel(GPT2Config(
+        vocab_size=found.vocabulary, n_positions=window, use_cache=False, **shape))
+
+    def loss(net, batch):
+        logits = net(input_ids=batch[:, :-1]).logits
+        return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
+
+    def evaluate(net):
+        device = next(net.parameters()).device
+        few = torch.utils.data.Subset(valid, range(min(len(valid), 128 if tiny else len(valid))))
+        nats = sum(float(loss(net, batch.to(device))) * len(batch)
+                   for batch in DataLoader(few, batch_size=16)) / len(few)
+        return {"loss": nats, "perplexity": float(torch.tensor(nats).exp())}
+
+    batch = args.batch or (16 if tiny else 32)
+    samples = args.samples or (1500 if tiny else 3 * len(train))
+    trainer = Trainer(
+        model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
+        lr=args.lr or (2e-3 if tiny else 1e-4), evaluate=evaluate,
+        eval_every=max(batch, samples // 6), target=args.target, seed=args.seed,
+        name=f"gpt2-{args.stack}", data_name=found.name, snapshots=args.snapshots,
+        snapshot_every=200,
+    )
+    if trainer.rank == 0:
+        parameters = sum(p.numel() for p in model.parameters())
+        print(f"{'a small GPT-2' if tiny else 'GPT-2 small'}, {parameters / 1e6:.1f} M parameters, "
+              f"on {found.name} as {found.tokens}, {trainer.device}")
+        print(trainer.table)
+    result = trainer.fit(resume=args.resume)
+    if trainer.rank == 0:
+        print(result)
+        print(text.perplexity(result.metrics["loss"], found))
+        print(f"\n{trainer.report()}\n")
+
+
+try:
+    with leaving():
+        main()
+except ProbeError as error:
+    sys.exit(f"error: {error}")

@@ -1,0 +1,85 @@
+"""ResNet-50 on CIFAR-10, with any stack of techniques, watched.
+
+    python examples/resnet50_cifar10.py --stack paper --data ~/cifar10
+    python examples/resnet50_cifar10.py --size tiny              # a laptop, under a minute
+    torchrun --nproc_per_node 2 examples/resnet50_cifar10.py --stack paper
+
+Without --data it trains on scikit-learn's digits at 32 × 32, and says so. The baseline is the
+paper's §IV-B: AdamW (0.9, 0.999), weight decay 0.01, rate 1e-4, batches of 128, fp32.
+"""
+
+import argparse
+import sys
+
+import images
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import ResNetConfig, ResNetForImageClassification
+
+from optimizers import Stack, Trainer
+from optimizers.trainer import leaving
+from probe.errors import ProbeError
+
+options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+options.add_argument("--stack", default="baseline", help="baseline, paper, or names with commas")
+options.add_argument("--data", help="folder with CIFAR-10")
+options.add_argument("--unchecked", action="store_true", help="do not compare md5 sums")
+options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
+options.add_argument("--epochs", type=float)
+options.add_argument("--batch", type=int, help="128; tiny: 64")
+options.add_argument("--lr", type=float, help="1e-4 as in the paper; tiny: 3e-3")
+options.add_argument("--target", help="end at, for example, 'accuracy>=0.9'")
+options.add_argument("--seed", type=int, default=0)
+options.add_argument("--snapshots", help="folder to save the training's state in, every 200 steps")
+options.add_argument("--resume", action="store_true", help="go on from the newest of them")
+args = options.parse_args()
+
+
+def main():
+    tiny = (args.size or ("full" if torch.cuda.is_available() else "tiny")) == "tiny"
+    found = images.load(args.data, checked=not args.unchecked)
+    mirror = found.name == "CIFAR-10"  # a mirrored digit is none
+    train = images.Augmented(found.train, train=True, mirror=mirror)
+    test = images.Augmented(found.test, train=False, mirror=False)
+
+    torch.manual_seed(args.seed)
+    shape = {"embedding_size": 16, "hidden_sizes": [32, 64], "depths": [2, 2],
+             "layer_type": "basic"} if tiny else {}  # the defaults are ResNet-50's
+    model = ResNetForImageClassification(ResNetConfig(num_labels=10, **shape))
+
+    def loss(net, batch):
+        return nn.functional.cross_entropy(net(pixel_values=batch[0]).logits.float(), batch[1])
+
+    def evaluate(net):
+        device = next(net.parameters()).device
+        right = 0
+        for x, y in DataLoader(test, batch_size=250):
+            logits = net(pixel_values=x.to(device, next(net.parameters()).dtype)).logits
+            right += int((logits.argmax(1) == y.to(device)).sum())
+        return {"accuracy": right / len(test)}
+
+    batch = args.batch or (64 if tiny else 128)
+    samples = int((args.epochs or (4 if tiny else 90)) * len(train))
+    trainer = Trainer(
+        model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
+        lr=args.lr or (3e-3 if tiny else 1e-4), evaluate=evaluate, eval_every=len(train),
+        target=args.target, seed=args.seed, name=f"resnet50-{args.stack}", data_name=found.name,
+        snapshots=args.snapshots, snapshot_every=200,
+    )
+    if trainer.rank == 0:
+        parameters = sum(p.numel() for p in model.parameters())
+        print(f"{'a small ResNet' if tiny else 'ResNet-50'}, {parameters / 1e6:.1f} M parameters, "
+              f"on {found.name}, {trainer.device}")
+        print(trainer.table)
+    result = trainer.fit(resume=args.resume)
+    if trainer.rank == 0:
+        print(result)
+        print(f"\n{trainer.report()}\n")
+
+
+try:
+    with leaving():
+        main()
+except ProbeError as error:
+    sys.exit(f"error: {error}")

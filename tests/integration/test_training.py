@@ -1,0 +1,157 @@
+"""Stacks that train to their target, on one rank and on two; those that are refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from optimizers import Stack, Trainer  # noqa: E402
+from optimizers.errors import TechniqueRefused  # noqa: E402
+from optimizers.plan import Plan  # noqa: E402
+from optimizers.stack import discover  # noqa: E402
+from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+ONE_RANK = ("accumulation", "precision", "schedule", "checkpointing")
+SUBSETS = [",".join(names) or "baseline"
+           for count in range(5) for names in itertools.combinations(ONE_RANK, count)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
+    yield
+    torch.set_num_threads(before)
+
+
+def two_ranks(*arguments: str, seconds: int = 240) -> dict:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu",
+                                "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
+         str(ROOT / "tests/integration/ranks_training.py"), *arguments],
+        env=environment, capture_output=True, text=True, timeout=seconds, check=False,
+    )
+    told = [line for line in done.stdout.splitlines() if "FOUND " in line]
+    assert told, done.stderr[-3000:]
+    return json.loads(told[-1].partition("FOUND ")[2])
+
+
+def train(stack: Stack):
+    held = samples(1536).tensors
+    held = held[0][1024:], held[1][1024:]
+
+    def evaluate(model):
+        return {"accuracy": (model(held[0]).float().argmax(1) == held[1]).float().mean().item()}
+
+    return Trainer(stacked(), samples(1024), loss, stack=stack, samples=20_000, batch_size=32,
+                   lr=3e-3, evaluate=evaluate, eval_every=1024, target="accuracy>=0.8",
+                   quiet=True).fit()
+
+
+@pytest.mark.parametrize("names", SUBSETS)
+def test_every_subset_reaches_the_target_on_one_rank(names):
+    result = train(Stack.of(names))
+    assert result.reached and result.metrics["accuracy"] >= 0.8
+    samples_then, seconds_then = result.to_target
+    assert 0 < samples_then < result.samples and 0 < seconds_then < result.seconds
+
+
+@pytest.mark.frameworks
+def test_every_subset_with_zero_2_reaches_the_target_on_two_ranks():
+    pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    stacks = ["zero" if names == "baseline" else f"{names},zero" for names in SUBSETS]
+    found = two_ranks("train", *stacks)
+    assert set(found) == set(stacks)
+    for stack, result in found.items():
+        assert result["reached"] and result["stage"] == 2 and result["ranks_agree"], (stack, result)
+
+
+@pytest.mark.frameworks
+def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
+    pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    found = two_ranks("train", "paper")["paper"]
+    assert found["reached"] and found["stage"] == 2 and found["ranks_agree"]
+
+
+def test_compressed_gradients_send_what_is_stated_and_still_train():
+    found = two_ranks("train", "topk", "powersgd", "compression")
+    assert all(result["reached"] for result in found.values()), found
+    share = {name: result["sent"] / result["whole"] for name, result in found.items()}
+    assert share["topk"] == pytest.approx(0.05 * 2, rel=0.02)  # 4 bytes of place with each 4
+    assert share["compression"] == 0.5
+    assert share["powersgd"] < 0.5
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("how", ["ddp", "1", "2"])
+def test_the_variance_is_exact_over_all_micro_batches_of_all_ranks(how):
+    if how != "ddp":
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    found = two_ranks("variance", how)
+    assert found["measured"] == pytest.approx(found["truth"], rel=1e-6)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("how", ["ddp", "1", "2"])
+def test_a_variable_k_gives_the_weights_of_one_big_batch(how):
+    if how != "ddp":
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    assert two_ranks("variable", how)["off"] <= 1e-6
+
+
+@pytest.mark.parametrize(("names", "line"), [
+    ("topk,powersgd", "topk does not go with powersgd"),
+    ("zero,compression", "does not go with"),
+    ("zero,fused", "does not go with zero"),
+    ("compile,zero", "compile does not go with zero"),
+    ("accumulation,accumulation", "twice"),
+    ("acumulation", "no technique is called 'acumulation'"),
+])
+def test_what_does_not_go_together_is_refused_by_name(names, line):
+    with pytest.raises(TechniqueRefused) as refused:
+        Stack.of(names)
+    assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_batch_that_cannot_be_split_is_refused():
+    from optimizers.accumulation import GradientAccumulation
+
+    with pytest.raises(TechniqueRefused, match="lower k or raise batch_size"):
+        Stack([GradientAccumulation(k=8)]).plan(Plan(batch_size=4))
+
+
+def test_a_third_partys_technique_joins_by_entry_point(tmp_path, monkeypatch):
+    (tmp_path / "smooth_labels.py").write_text(
+        "from dataclasses import dataclass, replace\n"
+        "from optimizers.technique import Base\n"
+        "@dataclass(frozen=True)\n"
+        "class Halved(Base):\n"
+        "    name = 'halved'\n"
+        "    after = frozenset({'schedule'})\n"
+        "    def plan(self, plan):\n"
+        "        return replace(plan, lr=plan.lr / 2)\n"
+        "    def predicts(self, plan):\n"
+        "        return 'half the rate'\n")
+    about = tmp_path / "smooth_labels-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: smooth-labels\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[optimizers.techniques]\nhalved = smooth_labels:Halved\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "halved" in discover()
+    stack = Stack.of("halved,schedule")
+    assert stack.plan(Plan(lr=1.0)).lr == 0.5
+    assert "half the rate" in stack.table(Plan(batch_size=8))
+    assert train(stack).reached
