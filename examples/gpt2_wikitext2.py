@@ -46,7 +46,8 @@ def main():
     torch.manual_seed(args.seed)
     shape = {"n_embd": 96, "n_layer": 4, "n_head": 4} if tiny else {}  # the defaults are GPT-2's
     model = GPT2LMHeadModel(GPT2Config(
-        vocab_size=found.vocabulary, n_positions=window, use_cache=False, **shape))
+        vocab_size=found.vocabulary, n_positions=window, use_cache=False, bos_token_id=None,
+        eos_token_id=None, **shape))
 
     def loss(net, batch):
         logits = net(input_ids=batch[:, :-1]).logits
@@ -65,8 +66,8 @@ def main():
         model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
         lr=args.lr or (2e-3 if tiny else 1e-4), evaluate=evaluate,
         eval_every=max(batch, samples // 6), target=args.target, seed=args.seed,
-        name=f"gpt2-{args.stack}", data_name=found.name, snapshots=args.snapshots,
-        snapshot_every=200,
+        name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}", data_name=found.name,
+        snapshots=args.snapshots, snapshot_every=200,
     )
     if trainer.rank == 0:
         parameters = sum(p.numel() for p in model.parameters())

@@ -64,7 +64,8 @@ def main():
     trainer = Trainer(
         model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
         lr=args.lr or (3e-3 if tiny else 1e-4), evaluate=evaluate, eval_every=len(train),
-        target=args.target, seed=args.seed, name=f"resnet50-{args.stack}", data_name=found.name,
+        target=args.target, seed=args.seed, data_name=found.name,
+        name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
         snapshots=args.snapshots, snapshot_every=200,
     )
     if trainer.rank == 0:
