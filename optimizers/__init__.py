@@ -9,8 +9,9 @@ does not go together; a :class:`Trainer` carries the plan out on an engine (plai
 
 from .errors import TrainingFailed
 from .plan import Plan
+from .result import Result
 from .stack import Stack
 from .technique import Technique
-from .trainer import Result, Trainer
+from .trainer import Trainer
 
 __all__ = ["Plan", "Result", "Stack", "Technique", "Trainer", "TrainingFailed"]

@@ -1,8 +1,8 @@
 """Activation checkpointing: keep the input of every s-th layer, run the rest again (eq. 18–20).
 
 The paper's s is √L, which minimises L/s + s: right where a layer's internals are as large as its
-input. A transformer layer's are some twelve times that, so s = 1 keeps less; ``every=1``, or
-``budget_mb`` which measures each layer and drops what costs least to run again. What it costs is
+input. A transformer layer's are some twelve times that, so s = 1 keeps less: ``every=1``, or
+``placement.place``, which measures the layers and drops what costs least to run again. The cost is
 one more forward of the dropped layers, not √L of them. (PAPER.md)
 
 Layers keep their places and names: the first of a segment runs all of it under
@@ -37,18 +37,25 @@ class Checkpointing(Base):
 
     every: int | None = None
     layers: tuple[str, ...] | None = None  # names of the stacks; None: they are found
+    blocks: tuple[str, ...] | None = None  # names of single layers, each dropped by itself
 
     def plan(self, plan: Plan) -> Plan:
         if self.every is not None and self.every < 1:
             raise TechniqueRefused(f"checkpointing: every={self.every}: at least 1")
 
         def change(model: nn.Module) -> nn.Module:
-            apply(model, self.every, self.layers)
+            if self.blocks is None:
+                apply(model, self.every, self.layers)
+            else:
+                for name in self.blocks:
+                    _join([model.get_submodule(name)])
             return model
 
         return replace(plan, models=(*plan.models, change))
 
     def predicts(self, plan: Plan) -> str:
+        if self.blocks is not None:
+            return f"activations of {len(self.blocks)} layers → their inputs; their forward again"
         every = "√L" if self.every is None else str(self.every)
         return f"activations of L layers → those of L/s + s (s = {every}); one more forward"
 

@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, default_collate
 
 import probe
 
-from . import snapshot
+from . import flops, snapshot
 from .accumulation import KPolicy, pieces, size
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
 from .errors import TrainingFailed, UsageError
 from .plan import Plan
 from .progress import Bar
+from .ranks import join_ranks, peak_memory
+from .result import Result
 from .schedule import rate
 from .stack import Stack
 from .target import Progress, Target
-from .variance import GradientVariance
+from .variance import GradientVariance, noise
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
-
-
-@dataclass(slots=True)
-class Result:
-    """How a training ended. ``to_target`` is (samples, seconds) where the target was crossed."""
-
-    steps: int
-    samples: int
-    seconds: float
-    reached: bool
-    metrics: dict[str, float]
-    losses: list[float]
-    run: Path | None
-    to_target: tuple[float, float] | None = None
-    ended: str = "samples"
-
-    def __str__(self) -> str:
-        """One line."""
-        speed = self.samples / self.seconds if self.seconds else 0.0
-        metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
-        line = (f"{self.steps} steps, {self.samples:,} samples in {self.seconds:.1f} s "
-                f"({speed:.0f} per s){metrics}")
-        if self.to_target is not None:
-            samples, seconds = self.to_target
-            line += f"; target reached after {samples:,.0f} samples, {seconds:.1f} s"
-        return line
 
 
 @dataclass(slots=True)
@@ -79,6 +51,7 @@ class _Position:
     step: int = 0
     samples: int = 0
     seconds: float = 0.0
+    eval_seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -112,7 +85,7 @@ class Trainer:
         Raises:
             UsageError: what was given cannot be used; one line says why.
         """
-        rank, world = _join_ranks()
+        rank, world = join_ranks()
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.stack = stack or Stack.baseline()
         given = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
@@ -135,6 +108,7 @@ class Trainer:
         self._policy = KPolicy(plan.accumulation, world)
         if plan.tf32:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        self._flops = self._count(model, data)
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         self._variance: GradientVariance | None = None
@@ -146,6 +120,14 @@ class Trainer:
     def report(self) -> Any:
         """phasewatt's report of the last :meth:`fit`."""
         return self._run.report()
+
+    def _count(self, model: nn.Module, data: Dataset[Any]) -> float | None:
+        """Operations per sample of the model as it was given, before anything is recomputed."""
+        before = snapshot.random_state()  # what is drawn here must not move the training
+        try:
+            return flops.per_sample(model, self._loss, default_collate([data[0]]))
+        finally:
+            snapshot.set_random_state(before)
 
     @property
     def _splits(self) -> bool:
@@ -184,10 +166,21 @@ class Trainer:
                     f"techniques accumulation, checkpointing, precision ({_line(error)})"
                 ) from error
         at, progress = self._at, self._progress
+        mfu, whose = self._utilisation()
         return Result(
             at.step, at.samples, at.seconds, bool(progress and progress.reached), at.metrics,
             at.losses, run.path, progress.first if progress and progress.reached else None, ended,
+            mfu, whose,
         )
+
+    def _utilisation(self) -> tuple[float | None, str]:
+        """(MFU over the training without its evaluations, whose peak)."""
+        seconds = self._at.seconds - self._at.eval_seconds
+        found = flops.peak(self.device, self.plan.precision.dtype)
+        if self._flops is None or found is None or seconds <= 0:
+            return None, ""
+        speed = self._flops * self._at.samples / seconds
+        return speed / (found.per_s * self._world), found.source
 
     def _train(self, run: Any, bar: Bar) -> str:
         at, budget = self._at, self._budget
@@ -252,8 +245,8 @@ class Trainer:
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
-            values |= {"k": k, "grad_norm": stepped.norm,
-                       "grad_variance": math.nan if sigma2 is None else sigma2}
+            values |= {"k": k, "grad_norm": stepped.norm, **noise(
+                sigma2, stepped.norm, k * self._world, step_samples)}
         if plan.precision.scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
@@ -285,13 +278,14 @@ class Trainer:
         assert self._evaluate is not None or self._progress is None
         if self._evaluate is None:
             return False
-        at = self._at
+        at, begin = self._at, time.perf_counter()
         self.engine.module.eval()
         with run.phase("eval"), torch.no_grad():
             metrics = {name: float(value) for name, value in
                        self._evaluate(self.engine.module).items()}
         self.engine.module.train()
         at.metrics = metrics
+        at.eval_seconds += time.perf_counter() - begin
         run.log(**{f"eval_{name}": value for name, value in metrics.items()})
         if self._progress is None:
             return False
@@ -302,9 +296,8 @@ class Trainer:
         assert self._snapshots is not None
         at = self._at
         state = {
-            "step": at.step, "samples": at.samples, "seconds": at.seconds, "losses": at.losses,
-            "metrics": at.metrics, "consumed": self._batches.consumed,
-            "policy": self._policy.state(), "random": snapshot.random_state(),
+            "at": asdict(at), "consumed": self._batches.consumed, "policy": self._policy.state(),
+            "random": snapshot.random_state(),
             "progress": self._progress.state() if self._progress else None,
         }
         with run.phase("checkpoint"):
@@ -322,8 +315,7 @@ class Trainer:
             return
         state = snapshot.load(newest)
         self.engine.load(newest)
-        self._at = _Position(state["step"], state["samples"], state["seconds"],
-                             list(state["losses"]), dict(state["metrics"]))
+        self._at = _Position(**state["at"])
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
         if self._progress is not None and state["progress"] is not None:
@@ -337,35 +329,5 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
                              **arguments)
 
 
-def peak_memory(device: str) -> int:
-    """The most that this process held, in bytes: torch's allocator on a GPU, else resident."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _join_ranks() -> tuple[int, int]:
-    """(rank, ranks); joins the process group that a launcher has laid out."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
-        return 0, 1
-    if not dist.is_initialized():
-        cuda = torch.cuda.is_available()
-        if cuda:
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl" if cuda else "gloo")
-    return dist.get_rank(), dist.get_world_size()
-
-
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:160]
-
-
-@contextlib.contextmanager
-def leaving() -> Iterator[None]:
-    """Around a script's main: leaves the process group at the end, whatever happened."""
-    try:
-        yield
-    finally:
-        if dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()

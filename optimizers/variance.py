@@ -19,6 +19,22 @@ import torch.distributed as dist
 from torch import nn
 
 
+def noise(
+    variance: float | None, mean_norm: float | None, count: int, samples: int
+) -> dict[str, float]:
+    """What is logged of a step: σ², and the gradient's noise scale in samples.
+
+    The noise scale tr Σ/‖∇L‖² is the batch beyond which averaging more samples pays little
+    (McCandlish et al. 2018, eq. 2.8): σ² of a micro-batch of b samples is tr Σ/b, and ‖∇L‖² is
+    ‖ḡ‖² − σ²/n. NaN where it is not known.
+    """
+    if variance is None or mean_norm is None:
+        return {"grad_variance": math.nan, "noise_scale": math.nan}
+    signal = mean_norm**2 - variance / count
+    scale = variance * (samples / count) / signal if signal > 0 else math.nan
+    return {"grad_variance": variance, "noise_scale": scale}
+
+
 class GradientVariance:
     """Measures the steps between :meth:`arm` and :meth:`result`."""
 

@@ -58,6 +58,7 @@ class Attributing:
         self._spans: dict[int, list[SpanTable]] = {}
         self._rings: dict[int, set[str]] = {}
         self._cpu_s, self._since = 0.0, time.monotonic()
+        self._dear = False  # at the last judgement
         self.warnings: list[str] = []
 
     def open(self, sources: Iterable[Source], members: Iterable[Member]) -> None:
@@ -120,12 +121,14 @@ class Attributing:
         self._watch_cost(time.thread_time() - began)
 
     def _watch_cost(self, cpu_s: float) -> None:
-        """Rather fewer updates than a recorder that falls behind."""
+        """Rather fewer updates than a recorder that falls behind. Once may be a search for lags."""
         self._cpu_s += cpu_s
         wall_s = time.monotonic() - self._since
         if wall_s < _JUDGED_S:
             return
-        if self._cpu_s > _MOST_CPU * wall_s and self._meters:
+        dear = self._cpu_s > _MOST_CPU * wall_s
+        again, self._dear = dear and self._dear, dear
+        if again and self._meters:
             every = max(meter.accumulator.thin() for meter in self._meters.values())
             self.warnings = [f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
                              f"one update of the meters in {every}"]

@@ -16,7 +16,7 @@ from optimizers import Stack, Trainer
 from optimizers.accumulation import pieces
 from optimizers.engines import make_engine
 from optimizers.plan import Plan
-from optimizers.trainer import leaving
+from optimizers.ranks import leaving
 from optimizers.variance import GradientVariance
 from optimizers.zero import Zero
 from tests.unit.optimizers.models import loss, samples, stacked, two_pass

@@ -14,8 +14,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
+from optimizers import Stack  # noqa: E402
 from optimizers.checkpointing import apply, segments, stacks  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
+from optimizers.placement import place  # noqa: E402
+from optimizers.plan import Plan  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("peak.py")
@@ -76,6 +79,23 @@ def test_running_statistics_move_once():
         model(x).sum().backward()
     for name, value in plain.state_dict().items():
         assert torch.equal(value, dropped.state_dict()[name]), name
+
+
+def test_layers_are_dropped_until_the_activations_fit_the_budget():
+    model, batch = stacked(depth=8), samples(64).tensors
+    plain = place(model, loss, batch, 1 << 40)
+    assert plain.blocks == () and plain.seconds == 0
+    half = place(model, loss, batch, int(0.6 * plain.bytes))
+    assert 0 < len(half.blocks) < 8 and half.bytes <= 0.6 * plain.bytes
+    dropped = stacked(depth=8)
+    for change in Stack([half.technique()]).plan(Plan()).models:
+        dropped = change(dropped)
+    for net in (model, dropped):
+        loss(net, batch).backward()
+    for a, b in zip(model.parameters(), dropped.parameters(), strict=True):
+        assert torch.allclose(a.grad, b.grad, rtol=1e-6, atol=1e-8)
+    with pytest.raises(TechniqueRefused, match="with every layer dropped"):
+        place(stacked(depth=8), loss, batch, 1000)
 
 
 def test_segments_are_as_long_as_the_root_of_the_depth():

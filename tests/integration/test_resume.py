@@ -18,7 +18,7 @@ from optimizers import snapshot  # noqa: E402
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("resumed.py")
-KILLS = int(os.environ.get("PROVE_KILLS", "3"))
+KILLS = 20 if os.environ.get("PROVE") else 3
 
 
 def start(snapshots: Path, log: Path) -> subprocess.Popen[bytes]:

@@ -1,0 +1,41 @@
+"""The process group of a job, as its launcher laid it out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+
+
+def join_ranks() -> tuple[int, int]:
+    """(rank, ranks); joins the process group that a launcher has laid out."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        return 0, 1
+    if not dist.is_initialized():
+        cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl" if cuda else "gloo")
+    return dist.get_rank(), dist.get_world_size()
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """Around a script's main: leaves the process group at the end, whatever happened."""
+    try:
+        yield
+    finally:
+        if dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def peak_memory(device: str) -> int:
+    """The most that this process held, in bytes: torch's allocator on a GPU, else resident."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

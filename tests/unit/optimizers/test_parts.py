@@ -1,0 +1,161 @@
+"""Targets, data order, arithmetic, the search for k, the objective."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from torch import nn  # noqa: E402
+
+from optimizers import Stack, Trainer, objective, search  # noqa: E402
+from optimizers.accumulation import pieces, size  # noqa: E402
+from optimizers.data import Batches, Order  # noqa: E402
+from optimizers.errors import DataProblem, UsageError  # noqa: E402
+from optimizers.flops import per_sample  # noqa: E402
+from optimizers.objective import Cost, Weights, pareto, score  # noqa: E402
+from optimizers.plan import Plan  # noqa: E402
+from optimizers.precision import MixedPrecision  # noqa: E402
+from optimizers.target import Progress, Target  # noqa: E402
+
+from .models import Block, loss, samples, stacked  # noqa: E402
+
+
+def test_a_target_is_reached_after_two_evaluations_and_dated_where_it_was_crossed():
+    progress = Progress(Target.of("accuracy >= 0.9"))
+    for at, value in ((100, 0.8), (200, 1.0), (300, 0.85), (400, 0.90), (500, 0.95)):
+        assert not progress.reached
+        progress.saw({"accuracy": value}, at, at / 10)
+    assert progress.reached
+    assert progress.first == pytest.approx((400, 40))
+    down = Progress(Target.of("loss<=1"))
+    for at, value in ((10, 3.0), (20, 0.5), (30, 0.4)):
+        down.saw({"loss": value}, at, at)
+    assert down.first == pytest.approx((18, 18))
+
+
+@pytest.mark.parametrize("text", ["accuracy", "accuracy=0.9", "accuracy>=much", ">=0.9"])
+def test_what_is_no_target_is_refused(text):
+    with pytest.raises(UsageError, match="write for example"):
+        Target.of(text)
+
+
+def test_an_evaluation_without_the_metric_is_refused():
+    with pytest.raises(UsageError, match=r"the target is accuracy>=0\.9"):
+        Progress(Target.of("accuracy>=0.9")).saw({"loss": 1.0}, 1, 1)
+
+
+def test_every_epoch_has_every_sample_once_and_its_own_order():
+    order = iter(Order(23, 4, rank=0, world=1, seed=3))
+    epochs = [[i for _ in range(5) for i in next(order)] for _ in range(2)]
+    assert all(len(set(epoch)) == 20 for epoch in epochs)
+    assert epochs[0] != epochs[1]
+
+
+def test_ranks_share_each_batch_and_any_place_can_be_gone_on_from():
+    whole = iter(Order(64, 8, rank=0, world=1, seed=0))
+    ranks = [iter(Order(64, 8, rank=r, world=2, seed=0)) for r in range(2)]
+    batches = [next(whole) for _ in range(12)]
+    assert [next(ranks[0]) + next(ranks[1]) for _ in range(12)] == batches
+    late = Order(64, 8, rank=0, world=1, seed=0)
+    late.consumed = 9 * 8
+    assert [next(iter(late))] == [batches[9]]
+
+
+def test_a_batch_is_cut_in_its_own_shape():
+    batch = {"x": torch.arange(10), "pair": (torch.arange(10.0), [torch.ones(10, 2)])}
+    parts = pieces(batch, 3)
+    assert [size(part) for part in parts] == [4, 3, 3]
+    assert torch.equal(torch.cat([part["pair"][1][0] for part in parts]), torch.ones(10, 2))
+    assert isinstance(parts[0]["pair"], tuple)
+
+
+def test_batches_that_ranks_cannot_share_are_refused():
+    with pytest.raises(DataProblem, match="make batch_size a multiple"):
+        Batches(samples(64), Plan(world=2, batch_size=9), rank=0, seed=0)
+
+
+def test_operations_are_those_of_the_matrix_products():
+    model = nn.Sequential(nn.Linear(10, 20, bias=False), nn.ReLU(), nn.Linear(20, 5, bias=False))
+    x, y = torch.randn(7, 10), torch.randint(0, 5, (7,))
+    counted = per_sample(model, lambda m, b: nn.functional.cross_entropy(m(b[0]), b[1]), (x, y))
+    forward = 2 * (10 * 20 + 20 * 5)
+    # The first layer's input needs no gradient.
+    assert counted == forward + 2 * (10 * 20) + 2 * 2 * (20 * 5)
+    assert all(p.grad is None and p.device.type == "cpu" for p in model.parameters())
+
+
+def test_attention_is_counted():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True)
+    counted = per_sample(layer, lambda m, x: m(x).sum(), torch.randn(2, 16, 32, requires_grad=True))
+    products = 2 * 16 * (4 * 32 * 32 + 2 * 32 * 64)  # projections and the two of the MLP
+    attention = 2 * 2 * 16 * 16 * 32
+    assert counted == pytest.approx(3 * (products + attention), rel=0.12)
+
+
+def test_a_loss_that_looks_at_values_has_no_count():
+    assert per_sample(stacked(), lambda m, b: loss(m, b) * loss(m, b).item(),
+                      samples(4).tensors) is None
+
+
+def test_the_k_that_is_worth_most_is_found_by_running_the_model():
+    model = nn.Sequential(*(Block(64) for _ in range(6)), nn.Linear(64, 5))
+    batch = torch.randn(64, 64), torch.randint(0, 5, (64,))
+    best, trials = search.best_k(model, loss, batch, (1, 2, 8, 128), rounds=2)
+    assert [trial.k for trial in trials] == [1, 2, 8]
+    held = [trial.activation_bytes for trial in trials]
+    assert held[0] == pytest.approx(2 * held[1], rel=0.05)
+    assert held[0] == pytest.approx(8 * held[2], rel=0.1)
+    worth = {t.k: t.samples_per_s / (t.activation_bytes + t.fixed_bytes) for t in trials}
+    assert best == max(worth, key=worth.__getitem__)
+    assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Two real runs."""
+    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
+    torch.set_num_threads(1)
+    paths = []
+    for stack in (Stack.baseline(), Stack([MixedPrecision("bf16", "master")])):
+        trainer = Trainer(stacked(), samples(256), loss, stack=stack, samples=2048, batch_size=32,
+                          evaluate=lambda m: {"loss": 1.5}, quiet=True, lr=1e-3)
+        paths.append(trainer.fit().run)
+    return paths
+
+
+def test_the_objective_is_a_weighted_sum_of_ratios_and_refuses_what_is_missing(runs):
+    with pytest.raises(UsageError, match="no measured energy"):
+        score(runs[0], runs[1:])
+    scores = score(runs[0], runs[1:], Weights(0.5, 0.5, 0.0), loss_target=2.0)
+    base, other = objective.measure(runs[0]), objective.measure(runs[1])
+    assert base.memory_bytes > 50e6 and base.loss == 1.5
+    found = {s.of.run: s.cost for s in scores}
+    assert found[base.run] == pytest.approx(1.0)
+    wanted = 0.5 * other.time_s / base.time_s + 0.5 * other.memory_bytes / base.memory_bytes
+    assert found[other.run] == pytest.approx(wanted)
+    assert "on the front" in objective.table(scores)
+    broken = score(runs[0], runs[1:], Weights(1, 0, 0), loss_target=1.0)
+    assert all(s.broken == ("L 1.5 > 1",) and not s.on_front for s in broken)
+
+
+def test_the_front_holds_what_nobody_beats():
+    def cost(name, time_s, memory, energy):
+        return Cost(name, name, time_s, memory, energy, None, None)
+
+    costs = [cost("a", 1, 5, 5), cost("b", 2, 2, 2), cost("c", 3, 3, 3), cost("d", 0.5, None, 9)]
+    assert [c.run for c in pareto(costs)] == ["a", "b", "d"]
+
+
+def test_masters_keep_what_bf16_weights_cannot():
+    """Steps far below bf16's resolution add up in the copies."""
+    from optimizers.precision import Masters
+
+    weight = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+    masters = Masters([weight], lambda copies: torch.optim.SGD(copies, lr=1e-4))
+    for _ in range(100):
+        weight.grad = torch.ones_like(weight)
+        masters.collect()
+        masters.optimizer.step()
+        masters.optimizer.zero_grad()
+    assert torch.allclose(masters.copies[0], torch.full((4,), 0.99), atol=1e-6)
+    assert torch.equal(weight.data, torch.full((4,), 0.99).bfloat16())
