@@ -23,7 +23,7 @@ class GradientAccumulation(Base):
 
     name: ClassVar[str] = "accumulation"
     equation: ClassVar[str] = "(4)–(9)"
-    after: ClassVar[frozenset[str]] = frozenset({"zero"})
+    after: ClassVar[frozenset[str]] = frozenset({"zero", "compression", "powersgd", "topk"})
 
     k: int = 4
     mode: Literal["split", "grow"] = "split"
@@ -41,6 +41,8 @@ class GradientAccumulation(Base):
         if self.adaptive and plan.zero_stage == 3:
             raise TechniqueRefused("accumulation with adaptive=True does not go with zero stage 3: "
                                    "its gradients are never whole; use stage 2 or a fixed k")
+        if self.adaptive and plan.compression is not None:
+            plan = plan.note("accumulation: ‖ḡ‖ is that of compressed gradients, σ² near it only")
         most = self.k_max if self.adaptive else self.k
         if self.mode == "split" and most > plan.per_rank:
             if not self.adaptive:

@@ -151,7 +151,9 @@ def _ordered(techniques: list[Technique]) -> list[Technique]:
             raise TechniqueRefused(f"{technique.name} does not go with {other}: leave one out")
         for other in sorted(technique.requires - by_name.keys()):
             raise TechniqueRefused(f"{technique.name} needs {other}: add it to the stack")
-    graph = {t.name: [n for n in by_name if n in t.after or n in t.requires] for t in techniques}
+    # By name where nothing else orders them: a stack is a set, however it was written.
+    graph = {name: [n for n in sorted(by_name) if n in by_name[name].after | by_name[name].requires]
+             for name in sorted(by_name)}
     try:
         return [by_name[name] for name in TopologicalSorter(graph).static_order()]
     except CycleError as error:

@@ -5,9 +5,11 @@ Rank 0 prints one line of JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -83,7 +85,9 @@ def one(stack: str):
     def evaluate(model):
         return {"accuracy": (model(held[0]).float().argmax(1) == held[1]).float().mean().item()}
 
-    trainer = Trainer(stacked(), data, loss, stack=Stack.of(stack), samples=TRAINED,
+    stages = {"zero1": 1, "zero3": 3}
+    chosen = Stack([Zero(stages[stack])]) if stack in stages else Stack.of(stack)
+    trainer = Trainer(stacked(), data, loss, stack=chosen, samples=TRAINED,
                       batch_size=32, lr=3e-3, evaluate=evaluate, eval_every=1024, quiet=True,
                       target=f"accuracy>={TARGET}")
     result = trainer.fit()
@@ -92,6 +96,36 @@ def one(stack: str):
     return {"reached": result.reached, "accuracy": result.metrics["accuracy"],
             "samples": result.samples, "sent": wire.sent, "whole": wire.whole,
             "stage": trainer.plan.zero_stage, "ranks_agree": _agree(trainer._policy.k)}
+
+
+class Stopped(Exception):
+    """As if the job had been killed."""
+
+
+def resume(stack: str, folder: str):
+    """Weights of a training that stopped after 8 steps and went on, and of one that did not."""
+    found = []
+    for name, stops in (("whole", (None,)), ("parts", (8, None))):
+        for stop in stops:
+            trainer = Trainer(
+                stacked(dropout=0.1), samples(256), loss, stack=Stack.of(stack), samples=16 * 32,
+                batch_size=32, lr=3e-3, snapshots=Path(folder) / name, snapshot_every=4, quiet=True,
+            )
+            torch.manual_seed(dist.get_rank())
+            before = trainer._step
+
+            def step(run, trainer=trainer, before=before, stop=stop):
+                if trainer._at.step == stop:
+                    raise Stopped
+                return before(run)
+
+            trainer._step = step
+            with contextlib.suppress(Stopped):
+                assert trainer.fit(resume=True).steps == 16
+        found.append(torch.cat([p.detach().float().flatten()
+                                for p in trainer.engine.module.parameters()]))
+        trainer.engine.close()
+    return {"off": float((found[0] - found[1]).abs().max())}
 
 
 def _agree(k: int) -> bool:
@@ -105,7 +139,8 @@ def main() -> None:
     dist.init_process_group("gloo")
     task, *arguments = sys.argv[1:]
     with leaving():
-        found = {"variance": variance, "variable": variable, "train": train}[task](*arguments)
+        found = {"variance": variance, "variable": variable, "train": train,
+                 "resume": resume}[task](*arguments)
         if dist.get_rank() == 0:
             print("FOUND " + json.dumps(found), flush=True)
 

@@ -79,6 +79,22 @@ def test_every_subset_with_zero_2_reaches_the_target_on_two_ranks():
 
 
 @pytest.mark.frameworks
+@pytest.mark.parametrize("stage", [1, 3])
+def test_the_other_stages_train_too(stage):
+    pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    found = two_ranks("train", f"zero{stage}")[f"zero{stage}"]
+    assert found["reached"] and found["stage"] == stage
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("stack", ["accumulation,schedule", "topk", "powersgd", "zero,schedule"])
+def test_two_ranks_go_on_from_a_snapshot_as_if_nothing_had_been(stack, tmp_path):
+    if "zero" in stack:
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    assert two_ranks("resume", stack, str(tmp_path))["off"] == 0.0
+
+
+@pytest.mark.frameworks
 def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
     found = two_ranks("train", "paper")["paper"]
