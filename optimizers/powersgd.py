@@ -16,7 +16,11 @@ from .wire import Wire
 
 @dataclass(frozen=True)
 class PowerSGD(Base):
-    """Rank-``rank`` approximations after ``start`` steps of exact averaging."""
+    """Rank-``rank`` approximations after ``start`` steps of exact averaging.
+
+    torch keeps its residuals by DDP bucket, which a new process lays out anew: a resumed run begins
+    with ``start`` exact steps again.
+    """
 
     name: ClassVar[str] = "powersgd"
     conflicts: ClassVar[frozenset[str]] = frozenset({"compression", "topk", "zero"})

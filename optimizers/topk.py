@@ -6,7 +6,7 @@ does not converge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -34,40 +34,63 @@ class TopK(Base):
         if plan.world == 1:
             return plan.note("topk: one rank, nothing crosses a wire")
 
-        def make(_model: nn.Module, wire: Wire) -> tuple[Any, Hook]:
-            return _State(self.share), wire.counted(_hook, _sent)
+        def make(model: nn.Module, wire: Wire) -> tuple[Any, Hook]:
+            return _State(self.share, model), wire.counted(_hook, _sent)
 
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
-        return f"{self.share:.0%} of the gradient's entries, 8 bytes each with its place"
+        return f"{self.share:.0%} of each gradient's entries, 8 bytes each with its place"
 
 
-@dataclass
 class _State:
-    share: float
-    left: dict[int, torch.Tensor] = field(default_factory=dict)  # by bucket: what was not sent
+    """What every parameter's gradient still owes. DDP puts parameters into other buckets after
+    the first step, so nothing is kept, or chosen, by bucket.
+    """
+
+    def __init__(self, share: float, model: nn.Module):
+        self._share = share
+        self._place = {id(p): i for i, p in enumerate(model.parameters())}
+        self.left: dict[int, torch.Tensor] = {}
 
     def count(self, numbers: int) -> int:
-        return max(1, int(self.share * numbers))
+        return max(1, int(self._share * numbers))
+
+    def owed(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        """Add what is owed to the gradient, in place; where the rest will be kept."""
+        flat = gradient.view(-1)
+        left = self.left.setdefault(self._place[id(parameter)], torch.zeros_like(flat))
+        flat.add_(left)
+        return left
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return {"left": dict(self.left)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from :meth:`snapshot`."""
+        self.left = dict(saved["left"])
 
 
 def _sent(state: _State, bucket: Any) -> int:
-    buffer = bucket.buffer()
-    return int(state.count(buffer.numel()) * (buffer.element_size() + 4))
+    numbers = sum(state.count(gradient.numel()) for gradient in bucket.gradients())
+    return int(numbers * (bucket.buffer().element_size() + 4))
 
 
 def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
     buffer = bucket.buffer()
     world = dist.get_world_size()
-    before = state.left.get(bucket.index())
-    if before is not None and before.shape == buffer.shape:  # buckets are rebuilt after a step
-        buffer.add_(before)
-    place = torch.topk(buffer.abs(), state.count(buffer.numel()), sorted=False).indices
+    chosen, begin = [], 0
+    for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
+        left = state.owed(parameter, gradient)
+        flat = gradient.view(-1)
+        place = torch.topk(flat.abs(), state.count(len(flat)), sorted=False).indices
+        left.copy_(flat)
+        left[place] = 0
+        chosen.append(place + begin)
+        begin += len(flat)
+    place = torch.cat(chosen)
     value = buffer[place]
-    left = buffer.clone()
-    left[place] = 0
-    state.left[bucket.index()] = left
     places = [torch.empty_like(place, dtype=torch.int32) for _ in range(world)]
     values = [torch.empty_like(value) for _ in range(world)]
     dist.all_gather(places, place.to(torch.int32))

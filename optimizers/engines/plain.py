@@ -105,18 +105,17 @@ class PlainEngine:
         return Stepped(None if norm is None else float(norm) if want_norm else None, applied)
 
     def save(self, folder: Path) -> None:
-        if self._plan.world > 1 and dist.get_rank() > 0:
-            if self._hook_state is not None:  # what this rank has not sent yet
-                torch.save(_hook_tensors(self._hook_state), folder / f"hook-{dist.get_rank()}.pt")
-            return
+        rank = dist.get_rank() if self._plan.world > 1 else 0
+        if hasattr(self._hook_state, "snapshot"):  # what this rank has not sent yet
+            torch.save(self._hook_state.snapshot(), folder / f"hook-{rank}.pt")
+        if rank:
+            return  # the rest is the same on all of them
         state = {
             "model": self.module.state_dict(), "optimizer": self.optimizer.state_dict(),
             "scaler": self._scaler.state_dict() if self._scaler else None,
             "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
         }
         torch.save(state, folder / "engine.pt")
-        if self._hook_state is not None:
-            torch.save(_hook_tensors(self._hook_state), folder / "hook-0.pt")
 
     def load(self, folder: Path) -> None:
         state = torch.load(folder / "engine.pt", map_location=self._plan.device, weights_only=True)
@@ -126,16 +125,10 @@ class PlainEngine:
             self._scaler.load_state_dict(state["scaler"])
         if self._masters is not None:
             self._masters.restore(state["masters"])
-        if self._hook_state is not None:
-            saved = torch.load(folder / f"hook-{dist.get_rank()}.pt", weights_only=True)
-            vars(self._hook_state).update(saved)
+        if hasattr(self._hook_state, "restore"):
+            rank = dist.get_rank() if self._plan.world > 1 else 0
+            self._hook_state.restore(torch.load(folder / f"hook-{rank}.pt", weights_only=True))
 
     def close(self) -> None:
         return None
 
-
-def _hook_tensors(state: Any) -> dict[str, Any]:
-    """What a communication hook remembers from step to step."""
-    kept = int, float, bool, dict, torch.Tensor
-    return {name: value for name, value in vars(state).items()
-            if isinstance(value, kept) and not callable(value)}
