@@ -85,7 +85,7 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
 
 def _meta(batch: Any) -> Any:
     if isinstance(batch, torch.Tensor):
-        return batch.to("meta")
+        return torch.empty_like(batch, device="meta", requires_grad=False)
     if isinstance(batch, dict):
         return {key: _meta(value) for key, value in batch.items()}
     if isinstance(batch, list | tuple):

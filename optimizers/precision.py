@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -47,6 +47,19 @@ class MixedPrecision(Base):
         if self.mode == "autocast":
             return "activations of matrix products ÷ 2; weights, gradients, optimizer as before"
         return "weights, gradients, activations ÷ 2; + 4 bytes per parameter for the masters"
+
+
+def accept_floats(module: nn.Module, dtype: torch.dtype) -> None:
+    """Let a half-precision model be given fp32 inputs, in training and evaluation alike."""
+    def cast(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(dtype) if value.is_floating_point() else value
+        if isinstance(value, dict):
+            return {key: cast(one) for key, one in value.items()}
+        return type(value)(map(cast, value)) if type(value) in (list, tuple) else value
+
+    module.register_forward_pre_hook(lambda _module, given, named: (cast(given), cast(named)),
+                                     with_kwargs=True)
 
 
 class Masters:

@@ -17,6 +17,7 @@ from torch import nn
 
 from ..errors import TechniqueRefused
 from ..plan import Plan
+from ..precision import accept_floats
 from ..wire import Wire
 from ..zero import configuration
 from . import MakeOptimizer, Stepped
@@ -40,6 +41,8 @@ class ZeroEngine:
             raise TechniqueRefused("zero: no process group; start with torchrun or deepspeed")
         deepspeed.init_distributed(dist_backend=dist.get_backend(), verbose=False)
         self.module = plan.prepared(model.to(plan.device))
+        if plan.precision.mode == "master":
+            accept_floats(self.module, plan.precision.dtype)
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         optimizer = make(parameters, lr=plan.lr, **plan.optimizer)
         self._engine, self.optimizer, _, _ = deepspeed.initialize(

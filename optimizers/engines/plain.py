@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..plan import Plan
-from ..precision import Masters
+from ..precision import Masters, accept_floats
 from ..wire import Wire
 from . import MakeOptimizer, Stepped
 
@@ -28,6 +28,8 @@ class PlainEngine:
         if precision.mode == "master":
             model = model.to(precision.dtype)
         self.module = plan.prepared(model)
+        if precision.mode == "master":
+            accept_floats(self.module, precision.dtype)
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._masters: Masters | None = None
 

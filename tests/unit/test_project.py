@@ -85,7 +85,11 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
     setup = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-model = torch.nn.Linear(4, 2)
+from torch import nn
+model = nn.Sequential(nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(4))),
+                      nn.Linear(4, 2))
+dataset = TensorDataset(torch.randn(256, 4), torch.randint(2, (256,)))
+loss = lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=8)
 loss_fn = torch.nn.CrossEntropyLoss()
