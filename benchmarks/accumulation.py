@@ -29,7 +29,7 @@ from optimizers.accumulation import GradientAccumulation, pieces
 from optimizers.schedule import WarmupCosine
 from optimizers.variance import GradientVariance
 
-WIDTH, WORDS, LENGTH, BATCH, K, DEPTH = 256, 2000, 128, 8, 4, 12
+WIDTH, WORDS, LENGTH, BATCH, K, DEPTH = 256, 2000, 128, 16, 4, 12
 
 
 class Gpt(nn.Module):

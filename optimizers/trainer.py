@@ -115,6 +115,7 @@ class Trainer:
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
         self._at = _Position()
+        self._rate = math.nan  # as set last
         self._run: Any = None
 
     def report(self) -> Any:
@@ -262,6 +263,9 @@ class Trainer:
     def _set_rate(self, done: float, step_samples: int) -> None:
         plan = self.plan
         lr = plan.lr * rate(plan.schedule, done, step_samples, plan.batch_size)
+        if lr == self._rate:
+            return
+        self._rate = lr
         for group in self.engine.optimizer.param_groups:
             group["lr"] = lr
 
@@ -315,7 +319,7 @@ class Trainer:
             return
         state = snapshot.load(newest)
         self.engine.load(newest)
-        self._at = _Position(**state["at"])
+        self._at, self._rate = _Position(**state["at"]), math.nan
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
         if self._progress is not None and state["progress"] is not None:

@@ -16,6 +16,8 @@ from ..precision import Masters, accept_floats
 from ..wire import Wire
 from . import MakeOptimizer, Stepped
 
+_NOTHING = contextlib.nullcontext()
+
 
 class PlainEngine:
     """See :class:`~optimizers.engines.Engine`."""
@@ -68,7 +70,7 @@ class PlainEngine:
 
     def micro_batch(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
         if self._plan.world == 1 and self._plan.precision.mode != "autocast":
-            return contextlib.nullcontext()
+            return _NOTHING
         return self._nested(last)
 
     def backward(self, loss: torch.Tensor) -> None:
