@@ -79,11 +79,6 @@ class KPolicy:
         self._seen: list[float] = []
         self._blind = 0  # steps without a variance
 
-    @property
-    def measures(self) -> bool:
-        """Does the next step need its variance?"""
-        return self._settings.adaptive
-
     def saw(self, variance: float | None, share: float) -> None:
         """Take the variance of a step; ``share`` is the micro-batch's size over |B|."""
         if not self._settings.adaptive:

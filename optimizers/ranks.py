@@ -6,9 +6,12 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+
+_Value = TypeVar("_Value")
 
 
 def join_ranks() -> tuple[int, int]:
@@ -22,6 +25,15 @@ def join_ranks() -> tuple[int, int]:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("nccl" if cuda else "gloo")
     return dist.get_rank(), dist.get_world_size()
+
+
+def agreed(value: _Value) -> _Value:
+    """Rank 0's, on all ranks."""
+    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+        return value
+    held = [value]
+    dist.broadcast_object_list(held, src=0)
+    return held[0]
 
 
 @contextlib.contextmanager

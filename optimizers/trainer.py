@@ -22,7 +22,7 @@ from .engines import Engine, MakeOptimizer, make_engine
 from .errors import TrainingFailed, UsageError
 from .plan import Plan
 from .progress import Bar
-from .ranks import join_ranks, peak_memory
+from .ranks import agreed, join_ranks, peak_memory
 from .result import Result
 from .schedule import rate
 from .stack import Stack
@@ -41,7 +41,6 @@ class Budget:
 
     samples: int
     seconds: float = math.inf
-    memory_bytes: float = math.inf
 
 
 @dataclass(slots=True)
@@ -73,13 +72,14 @@ class Trainer:
         """
         Args:
             data: a map-style data set.
-            loss: of the model and a batch; the mean over the batch's samples.
+            loss: of the model and a batch; the mean over the batch's samples. It is called once
+                with tensors of the ``meta`` device, which hold no values, to count operations.
             samples: to be consumed over all ranks; also the schedule's horizon.
             batch_size: |B|, over all ranks.
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
             evaluate: gives metrics, called every ``eval_every`` samples and at the end.
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
-            seconds: end after so much training time.
+            seconds: end after so much training time (rank 0's).
             snapshots, snapshot_every: where the state is saved, every so many steps.
 
         Raises:
@@ -160,7 +160,7 @@ class Trainer:
                 ended = self._train(run, bar)
                 self._told(run)
             except (RuntimeError, MemoryError) as error:
-                if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+                if not _out_of_memory(error):
                     raise
                 raise TrainingFailed(
                     f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
@@ -200,7 +200,7 @@ class Trainer:
                 self.engine.model.train()
             if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
                 self._save(run)
-            if at.seconds > budget.seconds:
+            if budget.seconds < math.inf and agreed(at.seconds) > budget.seconds:
                 return "time"
             step_samples = self._samples_of_step()
         if self._evaluate and at.samples % self._eval_every:
@@ -246,7 +246,8 @@ class Trainer:
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
-            values |= {"k": k, "grad_norm": stepped.norm, **noise(
+            norm = math.nan if stepped.norm is None else stepped.norm
+            values |= {"k": k, "grad_norm": norm, **noise(
                 sigma2, stepped.norm, k * self._world, step_samples)}
         if plan.precision.scaled:
             values["loss_scale"] = engine.loss_scale
@@ -288,6 +289,7 @@ class Trainer:
             metrics = {name: float(value) for name, value in
                        self._evaluate(self.engine.module).items()}
         self.engine.module.train()
+        metrics = agreed(metrics)  # or one rank might end and the others wait for it
         at.metrics = metrics
         at.eval_seconds += time.perf_counter() - begin
         run.log(**{f"eval_{name}": value for name, value in metrics.items()})
@@ -307,9 +309,9 @@ class Trainer:
         with run.phase("checkpoint"):
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # torch's writer raises the latter
                 raise TrainingFailed(f"the snapshot of step {at.step} cannot be written to "
-                                     f"{self._snapshots}: {error.strerror}") from error
+                                     f"{self._snapshots}: {_line(error)}") from error
 
     def _restore(self) -> None:
         if self._snapshots is None:
@@ -331,6 +333,13 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
     """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
     return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01,
                              **arguments)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    said = str(error)  # torch's allocator of a CPU has no class of its own
+    return "allocate memory" in said or "not enough memory" in said
 
 
 def _line(error: BaseException) -> str:

@@ -98,6 +98,27 @@ def one(stack: str):
             "stage": trainer.plan.zero_stage, "ranks_agree": _agree(trainer._policy.k)}
 
 
+def disagree():
+    """Ranks that measure different things, and different times, end together all the same."""
+    calls = []
+
+    def evaluate(_model):
+        calls.append(1)
+        return {"accuracy": 0.9 if dist.get_rank() == 0 else 0.1}
+
+    trainer = Trainer(stacked(), samples(256), loss, samples=4096, batch_size=32, quiet=True,
+                      evaluate=evaluate, eval_every=256, target="accuracy>=0.8")
+    result = trainer.fit()
+    timed = Trainer(stacked(), samples(256), loss, samples=10**7, batch_size=32, quiet=True,
+                    seconds=1.0 if dist.get_rank() == 0 else 1000.0)
+    if dist.get_rank():  # its own clock says otherwise
+        timed._budget.seconds = 1.0
+        timed._at.seconds = -1000.0
+    ended = timed.fit()
+    return {"ended": result.ended, "samples": result.samples, "evaluations": len(calls),
+            "timed": ended.ended}
+
+
 class Stopped(Exception):
     """As if the job had been killed."""
 
@@ -140,7 +161,7 @@ def main() -> None:
     task, *arguments = sys.argv[1:]
     with leaving():
         found = {"variance": variance, "variable": variable, "train": train,
-                 "resume": resume}[task](*arguments)
+                 "resume": resume, "disagree": disagree}[task](*arguments)
         if dist.get_rank() == 0:
             print("FOUND " + json.dumps(found), flush=True)
 

@@ -241,7 +241,7 @@ def test_memory_that_is_not_there_ends_the_run_and_says_why(watched):
     steps = []
 
     def greedy(model, batch):
-        steps.append(1)
+        steps.extend([1] * (batch[0].device.type == "cpu"))  # it is also called on meta, once
         if len(steps) > 5:
             torch.empty(1 << 60)
         return loss(model, batch)

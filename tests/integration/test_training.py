@@ -78,6 +78,11 @@ def test_every_subset_with_zero_2_reaches_the_target_on_two_ranks():
         assert result["reached"] and result["stage"] == 2 and result["ranks_agree"], (stack, result)
 
 
+def test_ranks_end_together_whatever_each_of_them_sees():
+    found = two_ranks("disagree")
+    assert found == {"ended": "target", "samples": 512, "evaluations": 2, "timed": "time"}
+
+
 @pytest.mark.frameworks
 @pytest.mark.parametrize("stage", [1, 3])
 def test_the_other_stages_train_too(stage):
