@@ -26,7 +26,7 @@ options.add_argument("--stack", default="baseline", help="baseline, paper, or na
 options.add_argument("--data", help="folder with CIFAR-10")
 options.add_argument("--unchecked", action="store_true", help="do not compare md5 sums")
 options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
-options.add_argument("--epochs", type=float)
+options.add_argument("--samples", type=int, help="images to train on; tiny: 4 epochs")
 options.add_argument("--batch", type=int, help="128; tiny: 64")
 options.add_argument("--lr", type=float, help="1e-4 as in the paper; tiny: 3e-3")
 options.add_argument("--target", help="end at, for example, 'accuracy>=0.9'")
@@ -60,11 +60,12 @@ def main():
         return {"accuracy": right / len(test)}
 
     batch = args.batch or (64 if tiny else 128)
-    samples = int((args.epochs or (4 if tiny else 90)) * len(train))
+    samples = args.samples or (4 if tiny else 90) * len(train)
     trainer = Trainer(
         model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
-        lr=args.lr or (3e-3 if tiny else 1e-4), evaluate=evaluate, eval_every=len(train),
-        target=args.target, seed=args.seed, data_name=found.name,
+        lr=args.lr or (3e-3 if tiny else 1e-4), evaluate=evaluate,
+        eval_every=min(len(train), samples), target=args.target, seed=args.seed,
+        data_name=found.name,
         name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
         snapshots=args.snapshots, snapshot_every=200,
     )

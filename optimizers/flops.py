@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from .accumulation import size
 
@@ -38,29 +38,55 @@ class Peak:
     source: str
 
 
-class _OnMeta(nn.Module):
-    """The model with its weights' shapes only; the weights stay where they are."""
+class _Stand(nn.Module):
+    """The model with other tensors in the place of its own, which stay as they are."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, instead: Callable[[torch.Tensor], torch.Tensor]):
         super().__init__()
         self._model = [model]  # in a list, so that it is no submodule
-        self._state = {
-            name: torch.empty_like(value, device="meta").requires_grad_(value.requires_grad)
-            for name, value in (*model.named_parameters(), *model.named_buffers())
-        }
+        self._state = {name: instead(value).requires_grad_(value.requires_grad)
+                       for name, value in model.named_parameters()}
+        self._state |= {name: instead(value).clone() for name, value in model.named_buffers()}
 
     def forward(self, *given: Any, **named: Any) -> Any:
         return functional_call(self._model[0], self._state, given, named)
 
 
 def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
-    """Operations of forward and backward per sample; None if the model cannot run on ``meta``."""
+    """Operations of forward and backward per sample; None if none are seen.
+
+    A model that looks at values cannot run on ``meta``; it is run for real, once.
+    """
     try:
-        with FlopCounterMode(display=False) as counter:
-            loss(_OnMeta(model), _meta(batch)).backward()
-    except Exception:  # a loss that looks at values: nothing is claimed
-        return None
-    return counter.get_total_flops() / size(batch) or None
+        total = _count(_Stand(model, lambda t: torch.empty_like(t, device="meta")), loss,
+                       _meta(batch))
+    except Exception:
+        try:
+            total = _count(_Stand(model, torch.Tensor.detach), loss, batch)
+        except Exception:  # the training will say what is wrong
+            return None
+    return total / size(batch) or None
+
+
+def _count(model: nn.Module, loss: Loss, batch: Any) -> int:
+    with FlopCounterMode(display=False, custom_mapping=_ATTENTION) as counter:
+        loss(model, batch).backward()
+    return int(counter.get_total_flops())
+
+
+def _attention(q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+    return int(sdpa_flop_count(q, k, v))
+
+
+def _attention_backward(_grad: Any, q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+    return 2 * int(sdpa_flop_count(q, k, v))  # what it computes again is not counted
+
+
+# torch's counter knows the kernels of GPUs only: a CPU's attention would count nothing.
+_ATTENTION = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+}
 
 
 def peak(device: str, dtype: torch.dtype) -> Peak | None:

@@ -117,6 +117,7 @@ class Trainer:
         self._at = _Position()
         self._rate = math.nan  # as set last
         self._run: Any = None
+        self._mfu: tuple[float | None, str] = None, ""
 
     def report(self) -> Any:
         """phasewatt's report of the last :meth:`fit`."""
@@ -167,11 +168,10 @@ class Trainer:
                     f"techniques accumulation, checkpointing, precision ({_line(error)})"
                 ) from error
         at, progress = self._at, self._progress
-        mfu, whose = self._utilisation()
         return Result(
             at.step, at.samples, at.seconds, bool(progress and progress.reached), at.metrics,
             at.losses, run.path, progress.first if progress and progress.reached else None, ended,
-            mfu, whose,
+            *self._mfu,
         )
 
     def _utilisation(self) -> tuple[float | None, str]:
@@ -209,7 +209,13 @@ class Trainer:
 
     def _told(self, run: Any) -> None:
         """What is known only at the end, for the comparison of runs."""
-        values: dict[str, float] = {"peak_memory_bytes": peak_memory(self.device)}
+        values: dict[str, float] = {"peak_memory_bytes": peak_memory(self.device),
+                                    "train_s": self._at.seconds - self._at.eval_seconds}
+        self._mfu = self._utilisation()
+        if self._flops is not None:
+            values["flops_per_sample"] = self._flops
+        if self._mfu[0] is not None:
+            values["mfu"] = self._mfu[0]
         if self._progress and self._progress.reached and self._progress.first:
             values["target_samples"], values["target_s"] = self._progress.first
         run.log(**values)

@@ -93,9 +93,41 @@ def test_attention_is_counted():
     assert counted == 3 * (products + attention) - no_input
 
 
-def test_a_loss_that_looks_at_values_has_no_count():
-    assert per_sample(stacked(), lambda m, b: loss(m, b) * loss(m, b).item(),
-                      samples(4).tensors) is None
+def test_a_model_that_looks_at_values_is_run_once_and_left_as_it_was():
+    model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 5))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    batch = samples(8).tensors
+
+    def looking(net, given):
+        value = loss(net, given)
+        assert value.item() == value.item()  # meta tensors have no values
+        return value
+
+    assert per_sample(model, looking, batch) == per_sample(model, loss, batch)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_attention_counts_alike_on_meta_and_on_a_cpu():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(8))
+
+        def forward(self, x):
+            y = x * self.scale
+            return nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+
+    def looking(net, x):
+        value = net(x).sum()
+        assert value.item() == value.item()
+        return value
+
+    x = torch.randn(2, 4, 16, 8)
+    one_way = 2 * 2 * 4 * 16 * 16 * 8  # two products; a causal mask is not discounted
+    assert per_sample(Attention(), lambda net, b: net(b).sum(), x) == 3 * one_way
+    assert per_sample(Attention(), looking, x) == 3 * one_way
 
 
 def test_the_k_that_is_worth_most_is_found_by_running_the_model():
