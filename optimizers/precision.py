@@ -27,6 +27,7 @@ class MixedPrecision(Base):
 
     name: ClassVar[str] = "precision"
     equation: ClassVar[str] = "(13)–(17)"
+    after: ClassVar[frozenset[str]] = frozenset({"tf32"})
 
     dtype: Literal["bf16", "fp16"] = "bf16"
     mode: Literal["autocast", "master"] = "autocast"
@@ -39,8 +40,13 @@ class MixedPrecision(Base):
         dtype = DTYPES[self.dtype]
         if plan.device == "cuda" and dtype is torch.bfloat16 and not torch.cuda.is_bf16_supported():
             raise TechniqueRefused("precision: this GPU has no bf16; use dtype='fp16'")
-        if plan.device == "cpu" and dtype is torch.float16:
-            plan = plan.note("precision: fp16 on a CPU is slower than fp32; bf16 is not")
+        if plan.device == "cpu":
+            plan = plan.note("precision: bf16, the half precision that CPUs are fast in" if (
+                dtype is torch.bfloat16) else "precision: fp16 on a CPU is slower than fp32")
+        elif not plan.tf32:
+            plan = plan.note("precision: what stays fp32 is computed "
+                             + ("in TF32" if torch.backends.cuda.matmul.allow_tf32 else
+                                "in full, TF32 is off"))
         return replace(plan, precision=Precision(self.mode, dtype))
 
     def predicts(self, plan: Plan) -> str:
