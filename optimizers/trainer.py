@@ -72,8 +72,9 @@ class Trainer:
         """
         Args:
             data: a map-style data set.
-            loss: of the model and a batch; the mean over the batch's samples. It is called once
-                with tensors of the ``meta`` device, which hold no values, to count operations.
+            loss: of the model and a batch; the mean over the batch's samples. To count operations
+                it is called beforehand with one sample whose tensors are on ``meta`` and hold no
+                values; if it looks at them, with one real sample. Nothing is trained by that.
             samples: to be consumed over all ranks; also the schedule's horizon.
             batch_size: |B|, over all ranks.
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
