@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from .errors import TechniqueRefused
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from .errors import DataProblem, TechniqueRefused
 from .plan import Accumulation, Plan
 from .technique import Base
 
@@ -117,33 +120,21 @@ class KPolicy:
 
 
 def pieces(batch: Any, k: int) -> list[Any]:
-    """A batch (tensor, or tuple, list, dict of them) cut into k along its first axis.
+    """A batch (tensors, in tuples, lists, dicts) cut into k along their first axes.
 
-    Sizes differ by one at most, none is empty.
+    Sizes differ by one at most. What is no tensor is in every piece.
     """
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        return list(torch.tensor_split(batch, k)) if k > 1 else [batch]
-    if isinstance(batch, Mapping):
-        columns = {key: pieces(value, k) for key, value in batch.items()}
-        return [{key: column[j] for key, column in columns.items()} for j in range(k)]
-    if isinstance(batch, Sequence) and not isinstance(batch, str):
-        parts = [pieces(value, k) for value in batch]
-        make: Any = type(batch)
-        rows = [[part[j] for part in parts] for j in range(k)]
-        return [make(*row) if hasattr(batch, "_fields") else make(row) for row in rows]
-    return [batch] * k
+    if k == 1:
+        return [batch]
+    leaves, form = tree_flatten(batch)
+    cut = [torch.tensor_split(leaf, k) if isinstance(leaf, torch.Tensor) else [leaf] * k
+           for leaf in leaves]
+    return [tree_unflatten([parts[j] for parts in cut], form) for j in range(k)]
 
 
 def size(batch: Any) -> int:
-    """Samples of a batch: the first tensor's first axis."""
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        return len(batch)
-    values = batch.values() if isinstance(batch, Mapping) else batch
-    for value in values:
-        if isinstance(value, torch.Tensor | Mapping | list | tuple):
-            return size(value)
-    raise TechniqueRefused("a batch holds no tensor: phasewatt cannot tell how many samples it has")
+    """Samples of a batch: the first tensor's first axis. Raises DataProblem if there is none."""
+    for leaf in tree_leaves(batch):
+        if isinstance(leaf, torch.Tensor):
+            return len(leaf)
+    raise DataProblem("a batch holds no tensor: phasewatt cannot tell how many samples it has")

@@ -1,7 +1,7 @@
 """Activation checkpointing: keep the input of every s-th layer, run the rest again (eq. 18–20).
 
 The paper's s is √L, which minimises L/s + s: right where a layer's internals are as large as its
-input. A transformer layer's are some twelve times that, so s = 1 keeps less: ``every=1``, or
+input. A transformer layer's are many times that, so s = 1 keeps less: ``every=1``, or
 ``placement.place``, which measures the layers and drops what costs least to run again. The cost is
 one more forward of the dropped layers, not √L of them. (PAPER.md)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from .errors import DataProblem
@@ -88,10 +89,4 @@ def moved(batch: Any, device: str) -> Any:
     """The batch on a device; on a CPU as it is."""
     if device == "cpu":
         return batch
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return {key: moved(value, device) for key, value in batch.items()}
-    if isinstance(batch, list | tuple):
-        return type(batch)(moved(value, device) for value in batch)
-    return batch
+    return tree_map_only(torch.Tensor, lambda t: t.to(device, non_blocking=True), batch)

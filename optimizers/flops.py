@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from .accumulation import size
@@ -110,10 +111,5 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
 
 
 def _meta(batch: Any) -> Any:
-    if isinstance(batch, torch.Tensor):
-        return torch.empty_like(batch, device="meta", requires_grad=False)
-    if isinstance(batch, dict):
-        return {key: _meta(value) for key, value in batch.items()}
-    if isinstance(batch, list | tuple):
-        return type(batch)(_meta(value) for value in batch)
-    return batch
+    return tree_map_only(
+        torch.Tensor, lambda t: torch.empty_like(t, device="meta", requires_grad=False), batch)

@@ -12,7 +12,11 @@ from .technique import Base
 
 @dataclass(frozen=True)
 class Loader(Base):
-    """``workers`` processes, each ``prefetch`` batches ahead."""
+    """``workers`` processes, each ``prefetch`` batches ahead.
+
+    A resumed run has the same samples, but what a data set draws at random in its workers (an
+    augmentation) is drawn anew.
+    """
 
     name: ClassVar[str] = "loader"
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 from .errors import TechniqueRefused
 from .plan import Plan, Precision
@@ -57,12 +58,9 @@ class MixedPrecision(Base):
 
 def accept_floats(module: nn.Module, dtype: torch.dtype) -> None:
     """Let a half-precision model be given fp32 inputs, in training and evaluation alike."""
-    def cast(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.to(dtype) if value.is_floating_point() else value
-        if isinstance(value, dict):
-            return {key: cast(one) for key, one in value.items()}
-        return type(value)(map(cast, value)) if type(value) in (list, tuple) else value
+    def cast(given: Any) -> Any:
+        return tree_map_only(
+            torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, given)
 
     module.register_forward_pre_hook(lambda _module, given, named: (cast(given), cast(named)),
                                      with_kwargs=True)

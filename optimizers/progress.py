@@ -1,10 +1,9 @@
-"""The line on the terminal: loss, speed, power. tqdm draws it."""
+"""The line on the terminal: loss, speed, k. tqdm draws it."""
 
 from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +21,7 @@ class Bar:
             self._bar = tqdm(total=samples, unit="sample", mininterval=_DRAW_S, smoothing=0.1)
         self._next = 0.0
 
-    def step(self, samples: int, loss: Any, k: int, run: Path | None) -> None:
+    def step(self, samples: int, loss: Any, k: int) -> None:
         """A step is over; the loss is read only when the line is drawn."""
         if self._bar is None:
             return

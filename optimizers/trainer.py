@@ -193,7 +193,7 @@ class Trainer:
         while at.samples + step_samples <= budget.samples:
             loss = self._step(run)
             at.seconds = time.perf_counter() - begin
-            bar.step(step_samples, loss, self._policy.k, run.path)
+            bar.step(step_samples, loss, self._policy.k)
             if at.samples >= next_eval:
                 next_eval += self._eval_every
                 if self._evaluated(run):

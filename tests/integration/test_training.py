@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from optimizers import Stack, Trainer  # noqa: E402
+from optimizers.channels_last import ChannelsLast  # noqa: E402
+from optimizers.clipping import Clipping  # noqa: E402
+from optimizers.compile import Compile  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
+from optimizers.fused import Fused  # noqa: E402
+from optimizers.loader import Loader  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
-from optimizers.stack import discover  # noqa: E402
+from optimizers.precision import MixedPrecision  # noqa: E402
+from optimizers.schedule import WarmupCosine  # noqa: E402
+from optimizers.stack import discover, settings  # noqa: E402
+from optimizers.tf32 import Tf32  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -68,6 +77,26 @@ def test_every_subset_reaches_the_target_on_one_rank(names):
     assert 0 < samples_then < result.samples and 0 < seconds_then < result.seconds
 
 
+@pytest.mark.parametrize("technique", [
+    Fused(), Loader(workers=1), ChannelsLast(), MixedPrecision("bf16", "master"),
+    MixedPrecision("fp16"), MixedPrecision("fp16", "master"), Clipping(0.5), Tf32(), Compile(),
+], ids=settings)
+def test_every_other_technique_trains_on_one_rank(technique):
+    if technique.name == "compile" and shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler on a CPU: apt-get install g++")
+    assert train(Stack([technique])).reached
+
+
+def test_a_technique_that_lacks_what_it_requires_is_refused_and_named():
+    class Needs(Fused):
+        name = "needs"
+        requires = frozenset({"schedule"})
+
+    with pytest.raises(TechniqueRefused, match="needs needs schedule"):
+        Stack([Needs()])
+    assert [t.name for t in Stack([Needs(), WarmupCosine()])] == ["schedule", "needs"]
+
+
 @pytest.mark.frameworks
 def test_every_subset_with_zero_2_reaches_the_target_on_two_ranks():
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
@@ -107,8 +136,9 @@ def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
 
 
 def test_compressed_gradients_send_what_is_stated_and_still_train():
-    found = two_ranks("train", "topk", "powersgd", "compression")
+    found = two_ranks("train", "topk", "powersgd", "compression", "overlap")
     assert all(result["reached"] for result in found.values()), found
+    assert found.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
     share = {name: result["sent"] / result["whole"] for name, result in found.items()}
     assert share["topk"] == pytest.approx(0.05 * 2, rel=0.05)  # 4 bytes of place with each 4
     assert share["compression"] == 0.5
