@@ -3,9 +3,10 @@
 A counter moves in steps: its value is the energy up to the last *update*, so only
 the instants at which it changed carry information. An instant is known to lie
 between the last read of the old value and the first read of the new one; the middle
-is taken, the half-width kept. Between updates energy is a straight line. Before the
-first and after the last update nothing was measured: the curve goes on at the power
-next to it, and the caller learns how much of the energy that is.
+is taken, the half-width kept. Updates that were not caught closely are set evenly
+between those that were. Between updates energy is a straight line. Before the first
+and after the last update nothing was measured: the curve goes on at the power next to
+it, and the caller learns how much of the energy that is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .lattice import CLOSE, WIDE_S
+
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
 
@@ -22,13 +25,15 @@ Times = npt.NDArray[np.int64]
 # error of two update instants must not become one of power.
 _EDGE_INTERVALS = 5
 _EDGE_NS = 500_000_000
+_WIDER = 1.6  # a bracket wider than the narrow ones by this is not close
+_IRREGULAR = 0.05  # updates further apart than usual by this share are not evenly spaced
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyCurve:
     """Knots of the cumulative energy: ``joules[k]`` had been used at ``time_ns[k]``.
 
-    ``slack_ns`` is the half-width within which each knot's time is known;
+    ``slack_ns`` is the half-width within which a knot's time is known, as a rule;
     ``period_s`` the median distance of knots; ``resets`` how often the counter
     started anew (energy across a reset is unknown and not counted).
     """
@@ -113,16 +118,42 @@ def from_counter(
     low, high = time_ns[changed - 1] - span_ns[changed - 1], time_ns[changed]
     if resolution_s is not None:
         low = np.maximum(low, high - span_ns[changed] - round(resolution_s * 1e9))
-    middle = (low + high) // 2
+    middle, close = _dated(low, high)
     # The first change only dates the counter: what it added happened before.
     cumulative = np.cumsum(increments) - increments[0]
     return EnergyCurve(
         time_ns=middle.astype(np.int64),
         joules=cumulative.astype(np.float64),
-        slack_ns=float(np.median(high - low)) / 2,
+        slack_ns=float(np.median((high - low)[close])) / 2,
         period_s=float(np.median(np.diff(middle))) / 1e9,
         resets=int(falling.sum()),
     )
+
+
+def _dated(low: Times, high: Times) -> tuple[Times, npt.NDArray[np.bool_]]:
+    """When each update was, in its bracket [low, high], and which brackets are close.
+
+    A counter that is mostly read once between its updates has brackets of a whole period. Those
+    lie evenly between the updates that were caught closely, for updates form a lattice; where
+    they do not (one was missed), the middle has to do.
+    """
+    middle, width = (low + high) // 2, high - low
+    usual = min(WIDE_S * 1e9, CLOSE * float(np.median(np.diff(middle))))
+    close = width <= max(usual, _WIDER * float(np.quantile(width, 0.1)))
+    caught = np.flatnonzero(close)
+    if close.all() or len(caught) < 2:
+        return middle, close
+    place = np.arange(len(middle))
+    step = np.diff(middle[caught]) / np.diff(caught)
+    period = float(np.median(step))
+    gap = np.clip(np.searchsorted(caught, place, "right") - 1, 0, len(step) - 1)
+    even = np.interp(place, caught, middle[caught] - middle[0])
+    even += period * (np.minimum(0, place - caught[0]) + np.maximum(0, place - caught[-1]))
+    beyond = (place < caught[0]) | (place > caught[-1])
+    regular = beyond | (np.abs(step[gap] / period - 1) < _IRREGULAR)
+    even_ns = middle[0] + even.astype(np.int64)
+    usable = ~close & regular & (low < even_ns) & (even_ns < high)
+    return np.where(usable, even_ns, middle), close
 
 
 def from_power(time_ns: Times, watts: Floats, *, means: bool = False) -> EnergyCurve | None:

@@ -117,19 +117,27 @@ class Crossing(NamedTuple):
     row: Ints
     begin_s: Floats
     end_s: Floats
-    column: Ints
-    counts_in: Ints
+    place: Ints  # in the flat table: each piece's column, then each piece's count
     per_s: Floats
+    width: int
 
-    def sums(self, amount: Floats, width: int) -> Floats:
+    def sums(self, amount: Floats) -> Floats:
         """Amounts summed per row and column, and per row and count times instances."""
         number = len(self.ends_s) - 1
-        place = np.concatenate([self.row * width + self.column, self.row * width + self.counts_in])
-        total = np.bincount(place, np.concatenate([amount, amount * self.per_s]), number * width)
-        return np.asarray(total[: number * width], np.float64).reshape(number, width)
+        amounts = np.concatenate([amount, amount * self.per_s])
+        total = np.bincount(self.place, amounts, number * self.width)
+        return np.asarray(total[: number * self.width], np.float64).reshape(number, self.width)
+
+    def arrivals(self, tau_s: float) -> Floats:
+        """∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through by then."""
+        until = self.ends_s[self.row + 1]
+        risen = np.exp((self.begin_s - until) / tau_s)
+        at_end = np.append(risen[1:], 1.0)  # a piece ends where the next begins,
+        at_end[np.flatnonzero(np.diff(self.row))] = 1.0  # or its row
+        return at_end - risen
 
 
-def cross(ends_s: Floats, slices: Slices) -> Crossing:
+def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     """Rows between successive ``ends_s`` against slices that cover all of them."""
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
@@ -140,9 +148,9 @@ def cross(ends_s: Floats, slices: Slices) -> Crossing:
     borders[is_end], borders[~is_end] = ends_s, inner
     row = np.cumsum(is_end[:-1]) - 1
     at = np.arange(len(row)) - row + low  # borders that are no row's are slices'
-    begin, end = borders[:-1], borders[1:]
-    return Crossing(ends_s, row, begin, end, slices.column[at], slices.count[at],
-                    slices.per_s[at])
+    first = row * width
+    place = np.concatenate([first + slices.column[at], first + slices.count[at]])
+    return Crossing(ends_s, row, borders[:-1], borders[1:], place, slices.per_s[at], width)
 
 
 class Lane:
@@ -168,18 +176,18 @@ class Lane:
         ends = np.maximum.accumulate(np.concatenate([[self.last_s], instants_s]))
         if len(ends) < 2:
             return np.empty((0, width)), np.empty((0, width))
-        return self._of(cross(ends, slices), width)
+        return self._of(cross(ends, slices, width))
 
     @classmethod
     def all_at_once(
         cls, taus_s: Sequence[float], instants_s: Floats, slices: Slices, width: int
     ) -> Iterator[tuple[Floats, Floats]]:
         """What :meth:`rows` of a new lane gives, for each of several lags."""
-        crossing = cross(np.maximum.accumulate(instants_s), slices)
+        crossing = cross(np.maximum.accumulate(instants_s), slices, width)
         for tau_s in taus_s:
             lane = cls(tau_s, 0.0)
             lane.begin(float(instants_s[0]), slices, width)
-            yield lane._of(crossing, width)
+            yield lane._of(crossing)
 
     def begin(self, first_s: float, slices: Slices, width: int) -> None:
         """Rows begin at this instant, when the meter has settled in the slice that runs then."""
@@ -189,15 +197,13 @@ class Lane:
         self._level[slices.column[at]] = 1.0
         self._level[slices.count[at]] = slices.per_s[at]
 
-    def _of(self, crossing: Crossing, width: int) -> tuple[Floats, Floats]:
-        ends, begin, end = crossing.ends_s, crossing.begin_s, crossing.end_s
-        time = crossing.sums(end - begin, width)
+    def _of(self, crossing: Crossing) -> tuple[Floats, Floats]:
+        ends = crossing.ends_s
+        time = crossing.sums(crossing.end_s - crossing.begin_s)
         self.last_s = float(ends[-1])
         if self.tau_s <= 0:
             return time, time
-        until = ends[crossing.row + 1]
-        gain = np.exp((end - until) / self.tau_s) - np.exp((begin - until) / self.tau_s)
-        added = crossing.sums(gain, width)
+        added = crossing.sums(crossing.arrivals(self.tau_s))
         faded = fading(-np.diff(ends) / self.tau_s, added, self._level)
         level = np.concatenate([self._level[None], faded])
         self._level = level[-1]

@@ -5,6 +5,9 @@ one. A counter updates on a lattice, so a straight line through the middles of t
 brackets around an update (25 on either side) dates it several times better than its own
 bracket; the result is clipped to the bracket, in which the update certainly lies.
 
+Not every update needs a close bracket. Where the lattice is steady, a read well between two
+of its instants says what the counter was after the earlier one, and the line says when that was.
+
 Streaming: an update comes out 25 updates after it happened, and what comes out does not
 depend on how the reads were cut into batches. Times are seconds on the run's clock.
 """
@@ -12,9 +15,9 @@ depend on how the reads were cut into batches. Times are seconds on the run's cl
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +27,14 @@ Bools = npt.NDArray[np.bool_]
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1
-WIDE_S = 0.0125  # a wider bracket is not used: its update merges with the next
-_HOLE_PERIODS = 20  # a longer silence begins a new lattice
+WIDE_S = 0.0125  # a wider bracket says nothing about the lattice
+CLOSE = 0.3  # nor does one wider than this share of a known period
+_WIDER = 1.6  # except where all are: so much wider than the narrowest may another be
+_HOLE_PERIODS = 20  # a longer silence, or time without a close bracket, begins a new lattice
+_PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
+_FEWEST = 12  # close brackets that a line rests on, even from before the held ones
+_AMID = 0.1  # of the period: a read this far from both updates tells between which it was
+_STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,26 @@ class Updates:
         return Updates(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The counter was seen to move: after ``low``, before ``high``."""
+
+    low: float
+    high: float
+    read: float  # when the call that saw it began
+    joules: float
+    fresh: bool
+    close: bool  # narrow enough to say something about the lattice
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
 class Lattice:
     """Feed the reads of one counter in order; collect dated updates."""
 
@@ -85,13 +114,14 @@ class Lattice:
         self._joules = 0.0
         self._first = True
         self._fresh = False
-        self._low: list[float] = []
-        self._high: list[float] = []
-        self._value: list[float] = []
-        self._new: list[bool] = []
-        self._index: list[int] = []  # place on the lattice; empty until the first fit
-        self._fitted = np.empty((3, 0))  # places, middles and squared widths of the held ones
-        self._line = (0.0, 1.0, 0.0)  # time of place 0, period, standard error of a time
+        self._recent: deque[float] = deque(maxlen=8)  # widths of the last close ones
+        self._far = 0  # changes since then
+        self._unplaced: list[_Change] = []  # until the first fit
+        self._held: list[_Change] = []
+        self._index: list[int] = []  # places of the held ones on the lattice
+        self._fitted = np.empty((3, 0))  # places, middles, squared widths of the close ones
+        self._line = (0.0, 1.0, 0.0)  # time of place 0, period, standard error of a time on it
+        self._bracket_sigma = 0.0  # standard error of a time that is known by its bracket only
         self._emitted = 0  # of the held ones
         self._out: list[tuple[float, float, float, float, float, bool]] = []
 
@@ -140,68 +170,101 @@ class Lattice:
         low, high = before[0] - before[1], time
         if self._resolution_s is not None:
             low = max(low, high - span - self._resolution_s)
-        recent = [b - a for a, b in zip(self._low[-8:], self._high[-8:], strict=True)]
-        if high - low > max(WIDE_S, 1.6 * min(recent, default=math.inf)) and (
-            self._resolution_s is None
-        ):
-            return
-        self._add(low, high)
-
-    def _add(self, low: float, high: float) -> None:
-        middle = (low + high) / 2
-        if self._index:
-            period = self._line[1]
-            if middle - (self._low[-1] + self._high[-1]) / 2 > _HOLE_PERIODS * period:
+        close = self._resolution_s is not None or self._is_close(high - low)
+        if close:
+            self._recent.append(high - low)
+            self._far = 0
+        else:
+            self._far += 1
+            if self._far > _HOLE_PERIODS:  # the others have to do
+                self._recent.clear()
                 self._flush()
-        self._low.append(low)
-        self._high.append(high)
-        self._value.append(self._joules)
-        self._new.append(self._fresh)
-        self._fresh = False
-        if self._index:
-            start, period, _ = self._line
-            self._index.append(max(self._index[-1] + 1, round((middle - start) / period)))
-            newest = [[self._index[-1]], [middle], [(high - low) ** 2]]
-            self._fitted = np.concatenate([self._fitted[:, -HALF - HALF :], newest], axis=1)
-            if len(self._low) > WINDOW:
-                for held in self._held():
-                    del held[0]
-                self._emitted -= 1
-            self._line = self._fit()
-            self._emit(HALF + 1)
-        elif len(self._low) == WINDOW:
-            self._begin()
-            self._emit(HALF + 1)
+        fresh, self._fresh = self._fresh, False
+        self._add(_Change(low, high, time - span, self._joules, fresh, close))
 
-    def _held(self) -> tuple[list[Any], ...]:
-        return self._low, self._high, self._value, self._new, self._index
+    def _is_close(self, width: float) -> bool:
+        usual = WIDE_S if not self._held else min(WIDE_S, CLOSE * self._line[1])
+        return width <= max(usual, _WIDER * min(self._recent, default=math.inf))
+
+    def _add(self, change: _Change) -> None:
+        if self._held:
+            silence = change.middle - self._held[-1].middle
+            if silence > _HOLE_PERIODS * self._line[1]:
+                self._flush()
+        if not self._held:
+            self._unplaced.append(change)
+            if sum(c.close for c in self._unplaced) >= WINDOW or len(self._unplaced) > _PATIENCE:
+                self._begin()
+                self._emit(len(self._held) - HALF)
+            return
+        self._hold(change)
+        if change.close:
+            newest = [[self._index[-1]], [change.middle], [change.width**2]]
+            self._fitted = np.concatenate([self._fitted, newest], axis=1)
+        old = len(self._held) - WINDOW
+        if old > 0:
+            del self._held[:old], self._index[:old]
+            self._emitted -= old
+        if change.close:
+            within = int(np.searchsorted(self._fitted[0], self._index[0]))
+            self._fitted = self._fitted[:, min(within, max(0, self._fitted.shape[1] - _FEWEST)) :]
+            self._line = self._fit()
+        self._emit(len(self._held) - HALF)
+
+    def _hold(self, change: _Change) -> None:
+        """Give it a place; without one its energy goes to the next."""
+        place = self._nearest(change) if change.close else self._amid(change)
+        if place is None:
+            self._fresh |= change.fresh
+            return
+        self._held.append(replace(change, fresh=True) if self._fresh else change)
+        self._index.append(place)
+        self._fresh = False
+
+    def _nearest(self, change: _Change) -> int:
+        start, period, _ = self._line
+        place = round((change.middle - start) / period)
+        return max(self._index[-1] + 1, place) if self._index else place
+
+    def _amid(self, change: _Change) -> int | None:
+        """The lattice's last place before a read that lies well between two of them."""
+        start, period, sigma = self._line
+        place = math.floor((change.read - start) / period)
+        margin = _AMID * period
+        at = start + place * period
+        clear = change.read - at >= margin and at + period - change.high >= margin
+        new = at > change.low and (not self._index or place > self._index[-1])
+        return place if clear and new and sigma <= _STEADY * period else None
 
     def _begin(self) -> None:
         """First fit: places on the lattice from the distances."""
-        low, high = np.array(self._low), np.array(self._high)
-        middle = (low + high) / 2
-        self._index = _places(middle)
-        self._fitted = np.stack([np.array(self._index, np.float64), middle, (high - low) ** 2])
+        changes, self._unplaced = self._unplaced, []
+        widest = max(WIDE_S, _WIDER * min(c.width for c in changes))
+        changes = [replace(c, close=c.close and c.width <= widest) for c in changes]
+        ordinal = np.array([i for i, c in enumerate(changes) if c.close])
+        middle = np.array([changes[i].middle for i in ordinal])
+        index = np.array(_places(middle, ordinal), np.float64)
+        self._fitted = np.stack([index, middle, np.array([changes[i].width for i in ordinal]) ** 2])
         self._line = self._fit()
+        for change in changes:
+            self._hold(change)
 
     def _flush(self) -> None:
         """Date what is held with the line at hand; what follows is another lattice."""
-        if self._low:
-            if not self._index:
-                self._begin()
-            self._emit(len(self._low))
-        for held in self._held():
-            held.clear()
-        self._emitted = 0
+        if self._unplaced:
+            self._begin()
+        self._emit(len(self._held))
+        self._held, self._index, self._emitted = [], [], 0
 
     def _fit(self) -> tuple[float, float, float]:
         """(time of place 0, period, standard error of a time on the line) of what is held."""
         index, middle, square = self._fitted
         count = len(index)
         spread = float(square.sum()) / (12 * count)
+        self._bracket_sigma = math.sqrt(spread)
         if count < 3:
             period = float(middle[-1] - middle[0]) if count > 1 else 1.0
-            return float(middle[0]) - period * float(index[0]), period, math.sqrt(spread)
+            return float(middle[0]) - period * float(index[0]), period, self._bracket_sigma
         mean_i, mean_t = float(index.sum()) / count, float(middle.sum()) / count
         off_i, off_t = index - mean_i, middle - mean_t
         period = float(off_i @ off_t) / float(off_i @ off_i)
@@ -209,30 +272,36 @@ class Lattice:
         rest = off_t - period * off_i
         scatter = float(rest @ rest) / (count - 2)
         # The brackets' own scatter averages out along the line, the updates' does not.
-        sigma = math.sqrt(min(spread, max(scatter - spread, 0.0) + spread / HALF))
-        return start, period, sigma
+        averaged = spread / min(HALF, count / 2)
+        return start, period, math.sqrt(max(scatter - spread, 0.0) + averaged)
 
     def _emit(self, until: int) -> None:
         start, period, sigma = self._line
-        horizon = self._high[-1]
         while self._emitted < until:
-            i = self._emitted
-            low, high = self._low[i], self._high[i]
-            time = min(max(start + period * self._index[i], low), high)
-            self._out.append((time, self._value[i], sigma, (high - low) / 2, horizon,
-                              self._new[i]))
+            change = self._held[self._emitted]
+            time = start + period * self._index[self._emitted]
+            # A far bracket says little, but its update is no further from the line than others.
+            slack = change.width if change.close else math.sqrt(float(self._fitted[2].max()))
+            error = min(sigma, self._bracket_sigma) if change.close else sigma
+            self._out.append((min(max(time, change.low), change.high), change.joules, error,
+                              slack / 2, self._held[-1].high, change.fresh))
             self._emitted += 1
 
 
-def _places(middle: Floats) -> list[int]:
-    """Places on the lattice that updates at these times have, the first one 0."""
+def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
+    """Places on the lattice that updates at these times have, the first one 0.
+
+    Args:
+        ordinal: each one's number among all changes that were seen, these and others.
+    """
     if len(middle) < 3:
-        return list(range(len(middle)))
-    steps = np.diff(middle)
-    period = float(np.median(steps))
+        return [int(i) for i in ordinal - ordinal[0]] if len(ordinal) else []
+    seen = np.diff(ordinal)
+    step = np.diff(middle) / seen
+    usual = step < 1.5 * np.median(step)
     # Wide brackets blur short steps; their mean is unbiased.
-    period = float(np.mean(steps[steps < 1.5 * period]))
-    index = np.concatenate([[0.0], np.cumsum(np.maximum(1, np.round(steps / period)))])
+    period = float(np.sum((step * seen)[usual]) / np.sum(seen[usual]))
+    index = np.concatenate([[0.0], np.cumsum(np.maximum(1, np.round(np.diff(middle) / period)))])
     for _ in range(2):
         slope, start = np.polyfit(index, middle - middle[0], 1)
         if slope <= 0:

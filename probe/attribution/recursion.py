@@ -26,11 +26,14 @@ def fading(log_decay: Floats, added: Floats, start: Floats) -> Floats:
     """
     n, width = added.shape
     chunks = -(-n // _CHUNK)
-    short = chunks * _CHUNK - n
-    faded = np.pad(log_decay, (0, short)).reshape(chunks, _CHUNK).cumsum(1)
+    faded = np.zeros((chunks, _CHUNK))
+    faded.reshape(-1)[:n] = log_decay
+    faded = faded.cumsum(1)
+    padded = np.zeros((chunks * _CHUNK, width))
+    padded[:n] = added
     with np.errstate(over="ignore"):  # above the diagonal, which is cut off
         weights = np.tril(np.exp(faded[:, :, None] - faded[:, None, :]))
-    out = weights @ np.pad(added, ((0, short), (0, 0))).reshape(chunks, _CHUNK, width)
+    out = weights @ padded.reshape(chunks, _CHUNK, width)
     carry = np.exp(faded)[:, :, None]
     for chunk in range(chunks):
         out[chunk] += carry[chunk] * start

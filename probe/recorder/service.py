@@ -17,7 +17,7 @@ from .sensing import Sensing
 from .spawn import current_epoch
 from .watching import MemberWatch
 
-TICK_S = 0.05
+TICK_S = 0.1
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk

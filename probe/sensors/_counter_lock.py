@@ -8,6 +8,11 @@ predicted update.
 The burst has a *random phase*: with reads placed symmetrically about the prediction
 the bracket's middle is the prediction itself, and an error confirms itself for ever.
 
+A lattice that has proved itself tells when an update was better than one bracket does. Then
+only one update in a few is caught; between them the counter is *coasted*: read once amid two
+updates, for its value. Counters coast on one common grid of instants, so that one waking
+serves many.
+
 Pure: no driver, no clock. Times are monotonic nanoseconds.
 """
 
@@ -28,6 +33,13 @@ SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
 LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
 GRANT_EVERY_NS = 10 * NS_PER_S  # one search in this time
 BURST = 4  # reads a burst at most, as a rule; it ends at the change
+COAST = 5  # updates that are read once, on trust, after one that was caught
+COAST_FINE = 1  # the same of a counter of 20 ms, whose dates are worth more
+PROVED = 80  # updates that a lattice is followed before it is trusted
+STEADY = 0.35  # mean error of a proved prediction, in spacings; a bracket alone gives 0.25
+FINER = 0.625  # spacing where it is: fewer brackets, but narrower ones
+_AMID = (0.22, 0.78)  # of the period after an update: where a coasting read may be
+_GRID_NS = tuple(NS_PER_MS * ms for ms in (50, 25, 10, 5))
 _ALPHA, _BETA = 0.15, 0.0122  # steady gains of the tracking loop: it averages ~12 updates
 
 
@@ -35,10 +47,10 @@ class UpdateLock:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_changes", "_early", "_error_ns", "_free_until_ns", "_granted_ns", "_index",
-        "_last_ns", "_lead", "_left_ns", "_mids", "_predicted_ns", "_random", "_reads", "_seen",
-        "_since_ns", "_skipped", "_spacing_ns", "_started_ns", "_tokens", "locked", "next_ns",
-        "period_ns", "relocks", "searching",
+        "_bad", "_caught_ns", "_changes", "_coasting", "_early", "_error_ns", "_free_until_ns",
+        "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids", "_predicted_ns",
+        "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_started_ns",
+        "_tokens", "locked", "next_ns", "period_ns", "relocks", "searching",
     )  # fmt: skip
 
     def __init__(self, now_ns: int, random: Random) -> None:
@@ -46,7 +58,8 @@ class UpdateLock:
         self.next_ns = now_ns
         self.relocks = -1  # searches after the first one
         self.period_ns = 0.0  # 0: unknown
-        self._last_ns = 0  # the read before, 0: none that bounds an update
+        self._last_ns = 0  # the read before, 0: none that bounds an update closely
+        self._coasting = 0  # reads yet to be made on trust
         self._tokens = 0.0  # reads that may be made above the budget
         self._granted_ns = now_ns - GRANT_EVERY_NS
         self._left_ns = now_ns
@@ -61,7 +74,10 @@ class UpdateLock:
 
     def observe(self, time_ns: int, changed: bool) -> None:
         """The counter was read at ``time_ns``; has it changed since the read before?"""
-        if self.locked:
+        coasted = self.locked and self._coasting > 0
+        if coasted:
+            self._coast(time_ns, changed)
+        elif self.locked:
             self._observe_locked(time_ns, changed)
         elif self.searching:
             self._observe_search(time_ns, changed)
@@ -69,12 +85,12 @@ class UpdateLock:
             self.next_ns = time_ns + round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
             if time_ns >= self._free_until_ns:
                 self._search(time_ns)
-        self._last_ns = time_ns
+        self._last_ns = 0 if coasted else time_ns
         self._spend(time_ns)
 
     def interrupt(self, now_ns: int, retry_ns: int) -> None:
         """The read failed: what came before no longer bounds the next update."""
-        self._last_ns = 0
+        self._last_ns = self._coasting = 0
         self.next_ns = now_ns + retry_ns
         if self.locked and retry_ns > self.period_ns:
             self._search(now_ns)
@@ -148,6 +164,7 @@ class UpdateLock:
         self._seen, self._since_ns = 0, last_update_ns
         self._lead: float = BURST / 2
         self._early = self._bad = 0
+        self._caught_ns = last_update_ns
         self._plan()
 
     def _plan(self) -> None:
@@ -191,16 +208,49 @@ class UpdateLock:
         n = self._index
         alpha = max(_ALPHA, 2 * (2 * n - 1) / (n * (n + 1)))  # a straight line through the
         beta = max(_BETA, 6 / (n * (n + 1)))  # first n updates, then a fading memory
-        self.period_ns = period + beta * error
-        self._predicted_ns += skipped * period + alpha * error + self.period_ns
+        self._predicted_ns += skipped * period
+        # The slope's gain is for one period; the error has grown over all since the last catch.
+        before, self._caught_ns = self._caught_ns, self._predicted_ns + error
+        self.period_ns += beta * error / max(1, round((self._caught_ns - before) / period))
+        self._predicted_ns += alpha * error + self.period_ns
         self._error_ns += 0.05 * (abs(error) - self._error_ns)
-        base = 4.0 * NS_PER_MS if period >= 50 * NS_PER_MS else 2.0 * NS_PER_MS
+        coarse = period >= 50 * NS_PER_MS
+        base = 4.0 * NS_PER_MS if coarse else 2.0 * NS_PER_MS
+        steady = self._error_ns < STEADY * base
+        if n >= PROVED and steady and coarse:
+            base *= FINER
         self._spacing_ns = min(max(base, 1.5 * self._error_ns), float(NARROW_NS))
-        # Half a read less where the prediction has proved itself (a bracket's own middle is
-        # off by a quarter of its width on average).
-        self._lead = 1.5 if n >= 20 and self._error_ns < 0.35 * self._spacing_ns else BURST / 2
+        self._lead = 1.5 if n >= 20 and steady else BURST / 2  # half a read less
         self._early = self._bad = 0
         self._advance(time_ns)
+        if n >= PROVED and steady:
+            self._coasting = COAST if coarse else COAST_FINE
+            self._plan_amid()
+
+    def _coast(self, time_ns: int, changed: bool) -> None:
+        """A read amid two updates: the lattice knows when the value came to be."""
+        self._seen += changed
+        self._coasting -= 1
+        late = time_ns - self._predicted_ns
+        while self._predicted_ns < time_ns:
+            self._predicted_ns += self.period_ns
+        if not changed or late > 2 * self.period_ns:  # not as predicted, or we slept: look again
+            self._coasting = 0
+            self._index = min(self._index, 12)
+        if self._coasting:
+            self._plan_amid()
+        else:
+            self._advance(time_ns)
+
+    def _plan_amid(self) -> None:
+        """Read between the next update and the one after, on the grid common to all counters."""
+        low, high = (self._predicted_ns + share * self.period_ns for share in _AMID)
+        for grid in _GRID_NS:
+            nearest = round((low + high) / 2 / grid) * grid
+            if low <= nearest <= high:
+                self.next_ns = nearest
+                return
+        self.next_ns = round((low + high) / 2)
 
     def _too_late(self, time_ns: int) -> None:
         """The burst's first read saw the change: the update came before it. Look earlier."""
@@ -226,7 +276,8 @@ class UpdateLock:
         self._bad += 1
         self._index = 4
         self.period_ns += 0.3 * error if abs(error) < 0.1 * self.period_ns else 0.0
-        self._predicted_ns = (self._last_ns + time_ns) / 2 + self.period_ns
+        self._caught_ns = (self._last_ns + time_ns) / 2
+        self._predicted_ns = self._caught_ns + self.period_ns
         if self._bad > 4:
             self._search(time_ns)
             self.next_ns = time_ns + SEARCH_NS
@@ -235,7 +286,7 @@ class UpdateLock:
 
     def _skip(self, time_ns: int) -> None:
         """The budget is spent: let the next update pass unread."""
-        self._skipped = True
+        self._skipped, self._coasting = True, 0
         while self._predicted_ns < time_ns + 0.6 * self.period_ns:
             self._predicted_ns += self.period_ns
         self._plan()

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from probe.attribution.curve import from_counter
 from probe.attribution.lattice import Lattice, Updates
 from tests.rigs.workloads import STEPS, Counter, make_trace, scheduled_reads
 
@@ -91,3 +92,56 @@ def test_short_and_empty_series():
     found = Updates.concat([lattice.feed(time, np.zeros(4), np.array([1.0, 1.0, 1.0, 2.0])),
                             lattice.finish()])
     assert found.time_s.tolist() == pytest.approx([0.205])
+
+
+def coasting(seconds=60.0, begin_s=0.0, seed=3, swing_s=0.0002):
+    """Every fourth update caught within 4 ms, the others read amid two; and the truth."""
+    rng = np.random.default_rng(seed)
+    even = np.arange(0.033, seconds, 0.1003)
+    at = even + rng.normal(0, swing_s, len(even))
+    times, joules = [], []
+    for k in range(len(at) - 1):
+        if k % 4 == 0 or k < 60:
+            phase = rng.uniform(0, 0.004)
+            times += [at[k] - phase, at[k] - phase + 0.004]
+            joules += [k * 7.0, (k + 1) * 7.0]
+        else:
+            times.append(round((at[k] + 0.05) / 0.05) * 0.05)
+            joules.append((k + 1) * 7.0)
+    times, joules = np.array(times), np.array(joules)
+    keep = times >= begin_s
+    return at[at > begin_s], times[keep], joules[keep]
+
+
+@pytest.mark.parametrize("begin_s", [0.0, 30.02])
+def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
+    """Also where the reading begins in the midst of it."""
+    at, times, joules = coasting(begin_s=begin_s)
+    lattice = Lattice()
+    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
+                            lattice.finish()])
+    assert len(found) >= len(at) - 4
+    error = np.abs(found.time_s[:, None] - at[None]).min(1)
+    assert np.sqrt(np.mean(error**2)) < 0.0006 and error.max() < 0.0025
+    assert 0.4 < np.mean(found.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
+    assert (found.slack_s < 0.0026).all()
+    assert np.diff(found.joules) == pytest.approx(7.0)
+
+
+def test_a_lattice_that_swings_dates_only_what_was_caught():
+    _, times, joules = coasting(swing_s=0.006)
+    lattice = Lattice()
+    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
+                            lattice.finish()])
+    assert len(found) < 300
+    assert found.joules[-1] == pytest.approx(joules[-1] - joules[1], abs=30)
+
+
+def test_the_curve_sets_updates_that_were_not_caught_evenly_between():
+    at, times, joules = coasting()
+    found = from_counter((times * 1e9).astype(np.int64), joules, np.zeros(len(times), np.int64))
+    assert found is not None
+    error = np.abs(found.time_ns[:, None] / 1e9 - at[None]).min(1)
+    assert error.max() < 0.0035
+    assert found.slack_ns < 2.6e6
+    assert found.period_s == pytest.approx(0.1003, rel=0.01)

@@ -14,6 +14,7 @@ import pytest
 from probe.errors import SensorUnavailable
 from probe.model import DISTRUSTED, DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
+from probe.sensors._counter_lock import COAST
 from probe.sensors.nvml_energy import NvmlEnergySensor
 from tests.rigs.drive import ROOT, drive, in_child
 from tests.rigs.nvml import NvmlRig
@@ -93,19 +94,20 @@ def test_updates_lie_in_close_unbiased_brackets_within_the_budget(tmp_path: Path
         assert len(found) <= 2.2 * 300  # a bracket an update, not every read
         changes = [(a, b) for a, b in itertools.pairwise(found) if b.value > a.value]
         updates = rig.updates(gpu, start, clock.now_ns())
-        close = 0
+        single = 0
         errors = []
         for before, after in changes:
             if before.time_ns < start:
                 continue
             inside = [u for u in updates if before.time_ns - before.span_ns <= u <= after.time_ns]
             assert len(inside) >= 1
+            single += len(inside) == 1
             if after.time_ns - before.time_ns <= 5_000_000:
-                close += 1
                 errors.append((before.time_ns + after.time_ns) / 2 - inside[0])
-        assert close >= 0.98 * len(updates)
+        assert single >= 0.98 * len(updates)  # each one's value is known
+        assert len(errors) >= len(updates) / (1.2 * (1 + COAST))
         assert abs(fmean(errors)) < 0.4e6  # ns; a tenth of the bracket
-    assert (rig.calls(READ) - calls) / 30 <= 3 * 35
+    assert (rig.calls(READ) - calls) / 30 <= 3 * 22
 
 
 @in_child

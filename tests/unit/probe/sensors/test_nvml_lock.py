@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from probe.sensors._counter_lock import UpdateLock, fit_lattice
+from probe.sensors._counter_lock import COAST, COAST_FINE, UpdateLock, fit_lattice
 
 
 @dataclass
@@ -23,6 +23,8 @@ class Outcome:
     errors: list[float]  # middle of each close bracket minus the true update
     updates: int
     wide: int
+    amid: list[float]  # how far the other reads that saw one update were from the nearest one
+    instants: set[int]  # of those, in whole ms
 
 
 def simulate(
@@ -48,6 +50,8 @@ def simulate(
     last_index, last_ns = -1, 0
     reads: list[int] = []
     errors: list[float] = []
+    amid: list[float] = []
+    instants: set[int] = set()
     wide = 0
     while True:
         now = lock.next_ns + round(random.expovariate(1 / late_s) * 1e9)
@@ -56,8 +60,11 @@ def simulate(
         index = bisect_right(updates, now)
         changed = 0 <= last_index != index
         if changed and now > settle_s * 1e9:
-            if index - last_index == 1 and now - last_ns < 12e6:
+            if index - last_index == 1 and now - last_ns < min(12e6, 0.4 * period_s * 1e9):
                 errors.append(((now + last_ns) / 2 - updates[index - 1]) / 1e6)
+            elif index - last_index == 1 and index < len(updates):
+                amid.append(min(now - updates[index - 1], updates[index] - now) / 1e6)
+                instants.add(lock.next_ns // 1_000_000)
             else:
                 wide += 1
         last_index, last_ns = index, now
@@ -66,7 +73,7 @@ def simulate(
     settled = [now // 1_000_000_000 for now in reads if now > settle_s * 1e9]
     due = sum(update > settle_s * 1e9 for update in updates)
     rate = len(settled) / (seconds - settle_s)
-    return Outcome(lock, rate, max(Counter(settled).values()), errors, due, wide)
+    return Outcome(lock, rate, max(Counter(settled).values()), errors, due, wide, amid, instants)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +85,32 @@ def test_every_update_is_caught_closely_within_the_budget(
     outcome = simulate(period_s)
     assert outcome.rate <= budget
     assert outcome.busiest <= busiest
-    assert len(outcome.errors) >= 0.99 * outcome.updates
+    assert len(outcome.errors) + len(outcome.amid) >= 0.99 * outcome.updates
     assert outcome.lock.relocks == 0
+
+
+@pytest.mark.parametrize(
+    ("period_s", "reads", "coast"), [(0.02, 90, COAST_FINE), (0.1, 15, COAST), (0.2, 8, COAST)]
+)
+def test_a_proved_lattice_is_read_once_an_update_well_between_two(
+    period_s: float, reads: float, coast: int
+) -> None:
+    outcome = simulate(period_s, seconds=120, settle_s=30)
+    assert outcome.rate <= reads
+    assert len(outcome.errors) == pytest.approx(outcome.updates / (1 + coast), rel=0.15)
+    assert len(outcome.errors) + len(outcome.amid) >= 0.99 * outcome.updates
+    assert sorted(outcome.amid)[len(outcome.amid) // 50] > 0.15 * period_s * 1e3  # ms
+
+
+def test_counters_coast_on_one_grid() -> None:
+    """So that one waking serves many."""
+    instants = [simulate(seconds=60, settle_s=20, seed=seed).instants for seed in range(8)]
+    assert len(set.union(*instants)) < 0.4 * sum(map(len, instants))
+
+
+def test_a_counter_that_swings_is_not_coasted() -> None:
+    outcome = simulate(jitter_s=0.004, seconds=60, settle_s=5)
+    assert len(outcome.errors) >= 0.95 * outcome.updates
 
 
 def test_brackets_are_not_biased() -> None:
@@ -98,7 +129,7 @@ def test_a_new_period_is_found(then_s: float) -> None:
     outcome = simulate(then_s=then_s)
     assert outcome.lock.locked
     assert outcome.lock.period_ns == pytest.approx(then_s * 1e9, rel=0.005)
-    assert len(outcome.errors) >= 0.95 * outcome.updates
+    assert len(outcome.errors) + len(outcome.amid) >= 0.95 * outcome.updates
 
 
 def test_a_fast_lock_notices_that_the_counter_became_slow() -> None:
