@@ -17,6 +17,7 @@ import probe
 
 from . import flops, snapshot
 from .accumulation import KPolicy, pieces, size
+from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
 from .errors import TrainingFailed, UsageError
@@ -33,14 +34,6 @@ Loss = Callable[[nn.Module, Any], torch.Tensor]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
-
-
-@dataclass(slots=True)
-class Budget:
-    """The training ends when one of these is used up."""
-
-    samples: int
-    seconds: float = math.inf
 
 
 @dataclass(slots=True)
@@ -62,7 +55,7 @@ class Trainer:
         self, model: nn.Module, data: Dataset[Any], loss: Loss, *, samples: int,
         stack: Stack | None = None, batch_size: int = 32, lr: float = 1e-4,
         optimizer: MakeOptimizer | None = None, evaluate: Evaluate | None = None,
-        eval_every: int | None = None, target: str | None = None, seconds: float = math.inf,
+        eval_every: int | None = None, target: str | None = None, budget: Budget | None = None,
         device: str | None = None, seed: int = 0, name: str | None = None,
         dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
         snapshots: str | Path | None = None, snapshot_every: int = 0,
@@ -80,7 +73,7 @@ class Trainer:
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
             evaluate: gives metrics, called every ``eval_every`` samples and at the end.
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
-            seconds: end after so much training time (rank 0's).
+            budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
 
         Raises:
@@ -100,7 +93,7 @@ class Trainer:
         self._loss, self._evaluate = loss, evaluate
         self._eval_every = eval_every or samples
         self._progress = Progress(Target.of(target)) if target else None
-        self._budget = Budget(samples, seconds)
+        self._samples, self._budget = samples, budget or Budget()
         self._name, self._dir, self._quiet = name, dir, quiet
         self._config, self._data_name = dict(config or {}), data_name
         self._snapshots = Path(snapshots) if snapshots else None
@@ -154,9 +147,10 @@ class Trainer:
             target=str(self._progress.target) if self._progress else None, data=self._data_name,
             config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
                     "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
-                    "samples": self._budget.samples},
+                    "samples": self._samples},
         )
-        with watching as run, Bar(self._budget.samples, quiet=self._quiet or self.rank > 0) as bar:
+        silent = self._quiet or self.rank > 0
+        with watching as run, Bar(self._samples, run.live, quiet=silent) as bar:
             self._run = run
             try:
                 ended = self._train(run, bar)
@@ -185,12 +179,12 @@ class Trainer:
         return speed / (found.per_s * self._world), found.source
 
     def _train(self, run: Any, bar: Bar) -> str:
-        at, budget = self._at, self._budget
+        at, purse = self._at, Purse(self._budget, self.device, run)
         self.engine.model.train()
         next_eval = (at.samples // self._eval_every + 1) * self._eval_every
         begin = time.perf_counter() - at.seconds
         step_samples = self._samples_of_step()
-        while at.samples + step_samples <= budget.samples:
+        while at.samples + step_samples <= self._samples:
             loss = self._step(run)
             at.seconds = time.perf_counter() - begin
             bar.step(step_samples, loss, self._policy.k)
@@ -201,8 +195,8 @@ class Trainer:
                 self.engine.model.train()
             if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
                 self._save(run)
-            if budget.seconds < math.inf and agreed(at.seconds) > budget.seconds:
-                return "time"
+            if (spent := purse.spent(at.seconds)) is not None:
+                return spent
             step_samples = self._samples_of_step()
         if self._evaluate and at.samples % self._eval_every:
             self._evaluated(run)
@@ -230,7 +224,7 @@ class Trainer:
         plan, engine, at, variance = self.plan, self.engine, self._at, self._variance
         k = self._policy.k
         step_samples = self._samples_of_step()
-        self._set_rate((at.samples + step_samples) / self._budget.samples, step_samples)
+        self._set_rate((at.samples + step_samples) / self._samples, step_samples)
         micro_batches = self._micro_batches(k)
         whole = step_samples // self._world  # of this rank
         mean: torch.Tensor | None = None

@@ -26,6 +26,7 @@ from .job import agree, current_job, device_request
 from .phases import PhaseEngine
 from .rings import RingPlace
 from .store.layout import node_dir, node_name, runs_dir
+from .store.live import Live, read_live
 from .store.members import Member
 from .store.processes import boot_id, start_ticks
 from .store.runs import create_run, new_run_id
@@ -90,6 +91,10 @@ class Run:
         Values are floats, ints or zero-dimensional tensors (read without a device sync).
         """
         self._engine.log(**values)
+
+    def live(self) -> Live | None:
+        """Joules so far and watts now, about a second old; None while nothing is known."""
+        return read_live(self.path)
 
     def report(self) -> Report:
         """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it."""
@@ -211,6 +216,9 @@ class _Unwatched:
         return contextlib.nullcontext()
 
     def log(self, **_values: Any) -> None:
+        return None
+
+    def live(self) -> None:
         return None
 
     def report(self) -> str:

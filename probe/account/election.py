@@ -7,18 +7,18 @@ are told apart by the counter, if it is not too coarse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..attribution.curve import EnergyCurve
 from ..attribution.statistics import Statistics
-from ..model import DISTRUSTED, Gap
+from ..model import DISTRUSTED, Gap, Source
 from ..store.reader import Series
 from ..units import NS_PER_S
 
-_POWERS = ("power_samples", "power", "power_average")
+POWERS = ("power_samples", "power", "power_average")
 _ENOUGH = 10  # samples; fewer are no meter of a run
 _COARSE_S = 0.25  # some cards refresh their counter every 500 ms only
 _AGREE = 0.03
@@ -28,30 +28,42 @@ _COVERED = 0.9
 def elect(series: Sequence[Series], gaps: Iterable[Gap]) -> tuple[Series, ...]:
     """The series with ``in_total`` set where it belongs: once per device."""
     distrusted = {gap.what for gap in gaps if gap.reason.startswith(DISTRUSTED)}
-    counted: dict[str, str] = {}  # id of the meter that loses its place -> of the one that gets it
-    for one in series:
-        source = one.source
-        polled = source.quantity == "power" and source.in_total
-        if source.in_total and (source.id in distrusted or polled):
-            better = _stand_in(series, one)
-            if better is not None and better.source.id != source.id:
-                counted[source.id] = better.source.id
-    stands_in = set(counted.values())
+    counted = stand_ins([(one.source, len(one.time_ns)) for one in series], distrusted)
     return tuple(
-        replace(one, source=replace(
-            one.source, in_total=one.source.id in stands_in
-            or (one.source.in_total and one.source.id not in counted)))
+        replace(one, source=replace(one.source, in_total=speaks(one.source, counted)))
         for one in series
     )
 
 
-def _stand_in(series: Sequence[Series], other: Series) -> Series | None:
+def stand_ins(meters: Sequence[tuple[Source, int]], distrusted: Container[str]) -> dict[str, str]:
+    """Ids of the meters that lose their place in the total, each to the id of another.
+
+    Args:
+        meters: with how many samples each has.
+        distrusted: ids of counters that disagree with sampled power.
+    """
+    counted: dict[str, str] = {}
+    for source, _ in meters:
+        polled = source.quantity == "power" and source.in_total
+        if source.in_total and (source.id in distrusted or polled):
+            better = _stand_in(meters, source)
+            if better is not None and better != source.id:
+                counted[source.id] = better
+    return counted
+
+
+def speaks(source: Source, counted: dict[str, str]) -> bool:
+    """True if this meter counts into the total."""
+    return source.id in counted.values() or (source.in_total and source.id not in counted)
+
+
+def _stand_in(meters: Sequence[tuple[Source, int]], other: Source) -> str | None:
     same = {
-        one.source.quantity: one for one in series
-        if one.source.uuid == other.source.uuid and one.source.device == other.source.device
-        and one.source.attributable and len(one.time_ns) >= _ENOUGH
+        source.quantity: source.id for source, samples in meters
+        if source.uuid == other.uuid and source.device == other.device
+        and source.attributable and samples >= _ENOUGH
     }
-    return next((same[name] for name in _POWERS if name in same), None)
+    return next((same[name] for name in POWERS if name in same), None)
 
 
 def finer(

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..clock import MonotonicClock
 from ..errors import StoreError
 from ..model import Gap
-from ..store import files, layout
+from ..store import files, layout, live
 from ..store.members import Member
 from .sensing import Sensing
 from .spawn import current_epoch
@@ -47,6 +47,7 @@ class Recorder:
         from .attributing import Attributing
         from .drain import RingDrain, warm_up
         from .finale import Finale
+        from .publishing import LiveMeters
         from .samples import SampleStore
         from .sealing import Sealer
 
@@ -56,6 +57,7 @@ class Recorder:
         self._samples = SampleStore(self._run, self._epoch)
         meta = files.read_json(self._run / layout.RUN_FILE) or {}
         self._attributing = Attributing(self._run, int(meta.get("begin_ns", self._begin_ns)))
+        self._live = LiveMeters()
         self._finale = Finale(self._run, self._epoch, self._attributing)
         self._sealer = Sealer()
         if self._epoch > 1:
@@ -143,15 +145,22 @@ class Recorder:
             return
         self._take_readings()
         self._guard(self._samples.flush)
+        self._guard(self._publish)
+
+    def _publish(self) -> None:
+        now_ns = self._clock.now_ns()
+        live.write_live(self._run, now_ns, self._live.page(now_ns))
 
     def _take_readings(self) -> None:
         sources = self._sensing.new_sources()
         self._guard(lambda: self._samples.register(sources))
         if sources:
             self._attributing.open(sources, self._watch.members.values())
+            self._live.open(sources)
         readings = self._sensing.take()
         self._samples.add(readings)
         self._attributing.readings(readings)
+        self._live.take(readings)
 
     def _sync(self) -> None:
         self._sealer.take(self._samples.sync())
@@ -216,6 +225,7 @@ class Recorder:
 
         outcome = outcome_of(self._drains, self._watch, end_ns)
         self._guard(lambda: self._attributing.save(outcome.end_ns))
+        self._guard(lambda: live.remove_live(self._run))
         sealed = False
         try:
             self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, outcome)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from optimizers import Stack, Trainer
+from optimizers import Budget, Stack, Trainer
 from optimizers.accumulation import pieces
 from optimizers.engines import make_engine
 from optimizers.plan import Plan
@@ -110,7 +110,7 @@ def disagree():
                       evaluate=evaluate, eval_every=256, target="accuracy>=0.8")
     result = trainer.fit()
     timed = Trainer(stacked(), samples(256), loss, samples=10**7, batch_size=32, quiet=True,
-                    seconds=1.0 if dist.get_rank() == 0 else 1000.0)
+                    budget=Budget(seconds=1.0 if dist.get_rank() == 0 else 1000.0))
     if dist.get_rank():  # its own clock says otherwise
         timed._budget.seconds = 1.0
         timed._at.seconds = -1000.0

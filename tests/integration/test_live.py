@@ -1,0 +1,119 @@
+"""What a run tells of its energy while it goes on, and who listens: the trainer's budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from probe.store.live import LIVE_FILE, read_live
+from tests.rigs.nvml import NvmlRig
+
+from . import scripts
+
+TRAINING = """
+import sys, time
+import torch
+from optimizers import Budget, Trainer
+
+torch.manual_seed(0)
+data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.randint(0, 2, (64,)))
+
+def loss(model, batch):
+    time.sleep(0.01)
+    return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+result = Trainer(torch.nn.Linear(8, 2), data, loss, samples=10**6, batch_size=4,
+                 device="cpu", budget=Budget(BUDGET)).fit()
+print(result.ended, result.samples)
+"""
+
+
+def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
+    """Two counters, one that never was, and power that changes; at the end the page is gone."""
+    rig = NvmlRig(tmp_path, gpus=2, power_w=200.0, period_s=0.1)
+    process = scripts.start(scripts.PLAIN, tmp_path, "8.0", extra=rig.env())
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    began = time.monotonic()
+    time.sleep(4.0)
+    rig.set_power(1, 500.0)
+    time.sleep(2.8)
+    live = read_live(run)
+    assert live is not None
+    devices = {d.device: d for d in live.devices if d.provenance == "measured"}
+    assert set(devices) == {"gpu0", "gpu1"}
+    assert devices["gpu0"].power_w == pytest.approx(200.0, rel=0.05)
+    assert devices["gpu1"].power_w == pytest.approx(500.0, rel=0.08)
+    # Between the run's begin and its first update, and since the last page, nothing is known.
+    assert devices["gpu0"].energy_j == pytest.approx(200.0 * (time.monotonic() - began), abs=450)
+    assert live.energy_j() == sum(d.energy_j for d in devices.values())
+    assert live.power_w() == pytest.approx(700.0, rel=0.06)
+    assert 0 <= time.monotonic_ns() - live.time_ns < 2e9
+    process.communicate(timeout=60)
+    assert not list(run.glob(f"node-*/{LIVE_FILE}"))
+    assert read_live(run) is None
+
+
+def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
+    process = scripts.start(scripts.PLAIN, tmp_path, "4.0")
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    time.sleep(3.0)
+    live = read_live(run)
+    process.communicate(timeout=60)
+    if live is not None and any(d.provenance == "measured" for d in live.devices):
+        pytest.skip("this machine measures its processor")
+    assert live is None or (live.energy_j() is None and live.power_w() is None)
+
+
+def test_a_training_ends_when_its_joules_are_spent(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=300.0, period_s=0.1)
+    done = scripts.run(TRAINING.replace("BUDGET", "joules=1500.0"), tmp_path, extra=rig.env())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "energy"
+    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    total = json.loads(out.stdout)["total"]["energy_j"]
+    assert 1500.0 <= total <= 1500.0 + 4.0 * 300.0
+
+
+def test_a_training_ends_when_its_memory_is_spent(tmp_path: Path) -> None:
+    done = scripts.run(TRAINING.replace("BUDGET", "memory_bytes=1e6"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["memory", "4"]
+
+
+def test_the_progress_bar_shows_watts_and_joules_per_sample(tmp_path: Path) -> None:
+    """On a terminal: a pseudo-terminal here."""
+    rig = NvmlRig(tmp_path, gpus=1, power_w=300.0, period_s=0.1)
+    script = scripts.write(tmp_path / "script.py", TRAINING.replace("BUDGET", "seconds=6.0"))
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 160))
+    env = scripts.environment(tmp_path / "runs", rig.env())
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.DEVNULL,
+                               stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    watts = [float(w) for w in re.findall(rb"W=(\d+)", shown)]
+    per_sample = [float(j) for j in re.findall(rb"J/sample=([\d.]+)", shown)]
+    assert watts and watts[-1] == pytest.approx(300.0, rel=0.05), shown[-400:]
+    # 4 samples in some 11 ms at 300 W.
+    assert per_sample and 0.5 < per_sample[-1] < 3.0
