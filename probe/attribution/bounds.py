@@ -18,35 +18,58 @@ from .solve import FREE
 Floats = npt.NDArray[np.float64]
 
 _ERRORS = 3.0
+_WIDEST = 16.0  # times that; what contradicts itself even then has no bounds
 _DETERMINED = 1e-7  # of the largest eigenvalue: less is rounding
 _MOST_BLUR = 0.1  # of a direction's variation: more is not the phases' own
 
 
 def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, float] | None:
-    """(least, most) energy of a phase in J; None if the constraints contradict each other."""
-    from scipy.optimize import linprog
+    """(least, most) energy of a phase in J; None if the constraints contradict each other.
 
+    Contradictions within the errors that were assumed say that these were too small: they are
+    doubled until all fits, and once more.
+    """
     normal = estimate.fitted
-    time_s, total_j = normal.time_s, estimate.mixed_j
-    rows, limits = _determined(estimate)
     place = estimate.codes.index(code)
-    wanted = np.where(normal.owner == place, time_s, 0.0)
-    highest = max(highest_w, total_j / max(float(time_s.sum()), 1e-12))
-    found = []
-    for sign in (1.0, -1.0):
-        answer = linprog(
-            sign * wanted, A_ub=rows, b_ub=limits, A_eq=time_s[None], b_eq=[total_j],
-            bounds=[(0.0, highest)] * len(time_s),
-        )
-        if answer.status != 0:
-            return None
-        found.append(sign * float(answer.fun or 0.0))
+    wanted = np.where(normal.owner == place, normal.time_s, 0.0)
+    mean_w = estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12)
+    highest = max(highest_w, mean_w)
+    direction, at, error = _determined(estimate)
+    found, widened = None, 1.0
+    while found is None and widened <= _WIDEST:
+        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error)
+        widened *= 2
+    if found is None:
+        return None
+    if widened > 2:
+        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error) or found
     direct = float(estimate.direct_j[place])
     return found[0] + direct, found[1] + direct + highest * float(estimate.rest_s[place])
 
 
-def _determined(estimate: Estimate) -> tuple[Floats, Floats]:
-    """A p ≤ b for the directions that the normal equations determine."""
+def _least_and_most(
+    estimate: Estimate, wanted: Floats, highest_w: float, direction: Floats, at: Floats,
+    error: Floats,
+) -> tuple[float, float] | None:
+    """Of Σ wanted·p, where direction·p lies within ``at`` ± ``error``; None if nothing does."""
+    from scipy.optimize import linprog
+
+    time_s = estimate.fitted.time_s
+    found = []
+    for sign in (1.0, -1.0):
+        answer = linprog(
+            sign * wanted, A_ub=np.concatenate([direction, -direction]),
+            b_ub=np.concatenate([at + error, error - at]), A_eq=time_s[None],
+            b_eq=[estimate.mixed_j], bounds=[(0.0, highest_w)] * len(time_s),
+        )
+        if answer.status != 0:
+            return None
+        found.append(sign * float(answer.fun or 0.0))
+    return found[0], found[1]
+
+
+def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:
+    """(directions, where the powers lie along each, its error): what the normal equations say."""
     normal = estimate.fitted
     assert not np.any(normal.owner == FREE)
     scale = np.sqrt(np.maximum(np.diag(normal.gram), 1e-30))
@@ -54,8 +77,8 @@ def _determined(estimate: Estimate) -> tuple[Floats, Floats]:
     ridge = 1e-9 * float(np.trace(normal.gram)) / len(scale)
     mean = float(normal.moment.sum() / max(float(normal.gram.sum()), 1e-30))
     plain = np.linalg.solve(normal.gram + ridge * np.eye(len(scale)), normal.moment + ridge * mean)
-    rows, limits = [], []
     usual = np.full(len(scale), estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12))
+    rows, places, errors = [], [], []
     for k in np.flatnonzero(size > _DETERMINED * size[-1]):
         vector = direction[:, k] / scale
         blur = float(vector @ estimate.blur @ vector) / float(size[k])
@@ -65,6 +88,7 @@ def _determined(estimate: Estimate) -> tuple[Floats, Floats]:
         at = float(row @ plain)
         error = _ERRORS * float(np.sqrt(estimate.powers.sigma2 / size[k]))
         error += max(0.0, blur) * abs(at - float(row @ usual))  # blur draws it to the mean
-        rows += [row, -row]
-        limits += [at + error, error - at]
-    return np.array(rows), np.array(limits)
+        rows.append(row)
+        places.append(at)
+        errors.append(error)
+    return np.array(rows).reshape(-1, len(scale)), np.array(places), np.array(errors)
