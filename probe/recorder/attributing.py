@@ -19,7 +19,8 @@ import numpy as np
 from ..account.owners import ranks_of
 from ..attribution.archive import from_arrays, to_arrays
 from ..attribution.design import Spans
-from ..attribution.meters import accumulator_of, is_attributed
+from ..attribution.meters import accumulator_of, is_attributed, is_rate
+from ..attribution.statistics import Statistics
 from ..attribution.stream import Accumulator
 from ..model import RESTARTED, Gap, Reading, Sample, Source
 from ..ring.layout import Code
@@ -112,6 +113,12 @@ class Attributing:
         if mine:
             self.warnings = [*self.warnings, f"rank {rank} had more than {_MOST_SPANS} phases in "
                              f"{_WAITED_S:.0f} s: the report attributes them, not the recorder"]
+
+    def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
+        """(source, rank, what is known) of every meter of energy or power that has begun."""
+        for meter in self._meters.values():
+            if not is_rate(meter.source) and meter.accumulator.statistics.candidates:
+                yield meter.source, meter.rank, meter.accumulator.statistics
 
     def advance(self) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""

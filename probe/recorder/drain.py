@@ -65,6 +65,11 @@ class RingDrain:
         self._reader.beat(now_ns, epoch=epoch, pid=pid)
 
     @property
+    def names(self) -> dict[int, str]:
+        """Phases that the run named, by code."""
+        return self._names
+
+    @property
     def pending(self) -> bool:
         """True while records were read that the disk has not taken."""
         return self._pending is not None

@@ -7,15 +7,20 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..clock import MonotonicClock
 from ..errors import StoreError
 from ..model import Gap
+from ..ring.layout import PHASE_OF_CODE
 from ..store import files, layout, live
 from ..store.members import Member
 from .sensing import Sensing
 from .spawn import current_epoch
 from .watching import MemberWatch
+
+if TYPE_CHECKING:
+    from ..spans import SpanTable
 
 TICK_S = 0.1
 LOOK_S = 0.5
@@ -47,7 +52,7 @@ class Recorder:
         from .attributing import Attributing
         from .drain import RingDrain, warm_up
         from .finale import Finale
-        from .publishing import LiveMeters
+        from .publishing import Publisher
         from .samples import SampleStore
         from .sealing import Sealer
 
@@ -56,8 +61,9 @@ class Recorder:
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
         meta = files.read_json(self._run / layout.RUN_FILE) or {}
-        self._attributing = Attributing(self._run, int(meta.get("begin_ns", self._begin_ns)))
-        self._live = LiveMeters()
+        begin_ns = int(meta.get("begin_ns", self._begin_ns))
+        self._attributing = Attributing(self._run, begin_ns)
+        self._publisher = Publisher(self._run, begin_ns)
         self._finale = Finale(self._run, self._epoch, self._attributing)
         self._sealer = Sealer()
         if self._epoch > 1:
@@ -99,7 +105,7 @@ class Recorder:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
             if now >= next_attribution:
-                self._attributing.advance()
+                self._attribute()
                 next_attribution = now + ATTRIBUTE_S
             if now >= next_seal:
                 self._guard(self._attributing.save)
@@ -124,7 +130,7 @@ class Recorder:
                 with contextlib.suppress(StoreError):
                     self._drains[path] = self._drain_kind(
                         self._run, member.rank if member.role == "rank" else -1, path,
-                        epoch=self._epoch, main=index == 0, spans=self._attributing.spans,
+                        epoch=self._epoch, main=index == 0, spans=self._spans,
                     )
         self._beat()
 
@@ -147,20 +153,28 @@ class Recorder:
         self._guard(self._samples.flush)
         self._guard(self._publish)
 
-    def _publish(self) -> None:
-        now_ns = self._clock.now_ns()
-        live.write_live(self._run, now_ns, self._live.page(now_ns))
+    def _attribute(self) -> None:
+        self._attributing.advance()
+        self._publisher.estimates(self._attributing, self._clock.now_ns())
+
+    def _publish(self, *, final: bool = False) -> None:
+        names = {drain.rank: {**PHASE_OF_CODE, **drain.names} for drain in self._drains.values()}
+        self._publisher.publish(self._clock.now_ns(), self._drains.values(), names, final=final)
+
+    def _spans(self, rank: int, ring: str, table: SpanTable) -> None:
+        self._attributing.spans(rank, ring, table)
+        self._publisher.spans(rank, table)
 
     def _take_readings(self) -> None:
         sources = self._sensing.new_sources()
         self._guard(lambda: self._samples.register(sources))
         if sources:
             self._attributing.open(sources, self._watch.members.values())
-            self._live.open(sources)
+            self._publisher.open(sources)
         readings = self._sensing.take()
         self._samples.add(readings)
         self._attributing.readings(readings)
-        self._live.take(readings)
+        self._publisher.readings(readings)
 
     def _sync(self) -> None:
         self._sealer.take(self._samples.sync())

@@ -1,15 +1,16 @@
 """The live page: what the recorder of each node says about a run that is still going on.
 
-A small file per node, replaced about once a second, gone when the run is sealed. It holds
-joules so far and watts now of every device; whoever shows a run while it trains (the trainer's
-progress bar, the dashboard) reads this and no samples.
+A small file per node, replaced about once a second, gone when the run is over. Whoever shows a
+run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard) reads
+this and no samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..model import SCHEMA_VERSION
 from . import files
@@ -28,14 +29,82 @@ class LiveDevice:
     energy_j: float
     power_w: float | None  # None: nothing came in lately
     time_ns: int
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePhase:
+    """Joules of a phase on a device.
+
+    ``given_j`` only ever grows, and over a device's phases adds up to its energy; the estimate
+    is the best now, with its 95 % interval, None while the phase is refused.
+    """
+
+    phase: str
+    device: str
+    given_j: float
+    energy_j: float | None = None
+    low_j: float | None = None
+    high_j: float | None = None
+    status: str = "not_identifiable"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTime:
+    """How long and how often a rank was in a phase, on the host clock."""
+
+    phase: str
+    rank: int
+    seconds: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveValue:
+    """The newest value of any meter, in its base unit."""
+
+    device: str
+    quantity: str
+    kind: str
+    value: float
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LivePage:
+    """What one node says; times are monotonic, ``final`` once the run has ended."""
+
+    time_ns: int
+    node: str = ""
+    final: bool = False
+    steps: int = 0
+    edges_lost: int = 0
+    gaps: int = 0
+    last_edge_ns: int = 0
+    devices: tuple[LiveDevice, ...] = ()
+    phases: tuple[LivePhase, ...] = ()
+    times: tuple[LiveTime, ...] = ()
+    values: tuple[LiveValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """All devices of all nodes that say something; times are monotonic."""
+    """All nodes of a run that say something."""
 
-    time_ns: int
-    devices: tuple[LiveDevice, ...]
+    pages: tuple[LivePage, ...]
+
+    @property
+    def time_ns(self) -> int:
+        """When the newest page was written."""
+        return max(page.time_ns for page in self.pages)
+
+    @property
+    def devices(self) -> tuple[LiveDevice, ...]:
+        """Of all nodes; named ``<node>/gpu0`` if there are several."""
+        if len(self.pages) == 1:
+            return self.pages[0].devices
+        return tuple(replace(device, device=f"{page.node}/{device.device}")
+                     for page in self.pages for device in page.devices)
 
     def energy_j(self) -> float | None:
         """Measured energy so far, as in the report's total; None if nothing measures it."""
@@ -49,10 +118,13 @@ class Live:
         return sum(known) if known and len(known) == len(watts) else None
 
 
-def write_live(run: Path, time_ns: int, devices: Iterable[LiveDevice]) -> None:
+_ROWS = {"devices": LiveDevice, "phases": LivePhase, "times": LiveTime, "values": LiveValue}
+
+
+def write_live(run: Path, page: LivePage) -> None:
     """Replace this node's page. Raises OSError."""
-    page = {"schema": SCHEMA_VERSION, "time_ns": time_ns, "devices": [asdict(d) for d in devices]}
-    files.write_json(node_dir(run) / LIVE_FILE, page, compact=True)
+    value = asdict(page) | {"schema": SCHEMA_VERSION}
+    files.write_json(node_dir(run) / LIVE_FILE, value, compact=True)
 
 
 def remove_live(run: Path) -> None:
@@ -63,11 +135,24 @@ def remove_live(run: Path) -> None:
 def read_live(run: Path) -> Live | None:
     """What is known of a run now; None if no recorder says anything (or not yet)."""
     pages = [page for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))
-             if (page := files.read_json(path)) is not None]
-    if not pages:
+             if (page := _page(files.read_json(path))) is not None]
+    return Live(tuple(pages)) if pages else None
+
+
+def _page(value: Any) -> LivePage | None:
+    """None for one of another version."""
+    if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA_VERSION:
         return None
     try:
-        return Live(max(int(page["time_ns"]) for page in pages),
-                    tuple(LiveDevice(**row) for page in pages for row in page["devices"]))
-    except (KeyError, TypeError, ValueError):  # of another version
+        for name, kind in _ROWS.items():
+            value[name] = tuple(kind(**row) for row in value[name])
+        return LivePage(**value)
+    except (KeyError, TypeError):
         return None
+
+
+def totals(devices: Iterable[LiveDevice]) -> dict[str, float]:
+    """Measured joules by device."""
+    return {d.device: d.energy_j for d in devices if d.provenance == "measured"}
+
+
