@@ -78,6 +78,21 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--to", dest="to_s", type=_seconds, metavar="S",
                         help="only what comes before it")
     report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    export = commands.add_parser("export", help="hand a run on: Prometheus, CodeCarbon, traces, …")
+    export.add_argument("run", nargs="?", default="latest",
+                        help="a directory, an id prefix, a name or `latest`")
+    export.add_argument("--to", metavar="NAME", help="where to; without it all names are shown")
+    export.add_argument("--dir", help="where runs are kept (./runs)")
+    export.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE",
+                        help="an option of the exporter; may be repeated")
+    export.add_argument("-o", "--output", metavar="FILE", help="write there")
+    serve = commands.add_parser("serve", help="Prometheus endpoint of all live runs")
+    serve.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=9400)
+    serve.add_argument("--token", help="what others must send as a bearer token (PROBE_TOKEN)")
+    serve.add_argument("--cert", metavar="FILE", help="certificate for TLS")
+    serve.add_argument("--key", metavar="FILE", help="its key")
     calibrate = commands.add_parser(
         "calibrate", help="find out how this machine's GPUs show power; later runs use it")
     calibrate.add_argument("--seconds", type=_seconds, default=None, metavar="S",
@@ -98,6 +113,10 @@ def _dispatch(arguments: list[str]) -> int:
         return _ls(options.dir or options.dir_option, options.json)
     if options.command == "report":
         return _report(options)
+    if options.command in ("export", "serve"):
+        from .plugins import SERVICES, load
+
+        return int(load(SERVICES, options.command)(options))
     if options.command == "calibrate":
         return _calibrate(options.seconds)
     from .doctor import examine, render

@@ -27,6 +27,7 @@ from .sensors import Sensor, SensorContext
 from .units import NS_PER_S
 
 SENSORS, EXPORTERS, REPORTS = "probe.sensors", "probe.exporters", "probe.reports"
+SERVICES = "probe.services"  # what the siblings do for the command line and the recorder
 SIBLINGS = ("exporters", "dashboard", "optimizers")
 _VERBS = ("open", "read", "next_read_ns", "close")
 _ROOT = Path(__file__).resolve().parents[1]  # the folder that holds probe/ and its siblings

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import ProbeError, StoreError, UsageError
 from .job import agree, current_job, device_request
+from .options import options as checked
 from .phases import PhaseEngine
 from .rings import RingPlace
 from .store.layout import node_dir, node_name, runs_dir
@@ -142,6 +143,7 @@ class Run:
             "config": options["config"],
             "data": options["data"] or "unknown",
             "target": options["target"],
+            "prometheus": options["prometheus"],
         }
         return create_run(directory, run_id, shared=job.key is not None, fields=fields)
 
@@ -240,6 +242,8 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         dir: where runs are kept (``./runs``).
         devices: GPUs to measure, as indices or UUIDs ("0,2").
         country: ISO 3166 alpha-3 code for the carbon intensity ("FRA").
+        prometheus: port where the recorder serves the run's metrics while it lasts, on loopback;
+            "host:port" with a token in PROBE_TOKEN for other machines.
         target: the metric that ends a comparison, as ``"accuracy>=0.95"``.
         dither: share of steps (0.1: one in ten) that begin with a random rest of up to 20 ms,
             as a phase of its own; only for steps in lock with the meter, of which the report
@@ -262,30 +266,17 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
     def __init__(
         self, model: Any = None, optimizer: Any = None, *, name: str | None = None,
         dir: str | os.PathLike[str] | None = None,  # noqa: A002 (the contract's name)
-        devices: str | list[int] | None = None, prometheus: int | None = None,
+        devices: str | list[int] | None = None, prometheus: int | str | None = None,
         dashboard: bool = False, country: str | None = None, dither: float | None = None,
         target: str | None = None, config: dict[str, Any] | None = None, data: str | None = None,
     ):
-        environment = os.environ.get
-        if isinstance(devices, (list, tuple)):
-            devices = ",".join(str(device) for device in devices)
-        for value, option in ((prometheus, "prometheus"), (dashboard or None, "dashboard")):
-            if value is not None:
-                raise UsageError(f"watch({option}=…) is not part of this version: leave it out")
-        country = country or environment("PROBE_COUNTRY") or None
-        if country is not None and not (len(country) == 3 and country.isalpha()):
-            raise UsageError(
-                f"country={country!r} is not an ISO 3166 alpha-3 code: write for example 'FRA'"
-            )
+        if dashboard:
+            raise UsageError("watch(dashboard=…) is not part of this version: leave it out")
         self._model, self._optimizer = model, optimizer
-        self._options = {
-            "name": name or environment("PROBE_NAME") or None, "dir": dir,
-            "devices": devices or environment("PROBE_DEVICES") or None,
-            "country": country.upper() if country else None,
-            "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
-            "target": target or environment("PROBE_TARGET") or None,
-            "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
-        }
+        self._options = checked(
+            name=name, dir_=dir, devices=devices, prometheus=prometheus, country=country,
+            dither=dither, target=target, config=config, data=data,
+        )
         self._entered: list[Run | _Unwatched] = []
 
     def __enter__(self) -> Run:
@@ -344,19 +335,6 @@ def attach() -> None:
         watch().__enter__()
 
 
-def _share(value: float | str | None) -> float | None:
-    """``dither`` as a number. Raises UsageError."""
-    if value is None or value == "":
-        return None
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(f"dither={value!r} is no share of steps: write for example 0.1")
-    return share or None
-
-
 def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:
     if kind is None or kind is GeneratorExit:
         return False, 0
@@ -372,13 +350,6 @@ def _reason(error: BaseException | None) -> str:
     said = " ".join(str(error).split())[:_LONGEST_REASON]
     kind = type(error).__name__
     return f"{kind}: {said}" if said else kind
-
-
-def _plain(config: dict[str, Any] | None) -> dict[str, Any] | None:
-    if config is None:
-        return None
-    kept = (str, int, float, bool, type(None), list, dict)
-    return {str(k): v if isinstance(v, kept) else str(v) for k, v in dict(config).items()}
 
 
 def _say(line: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,12 @@ class Outcome:
 class Finale:
     """Keeps run.json current; the only writer of it after the run was created."""
 
-    def __init__(self, run: Path, epoch: int, attributing: Attributing):
+    def __init__(
+        self, run: Path, epoch: int, attributing: Attributing, problems: Callable[[], list[str]]
+    ):
+        """``problems``: what others than sensors and attribution have to complain about."""
         self._run, self._epoch, self._attributing = run, epoch, attributing
+        self.problems = problems
         self._began = time.monotonic()
 
     def write_status(
@@ -61,7 +65,8 @@ class Finale:
             "sources": len(samples.sources()),
             "absent": [dataclasses.asdict(a) for a in sensing.absences()],
             "warnings": _unique([
-                *sensing.warnings(), *self._attributing.warnings, *_said_by(members)
+                *sensing.warnings(), *self._attributing.warnings, *self.problems(),
+                *_said_by(members),
             ]),
             "carbon": sensing.carbon or None,
             "carbon_problem": sensing.carbon_problem or None,

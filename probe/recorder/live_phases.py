@@ -1,9 +1,11 @@
 """Joules per phase while the run goes on: the best estimate now, and a counter beside it.
 
-The estimate is revised as data come, up or down. A counter must not be: what it has told
-stays told. So per device every joule that the meter adds is handed out once: to the phases
-whose estimate is ahead of what they were given, in proportion, the rest to ``unattributed``.
-The counters of a device add up to its meter's at any time, and none ever falls.
+The estimate is revised as data come, up or down. A counter must not be: what it has told stays
+told. So per device every joule that the meter adds is handed out once: to the phases that are
+behind their estimate, in proportion, the rest to ``unattributed``. Between two estimates a phase
+is taken to go on at its power. What was used before the estimator could tell a phase apart is
+``unattributed`` for good, or the phase's rate would be wrong for as long as it caught up. The
+counters of a device add up to its meter's at any time, and none ever falls.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..attribution.columns import UNATTRIBUTED
-from ..attribution.estimate import estimate
+from ..attribution.estimate import PhaseEstimate, estimate
 from ..attribution.statistics import Statistics
 from ..model import Phase, Status
 from ..ring.layout import Code
@@ -24,20 +26,43 @@ from ..store.live import LivePhase, LiveTime
 from ..units import NS_PER_S
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A phase's estimate, and how long the phase had run by then."""
+
+    known: PhaseEstimate
+    seconds: float
+
+    def by(self, seconds: float) -> float:
+        """Joules once it has run so long, if it goes on as before."""
+        watts = self.known.energy_j / self.seconds if self.seconds > 0 else 0.0
+        return self.known.energy_j + watts * max(0.0, seconds - self.seconds)
+
+
 @dataclass(slots=True)
 class _Shares:
     """What the phases of one device were given."""
 
-    given: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))  # J by code
     total_j: float = 0.0
-    stated: dict[int, tuple[float, float, float, Status]] = field(default_factory=dict)
+    given: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    stated: dict[int, _Stated] = field(default_factory=dict)
+    missed: dict[int, float] = field(default_factory=dict)  # used before it was first stated
 
-    def hand_out(self, total_j: float) -> None:
+    def state(self, stated: dict[int, _Stated], seconds: Mapping[int, float]) -> None:
+        """New estimates."""
+        self.stated = stated
+        for code, one in stated.items():
+            if code not in self.missed:
+                self.missed[code] = one.by(seconds.get(code, 0.0))
+
+    def hand_out(self, total_j: float, seconds: Mapping[int, float]) -> None:
         """All that the meter added since the last time."""
         added = max(0.0, total_j - self.total_j)
         self.total_j += added
-        behind = {code: max(0.0, best[0] - self.given[code])
-                  for code, best in self.stated.items() if code >= 0}
+        behind = {
+            code: max(0.0, one.by(seconds.get(code, 0.0)) - self.missed[code] - self.given[code])
+            for code, one in self.stated.items() if code >= 0
+        }
         wanted = sum(behind.values())
         share = min(1.0, added / wanted) if wanted > 0 else 0.0
         for code, joules in behind.items():
@@ -81,12 +106,11 @@ class LivePhases:
         found = estimate(statistics, total_j, seconds)
         if found is None:
             return
-        shares = self._shares.setdefault(device, _Shares())
-        shares.stated = {}
-        for code in found.codes:
-            known = found.of(code)
-            if known.status is not Status.NOT_IDENTIFIABLE:
-                shares.stated[code] = known.energy_j, known.low_j, known.high_j, known.status
+        known = {code: found.of(code) for code in found.codes}
+        self._shares.setdefault(device, _Shares()).state({
+            code: _Stated(one, seconds.get(code, 0.0)) for code, one in known.items()
+            if one.status is not Status.NOT_IDENTIFIABLE
+        }, seconds)
 
     def phases(
         self, totals_j: Mapping[str, float], names: Mapping[int, Mapping[int, str]]
@@ -99,15 +123,16 @@ class LivePhases:
         """
         for device, total_j in totals_j.items():
             shares = self._shares.setdefault(device, _Shares())
-            shares.hand_out(total_j)
             rank = self._rank.get(device)
+            shares.hand_out(total_j, self._seconds.get(-1 if rank is None else rank, {}))
             for code, given in sorted(shares.given.items()):
                 name = _name(code, names.get(rank, {}) if rank is not None else {})
-                best = shares.stated.get(code)
-                if best is None:
+                if (stated := shares.stated.get(code)) is None:
                     yield LivePhase(name, device, given)
                 else:
-                    yield LivePhase(name, device, given, *best[:3], str(best[3]))
+                    best = stated.known
+                    yield LivePhase(name, device, given, best.energy_j, best.low_j, best.high_j,
+                                    str(best.status))
 
     def times(self, names: Mapping[int, Mapping[int, str]]) -> Iterable[LiveTime]:
         """Every phase of every rank."""

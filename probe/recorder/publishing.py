@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class Publisher:
         drains = list(drains)
         devices = tuple(self._meters.page(now_ns))
         live.write_live(self._run, LivePage(
-            now_ns, node_name(), final, max((d.steps for d in drains), default=0),
+            now_ns, time.time(), node_name(), final, max((d.steps for d in drains), default=0),
             sum(d.lost for d in drains), self._gaps, max((d.last_ns for d in drains), default=0),
             devices, tuple(self._phases.phases(live.totals(devices), names)),
             tuple(self._phases.times(names)), tuple(self._values(now_ns)),

@@ -13,7 +13,7 @@ from ..clock import MonotonicClock
 from ..errors import StoreError
 from ..model import Gap
 from ..ring.layout import PHASE_OF_CODE
-from ..store import files, layout, live
+from ..store import files, layout
 from ..store.members import Member
 from .sensing import Sensing
 from .spawn import current_epoch
@@ -26,7 +26,9 @@ TICK_S = 0.1
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
+PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short windows are wrong
 SYNC_S = 10.0
+SERVED_S = 10.0  # between two estimates that somebody looks at
 ATTRIBUTE_S = 30.0  # an advance costs about the same however much has come
 SEAL_STATISTICS_S = 60.0
 STATUS_S = 5.0
@@ -55,6 +57,7 @@ class Recorder:
         from .publishing import Publisher
         from .samples import SampleStore
         from .sealing import Sealer
+        from .serving import Serving
 
         warm_up()
         self._drain_kind = RingDrain
@@ -64,7 +67,9 @@ class Recorder:
         begin_ns = int(meta.get("begin_ns", self._begin_ns))
         self._attributing = Attributing(self._run, begin_ns)
         self._publisher = Publisher(self._run, begin_ns)
-        self._finale = Finale(self._run, self._epoch, self._attributing)
+        self._serving = Serving(self._run, meta.get("prometheus"))
+        self._finale = Finale(self._run, self._epoch, self._attributing,
+                              self._serving.problems)
         self._sealer = Sealer()
         if self._epoch > 1:
             self._note_hole()
@@ -84,7 +89,7 @@ class Recorder:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
         next_attribution, next_seal = next_sync, time.monotonic() + SEAL_STATISTICS_S
-        next_look = 0.0
+        next_look = next_page = 0.0
         while True:
             now = time.monotonic()
             if now >= next_look:
@@ -94,6 +99,7 @@ class Recorder:
                 if self._watch.refresh():
                     self._sensing.members_changed(self._watch.members.values())
                 self._find_rings()
+                self._serving.poll()
             backlogged = any(drain.backlogged() for drain in self._drains.values())
             if now >= next_drain or backlogged or self._anybody_closed():
                 self._drain()
@@ -101,12 +107,16 @@ class Recorder:
             if now >= next_flush:
                 self._flush()
                 next_flush = now + FLUSH_S
+            elif self._serving.wanted and now >= next_page:
+                self._take_readings()
+                self._guard(self._publish)
+                next_page = now + PAGE_S
             if now >= next_sync:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
             if now >= next_attribution:
                 self._attribute()
-                next_attribution = now + ATTRIBUTE_S
+                next_attribution = now + (SERVED_S if self._serving.wanted else ATTRIBUTE_S)
             if now >= next_seal:
                 self._guard(self._attributing.save)
                 next_seal = now + SEAL_STATISTICS_S
@@ -239,7 +249,7 @@ class Recorder:
 
         outcome = outcome_of(self._drains, self._watch, end_ns)
         self._guard(lambda: self._attributing.save(outcome.end_ns))
-        self._guard(lambda: live.remove_live(self._run))
+        self._guard(lambda: self._publish(final=True))
         sealed = False
         try:
             self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, outcome)
@@ -250,6 +260,7 @@ class Recorder:
         gone = not self._run.is_dir()
         for drain in self._drains.values():
             drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
+        self._serving.linger()
         self._sealer.finish()  # the trainer has been let go: hot segments read the same
 
     def _note_hole(self) -> None:

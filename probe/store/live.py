@@ -1,12 +1,13 @@
 """The live page: what the recorder of each node says about a run that is still going on.
 
-A small file per node, replaced about once a second, gone when the run is over. Whoever shows a
-run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard) reads
-this and no samples.
+A small file per node, replaced about once a second; the last one says that it is final. Whoever
+shows a run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard)
+reads this and no samples.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from . import files
 from .layout import node_dir
 
 LIVE_FILE = "live.json"
+LOST_S = 60.0  # an older page is of a recorder that is no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class LivePage:
     """What one node says; times are monotonic, ``final`` once the run has ended."""
 
     time_ns: int
+    wall_s: float  # the same instant since 1970
     node: str = ""
     final: bool = False
     steps: int = 0
@@ -127,15 +130,16 @@ def write_live(run: Path, page: LivePage) -> None:
     files.write_json(node_dir(run) / LIVE_FILE, value, compact=True)
 
 
-def remove_live(run: Path) -> None:
-    """The run is over on this node. Raises OSError."""
-    (node_dir(run) / LIVE_FILE).unlink(missing_ok=True)
+def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
+    """What is known of a run now; None if no recorder says anything (or not yet, or no more).
 
-
-def read_live(run: Path) -> Live | None:
-    """What is known of a run now; None if no recorder says anything (or not yet)."""
-    pages = [page for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))
-             if (page := _page(files.read_json(path))) is not None]
+    Args:
+        linger_s: so long after its end a run's final totals still count.
+    """
+    now_s = time.time()
+    found = [_page(files.read_json(path)) for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))]
+    pages = [page for page in found if page is not None
+             and now_s - page.wall_s < (linger_s if page.final else LOST_S)]
     return Live(tuple(pages)) if pages else None
 
 

@@ -1,0 +1,94 @@
+"""A run, handed on: one file per destination.
+
+A module here whose name does not begin with ``_`` and that defines ``EXPORTER`` is found by
+itself; a third party's comes through an entry point of the group ``probe.exporters`` that names
+such an object. All of them pass ``tests/contract/test_exporters.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from probe.plugins import EXPORTERS, discover, load
+
+from ._errors import ExportRefused
+from ._stored import StoredRun
+
+
+class Exporter(Protocol):
+    """A destination. Frozen dataclasses, their fields being its options (``--set name=value``)."""
+
+    @property
+    def name(self) -> str:
+        """As in ``probe export RUN --to NAME``."""
+        ...
+
+    @property
+    def output(self) -> str:
+        """What is written where no output is given: a file or directory, ``{id}`` the run's."""
+        ...
+
+    def export(self, run: StoredRun, output: Path) -> str:
+        """Write it; returns one line that says what and where.
+
+        Raises:
+            ExportRefused: the run lacks what this needs, or a package does.
+            OSError: it cannot be written; nothing half-written stays.
+        """
+        ...
+
+
+def exporters() -> dict[str, Exporter]:
+    """Every exporter by name: the modules here, then third parties'."""
+    found: dict[str, Exporter] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        loaded = importlib.import_module(f"{__name__}.{module.name}")
+        exporter = getattr(loaded, "EXPORTER", None)
+        if exporter is not None:
+            found[exporter.name] = exporter
+    for name in discover(EXPORTERS):
+        if name not in found:
+            found[name] = cast(Exporter, load(EXPORTERS, name))
+    return found
+
+
+def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
+    """One of them, with options as they come from a command line.
+
+    Raises:
+        UsageError: no such exporter or option, or a value of the wrong type.
+    """
+    known = exporters()
+    if name not in known:
+        raise ExportRefused(f"no exporter {name!r}: choose from {', '.join(sorted(known))}")
+    exporter = known[name]
+    return _with(exporter, options) if options else exporter
+
+
+def _with(exporter: Exporter, options: dict[str, str]) -> Exporter:
+    own = {field.name: field for field in fields(cast(Any, exporter)) if field.init}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in own:
+            raise ExportRefused(f"{exporter.name} has no option {key!r}: it has "
+                                f"{', '.join(own) or 'none'}")
+        values[key] = _value(exporter.name, key, text, str(own[key].type))
+    return cast(Exporter, replace(cast(Any, exporter), **values))
+
+
+def _value(name: str, key: str, text: str, type_: str) -> Any:
+    if "float" not in type_:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ExportRefused(f"{name}: {key}={text!r} is no number") from None
+
+
+__all__ = ["ExportRefused", "Exporter", "StoredRun", "exporter_of", "exporters"]

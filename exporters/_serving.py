@@ -1,0 +1,153 @@
+"""The endpoint that Prometheus scrapes: live runs over HTTP, on loopback unless a token guards it.
+
+The server, its formats (text and OpenMetrics) and TLS are the client library's own.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_wsgi_server
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from probe.store import files
+from probe.store.layout import RUN_FILE
+from probe.store.live import Live, read_live
+
+from ._errors import ExportRefused
+from ._families import LiveRun, live_families
+
+LINGER_S = 60.0  # final totals are shown so long, for the last scrape
+
+Runs = Callable[[], Iterable[LiveRun]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, and who may ask.
+
+    Raises:
+        ExportRefused: other than loopback without a token.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 9400
+    token: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ExportRefused(f"port {self.port}: 1 to 65535, or 0 for any free one")
+        if self.token is None and not _is_loopback(self.host):
+            raise ExportRefused(f"{self.host} can be reached from other machines: give a token "
+                                "(--token or PROBE_TOKEN)")
+        if (self.certfile is None) != (self.keyfile is None):
+            raise ExportRefused("TLS needs both a certificate and its key")
+
+
+class RunsCollector(Collector):
+    """Reads the live pages anew at every scrape; keeps nothing."""
+
+    def __init__(self, runs: Runs):
+        self._runs = runs
+        self.scrapes = 0  # since the last time it was set to 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.scrapes += 1
+        yield from live_families(self._runs(), time.monotonic_ns())
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # names depend on what is live: nothing to promise
+
+
+class Endpoint:
+    """Serves until :meth:`close`."""
+
+    def __init__(self, runs: Runs, address: Address):
+        """Raises ExportRefused if the address cannot be listened on."""
+        self.collector = RunsCollector(runs)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self.collector)
+        try:
+            self._server, self._thread = start_wsgi_server(
+                address.port, address.host, registry, address.certfile, address.keyfile)
+        except OSError as error:
+            raise ExportRefused(f"cannot listen on {address.host}:{address.port}: "
+                                f"{error.strerror or error}") from None
+        if address.token is not None:
+            inner = self._server.get_app()
+            assert inner is not None
+            self._server.set_app(_guarded(inner, address.token))
+        self.port = int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(2.0)
+
+
+def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> Runs:
+    """Those of some run directories whose recorders say something; of one node, or all."""
+
+    def find() -> Iterator[LiveRun]:
+        for path in paths():
+            live = read_live(path, linger_s=LINGER_S)
+            if live is not None and node is not None:
+                live = Live(tuple(page for page in live.pages if page.node == node))
+            if live is None or not live.pages:
+                continue
+            meta = files.read_json(path / RUN_FILE)
+            if isinstance(meta, dict):
+                yield LiveRun(meta, live)
+
+    return find
+
+
+def runs_below(directory: Path) -> Callable[[], Iterable[Path]]:
+    """Run directories in ``directory`` that have not ended."""
+
+    def paths() -> Iterator[Path]:
+        for file in sorted(directory.glob(f"*/{RUN_FILE}")):
+            if any(file.parent.glob("node-*/live.json")):
+                yield file.parent
+
+    return paths
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        try:
+            return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+        except OSError:
+            return False
+
+
+def _guarded(inner: Any, token: str) -> Any:
+    """The application, behind ``Authorization: Bearer <token>``."""
+    expected = f"Bearer {token}".encode()
+
+    def application(environ: dict[str, Any], start_response: Any) -> Any:
+        given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
+        if hmac.compare_digest(given, expected):
+            return inner(environ, start_response)
+        start_response("401 Unauthorized", [("Content-Type", "text/plain"),
+                                            ("WWW-Authenticate", "Bearer")])
+        return [b"a token is needed: Authorization: Bearer ...\n"]
+
+    return application
+
+

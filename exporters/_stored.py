@@ -1,0 +1,64 @@
+"""A stored run as exporters see it, and how they write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from probe.account import Report
+from probe.store.files import temporary_beside
+from probe.store.reader import RunReader
+
+
+class StoredRun:
+    """A run directory; everything is read when it is first asked for."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    @cached_property
+    def report(self) -> dict[str, Any]:
+        """The report's JSON."""
+        return Report.of(self.path).data
+
+    @cached_property
+    def reader(self) -> RunReader:
+        """Spans, samples, values."""
+        return RunReader(self.path)
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return str(self.report["run"]["id"])
+
+    @property
+    def name(self) -> str:
+        """Its name, or its id without one."""
+        return str(self.report["run"]["name"] or self.id)
+
+
+@contextlib.contextmanager
+def whole_file(output: Path) -> Iterator[Path]:
+    """A path to write to, which becomes ``output`` when all went well; else nothing is left.
+
+    Raises OSError.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(output)
+    try:
+        yield temporary
+        os.replace(temporary, output)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_whole(output: Path, content: str | bytes) -> None:
+    """Replace a file by this content at once. Raises OSError."""
+    with whole_file(output) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)

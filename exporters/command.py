@@ -1,0 +1,72 @@
+"""``probe export`` and ``probe serve``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from pathlib import Path
+
+from probe.errors import NothingToReport, UsageError
+from probe.store.layout import runs_dir
+from probe.store.runs import find_run
+
+from . import exporter_of, exporters
+from ._errors import ExportRefused
+from ._stored import StoredRun
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write one run where ``--to`` says. Raises ProbeError."""
+    if options.to is None:
+        for name, one in sorted(exporters().items()):
+            print(f"{name:14}{_first_line(one)}")
+        return 0
+    exporter = exporter_of(options.to, dict(map(_option, options.set)))
+    run = StoredRun(find_run(options.run, runs_dir(options.dir)))
+    if not run.report["sources"] and not run.report["phases"]:
+        raise NothingToReport(f"{run.id} holds nothing yet, before any sample or edge")
+    output = Path(options.output or exporter.output.format(id=run.id))
+    try:
+        print(exporter.export(run, output))
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve live runs until interrupted. Raises ProbeError."""
+    from .prometheus import Address
+    from .prometheus import serve as begin
+
+    directory = runs_dir(options.dir)
+    if options.dir and not directory.is_dir():
+        raise UsageError(f"there is no directory {directory}")
+    token = options.token or os.environ.get("PROBE_TOKEN")
+    address = Address(options.host, options.port, token, options.cert, options.key)
+    endpoint = begin(directory, address)
+    scheme = "https" if options.cert else "http"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    print(f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics, Ctrl-C ends it",
+          flush=True)
+    done = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: done.set())
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        endpoint.close()
+    return 0
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ExportRefused(f"--set {text!r}: write OPTION=VALUE")
+    return name, value
+
+
+def _first_line(exporter: object) -> str:
+    return (type(exporter).__doc__ or "").strip().splitlines()[0]
