@@ -67,6 +67,15 @@ def save(name: str, result: dict[str, Any]) -> None:
     (RESULTS / f"{name}.json").write_text(text + "\n")
 
 
+def median_and_bound(values: list[float]) -> tuple[float, float]:
+    """(median, its upper 95 % bound by order statistics); a neighbour's burst moves them little."""
+    from scipy.stats import binom
+
+    ordered = sorted(values)
+    place = int(binom.ppf(0.95, len(ordered), 0.5))  # one-sided
+    return statistics.median(ordered), ordered[min(place, len(ordered) - 1)]
+
+
 def mean_and_bound(values: Sequence[float]) -> tuple[float, float]:
     """Mean and the upper end of its 95 % interval (normal, as there are ≥ 30 blocks)."""
     mean = statistics.fmean(values)
