@@ -107,6 +107,7 @@ class Source:
     attributable: bool = True  # False: shared or partitioned device; no number is derived
     in_total: bool = False  # counts into the run's measured energy
     note: str = ""  # what a reader must know: "1 s average", "whole module", …
+    model: str = ""  # of the device, as its maker calls it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

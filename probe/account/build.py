@@ -57,8 +57,12 @@ def build(
         "phases": rows.phases,
         "groups": rows.groups,
         "rates": _rates(scene),
+        "power": [row for device in found if _shown_over_time(device)
+                  if (row := energy.power_row(device, run)) is not None],
         "overhead": _overhead(meta),
         "recorder": meta.get("recorder"),
+        "machine": meta.get("machine") or {},
+        "torch": meta.get("torch", "unknown"),
         "carbon": meta.get("carbon"),
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
@@ -164,6 +168,11 @@ def _time_only(
 def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, Any]:
     return row(phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE,
                       Provenance.MEASURED)
+
+
+def _shown_over_time(device: energy.Device) -> bool:
+    source = device.series.source
+    return source.in_total or source.provenance is Provenance.MODELLED
 
 
 def _modelled_cpu(device: energy.Device) -> bool:

@@ -17,6 +17,7 @@ from ..store.reader import Series
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
 HEADROOM = 1.5
 SHORTEST_POWER_S = 0.3
+POWER_BINS = 400
 LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
@@ -82,6 +83,29 @@ def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dic
         "gaps": sum(gap.count for gap in gaps if gap.what == source.id),
         "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
         "note": source.note,
+        "model": source.model,
+    }
+
+
+def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
+    """Mean power of a device over time, in bins of one length that hold its energy exactly; a bin
+    without any update inside or beside it is null.
+    """
+    curve = device.curve
+    if curve is None:
+        return None
+    usual_s = max(2 * curve.period_s, 1e-3)
+    number = int(min(POWER_BINS, max(1, (run[1] - run[0]) / 1e9 / usual_s)))
+    edges = np.linspace(run[0], run[1], number + 1).astype(np.int64)
+    watts = np.diff(curve.at(edges)) / (np.diff(edges) / 1e9)
+    place = np.searchsorted(curve.time_ns, edges)
+    silent = (place[1:] == place[:-1]) & (np.diff(edges) > 3e9 * curve.period_s)
+    return {
+        "device": device.name, "source": device.series.source.id,
+        "provenance": str(device.series.source.provenance),
+        "begin_s": 0.0, "step_s": (run[1] - run[0]) / 1e9 / number,
+        "power_w": [None if gap else round(float(w), 3)
+                    for w, gap in zip(watts, silent, strict=True)],
     }
 
 

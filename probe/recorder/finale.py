@@ -16,6 +16,7 @@ from ..store.members import Member
 from ..store.processes import cpu_seconds, start_ticks
 from .attributing import Attributing
 from .drain import RingDrain
+from .machine import machine
 from .samples import SampleStore
 from .sensing import Sensing
 from .watching import MemberWatch
@@ -46,6 +47,7 @@ class Finale:
         """``problems``: what others than sensors and attribution have to complain about."""
         self._run, self._epoch, self._attributing = run, epoch, attributing
         self.problems = problems
+        self._machine = machine()
         self._began = time.monotonic()
 
     def write_status(
@@ -70,6 +72,7 @@ class Finale:
             ]),
             "carbon": sensing.carbon or None,
             "carbon_problem": sensing.carbon_problem or None,
+            "machine": self._machine,
             "alive_ns": time.monotonic_ns(),
             "recorder": {
                 "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()) or 0,

@@ -152,6 +152,7 @@ def open_buffer(
         device=device.device,
         quantity="power_samples",
         unit="W",
+        model=device.name,
         kind=Kind.GAUGE,
         provenance=Provenance.MEASURED,
         scale=W_PER_MW,

@@ -237,6 +237,7 @@ class NvmlEnergySensor:
             offset_s=known.offset_s if known else None,
             in_total=not device.shared,
             note=device.shared or device.scope_note,
+            model=device.name,
         )
         self._counters.append(_Counter(session, device, source.id, self._context.clock.now_ns()))
         return source

@@ -41,6 +41,7 @@ class NvmlPowerSensor(NvmlPoller):
             device=device.device,
             quantity="power",
             unit="W",
+            model=device.name,
             kind=Kind.GAUGE,
             provenance=Provenance.MEASURED,
             scale=W_PER_MW,

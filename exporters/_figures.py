@@ -1,0 +1,102 @@
+"""Figures of a report that several formats need, in the report's own units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from probe.units import J_PER_KWH
+
+from ._errors import ExportRefused
+
+_KINDS = ("gpu", "cpu", "ram", "dram", "psys")
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Energy by kind of device, measured where it was, else a model's; J."""
+
+    gpu_j: float
+    cpu_j: float
+    ram_j: float
+    measured_j: float
+    modelled_j: float
+
+    @property
+    def all_j(self) -> float:
+        """Measured and modelled together."""
+        return self.measured_j + self.modelled_j
+
+
+def devices(report: Mapping[str, Any]) -> Devices:
+    """What the report's meters say. A model's joules of a device that is measured are left out."""
+    measured: dict[str, float] = {}
+    modelled: dict[str, float] = {}
+    for row in report["sources"]:
+        if row["energy_j"] is None:
+            continue
+        held = modelled if row["provenance"] == "modelled" else measured
+        if row["in_total"] or row["provenance"] == "modelled":
+            kind = kind_of(row["device"])
+            held[kind] = held.get(kind, 0.0) + row["energy_j"]
+    total = report["total"]
+    return Devices(
+        measured.get("gpu", 0.0),
+        measured.get("cpu", 0.0) + measured.get("psys", 0.0) + modelled.get("cpu", 0.0),
+        measured.get("dram", 0.0) + modelled.get("ram", 0.0),
+        total["energy_j"] or 0.0, total["modelled_energy_j"] or 0.0,
+    )
+
+
+def kind_of(device: str) -> str:
+    """gpu, cpu, ram, dram or psys; ``node/gpu0`` is a gpu."""
+    name = device.rpartition("/")[2].rstrip("0123456789")
+    return name if name in _KINDS else "other"
+
+
+def grams(report: Mapping[str, Any]) -> float:
+    """CO2e of what was measured and modelled, in g. Raises ExportRefused without an intensity."""
+    total = report["total"]
+    known = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
+    if not known:
+        raise ExportRefused(
+            f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown")
+    return float(sum(known))
+
+
+def intensity(report: Mapping[str, Any]) -> float:
+    """g CO2e per kWh. Raises ExportRefused if it is unknown."""
+    carbon = report["carbon"]
+    if not carbon:
+        raise ExportRefused(f"{report['run']['id']} has no carbon intensity: give country= "
+                            "to watch(), or PROBE_COUNTRY")
+    return float(carbon["g_per_kwh"])
+
+
+def country(report: Mapping[str, Any]) -> tuple[str, str]:
+    """(name, ISO 3166 alpha-3); both empty for the world's average."""
+    carbon = report["carbon"] or {}
+    iso = carbon.get("country") or ""
+    return (str(carbon.get("label", "")).rpartition(", ")[0] if iso else ""), iso
+
+
+def models(report: Mapping[str, Any], kind: str) -> list[str]:
+    """Makers' names of the devices of a kind."""
+    return [row["model"] or row["device"] for row in report["sources"]
+            if kind_of(row["device"]) == kind and row["in_total"]]
+
+
+def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
+    """(how many, of what) the run logged: samples, else tokens, else steps."""
+    for name in ("samples", "tokens"):
+        told = report["values"].get(name)
+        if told and told["sum"]:
+            return float(told["sum"]), name
+    steps = report["run"]["steps"]
+    return (float(steps), "steps") if steps else None
+
+
+def kwh(joules: float) -> float:
+    """Kilowatt-hours."""
+    return joules / J_PER_KWH

@@ -1,0 +1,55 @@
+"""The ``co2_eq_emissions`` of a Hugging Face model card, in grams, through its own library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from . import _figures as figures
+from ._errors import ExportRefused
+from ._stored import StoredRun, write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class HuggingFace:
+    """Metadata of a model card (YAML): grams of CO2e, hardware, place."""
+
+    name: ClassVar[str] = "huggingface"
+    output: ClassVar[str] = "{id}.card.md"
+
+    training_type: str = "pre-training"  # or fine-tuning
+
+    def export(self, run: StoredRun, output: Path) -> str:
+        write_whole(output, f"---\n{self.card(run).to_yaml()}\n---\n")
+        return f"{output}: model card metadata, {figures.grams(run.report):.4g} g CO2e"
+
+    def card(self, run: StoredRun) -> Any:
+        """A ``ModelCardData``. Raises ExportRefused."""
+        try:
+            from huggingface_hub import ModelCardData
+        except ImportError:
+            raise ExportRefused("huggingface needs huggingface_hub: pip install "
+                                "'phasewatt[exporters]'") from None
+        report = run.report
+        name, iso = figures.country(report)
+        hardware = figures.models(report, "gpu") or [report["machine"].get("cpu_model", "unknown")]
+        return ModelCardData(co2_eq_emissions={
+            "emissions": figures.grams(report),
+            "source": f"phasewatt {report['machine'].get('versions', {}).get('phasewatt', '')}: "
+                      f"{_share(report)}",
+            "training_type": self.training_type,
+            "geographical_location": name or iso or "unknown (world's average intensity)",
+            "hardware_used": ", ".join(f"{hardware.count(one)} x {one}"
+                                       for one in dict.fromkeys(hardware)),
+        })
+
+
+def _share(report: dict[str, Any]) -> str:
+    known = figures.devices(report)
+    if not known.all_j:
+        return "nothing was measured"
+    return f"{known.measured_j / known.all_j:.0%} of the energy measured, the rest modelled"
+
+
+EXPORTER = HuggingFace()

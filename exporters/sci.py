@@ -1,0 +1,55 @@
+"""Software Carbon Intensity, ISO/IEC 21031:2024: SCI = ((E × I) + M) per R, all four stated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from . import _figures as figures
+from ._errors import ExportRefused
+from ._stored import StoredRun, write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareCarbonIntensity:
+    """SCI of ISO/IEC 21031 with its four inputs (--set embodied_g=… is needed)."""
+
+    name: ClassVar[str] = "sci"
+    output: ClassVar[str] = "{id}.sci.json"
+
+    embodied_g: float | None = None  # M: this run's share of making the hardware
+    per: float = 1000.0  # R: so many samples (tokens, steps)
+
+    def export(self, run: StoredRun, output: Path) -> str:
+        report = run.report
+        if self.embodied_g is None:
+            raise ExportRefused("sci needs M, the hardware's embodied carbon that falls to this "
+                                "run, in g: --set embodied_g=… (0 is a claim, not a default)")
+        counted = figures.samples(report)
+        if counted is None:
+            raise ExportRefused(f"{run.id} logged no samples, tokens or steps: no unit R")
+        if self.embodied_g < 0 or self.per <= 0:
+            raise ExportRefused("sci: embodied_g at least 0, per above 0")
+        known, (number, unit) = figures.devices(report), counted
+        energy_kwh, g_per_kwh = figures.kwh(known.all_j), figures.intensity(report)
+        units = number / self.per
+        operational = energy_kwh * g_per_kwh
+        content = {
+            "standard": "ISO/IEC 21031:2024", "run": run.id,
+            "sci": (operational + self.embodied_g) / units,
+            "sci_unit": f"gCO2e per {self.per:g} {unit}",
+            "E": {"value": energy_kwh, "unit": "kWh", "measured": figures.kwh(known.measured_j),
+                  "modelled": figures.kwh(known.modelled_j)},
+            "I": {"value": g_per_kwh, "unit": "gCO2e/kWh", "source": report["carbon"]["source"],
+                  "label": report["carbon"]["label"]},
+            "M": {"value": self.embodied_g, "unit": "gCO2e", "source": "given"},
+            "R": {"value": units, "unit": f"{self.per:g} {unit}"},
+            "note": "offsets do not count; energy of the cooling and of other nodes is not in E",
+        }
+        write_whole(output, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        return f"{output}: {content['sci']:.4g} {content['sci_unit']}"
+
+
+EXPORTER = SoftwareCarbonIntensity()
