@@ -1,0 +1,310 @@
+"""What every exporter promises: the report's figures, whole files, else one clear line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters import ExportRefused, StoredRun, exporter_of, exporters
+from tests.integration import scripts
+from tests.rigs.nvml import NvmlRig
+
+HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 3000
+OPTIONS = {"sci": {"embodied_g": "120", "per": "100"}}
+
+TRAINING = f"""
+import sys, time
+sys.path.insert(0, {str(scripts.ROOT)!r})
+import probe
+with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
+    print(run.path, flush=True)
+    for step in range(150):
+        with run.phase("forward"):
+            time.sleep(0.02)
+        with run.phase(sys.argv[1][:60]):
+            time.sleep(0.012)
+        run.log(loss=1.0 / (step + 1), samples=8)
+"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    return recorded(tmp_path_factory.mktemp("run"), "plain name")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    return recorded(tmp_path_factory.mktemp("hostile"), HOSTILE)
+
+
+def recorded(folder: Path, name: str) -> StoredRun:
+    """Two cards of known power for some five seconds."""
+    rig = NvmlRig(folder, gpus=2, power_w=200.0, period_s=0.1)
+    done = scripts.run(TRAINING, folder, name, extra=rig.env())
+    assert done.returncode == 0, done.stderr
+    return StoredRun(next((folder / "runs").iterdir()))
+
+
+def names() -> list[str]:
+    return sorted(exporters())
+
+
+def export(name: str, run: StoredRun, output: Path) -> str:
+    return exporter_of(name, OPTIONS.get(name)).export(run, output)
+
+
+def test_the_destinations_that_are_promised() -> None:
+    assert set(names()) >= {"prometheus", "codecarbon", "huggingface", "sci", "mllog", "boamps",
+                            "perfetto", "chrome"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_it_writes_one_whole_file_and_says_so(
+    name: str, stored: StoredRun, tmp_path: Path
+) -> None:
+    output = tmp_path / "new" / "file"
+    said = export(name, stored, output)
+    assert said.startswith(str(output)) and "\n" not in said
+    assert os.listdir(output.parent) == ["file"] and output.stat().st_size > 100
+    first = output.read_bytes()
+    export(name, stored, output)
+    assert output.read_bytes() == first  # the same run twice is the same file
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_hostile_name_stays_inside(name: str, hostile: StoredRun, tmp_path: Path) -> None:
+    output = tmp_path / "file"
+    export(name, hostile, output)
+    assert os.listdir(tmp_path) == ["file"]
+    if name == "mllog":
+        assert all(line.startswith(":::MLLOG {") for line in output.read_text().splitlines())
+    if name == "codecarbon":
+        with open(output, newline="", encoding="utf-8") as file:
+            (row,) = csv.DictReader(file)
+        assert row["project_name"] == HOSTILE
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_cannot_be_written_leaves_nothing(
+    name: str, stored: StoredRun, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(OSError):
+        export(name, stored, blocked / "below")
+    assert os.listdir(tmp_path) == ["file"]
+    out = scripts.probe(tmp_path, "export", str(stored.path), "--to", name, "-o",
+                        str(blocked / "below"),
+                        *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items()))
+    assert out.returncode == 1 and len(out.stderr.splitlines()) == 1
+    assert "cannot write" in out.stderr
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--to", "nowhere"], "no exporter 'nowhere': choose from"),
+    (["--to", "sci"], "embodied"),
+    (["--to", "sci", "--set", "embodied_g=heavy"], "is no number"),
+    (["--to", "sci", "--set", "colour=red"], "no option 'colour'"),
+    (["--to", "sci", "--set", "embodied_g"], "write OPTION=VALUE"),
+    (["--to", "perfetto", "--set", "steps=9:2"], "steps="),
+    (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
+])
+def test_bad_words_get_one_clear_line(
+    words: list[str], said: str, stored: StoredRun, tmp_path: Path
+) -> None:
+    out = scripts.probe(tmp_path, "export", str(stored.path), *words, "-o", str(tmp_path / "x"))
+    assert out.returncode == 1, out.stdout
+    assert said in out.stderr and len(out.stderr.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_package_that_is_missing_is_named(stored: StoredRun, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name, package in (("perfetto", "perfetto.trace_builder.proto_builder"),
+                          ("huggingface", "huggingface_hub")):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ExportRefused, match="pip install"):
+            export(name, stored, tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+# -- the figures ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def total(stored: StoredRun) -> dict[str, Any]:
+    found = stored.report["total"]
+    assert found["energy_j"] == pytest.approx(400.0 * stored.report["run"]["duration_s"], rel=0.03)
+    return dict(found)
+
+
+def modelled(stored: StoredRun) -> float:
+    return float(stored.report["total"]["modelled_energy_j"] or 0.0)
+
+
+def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+    from prometheus_client.parser import text_string_to_metric_families as parse
+
+    export("prometheus", stored, tmp_path / "x")
+    found = [s for f in parse((tmp_path / "x").read_text()) for s in f.samples]
+    energy = {s.labels["bound"]: s.value for s in found if s.name == "probe_run_energy_joules"}
+    assert energy["best"] == total["energy_j"]
+    assert [energy["lower"], energy["upper"]] == total["energy_j_interval"]
+    phases = {(s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value for s in found
+              if s.name == "probe_phase_energy_estimate_joules"}
+    rows = [row for row in stored.report["phases"] if row["energy_j"] is not None]
+    assert len(rows) == sum(key[2] == "best" for key in phases)
+    for row in rows:
+        assert phases[row["device"], row["phase"], "best"] == row["energy_j"]
+
+
+def test_codecarbon_figures_and_other_rows(
+    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path
+) -> None:
+    import pandas
+
+    path = tmp_path / "emissions.csv"
+    export("codecarbon", hostile, path)
+    export("codecarbon", stored, path)
+    export("codecarbon", stored, path)  # again: replaced, not doubled
+    table = pandas.read_csv(path)
+    assert len(table) == 2
+    row = table[table.run_id == stored.id].iloc[0]
+    assert row.gpu_energy * 3.6e6 == pytest.approx(total["energy_j"])
+    assert row.energy_consumed * 3.6e6 == pytest.approx(total["energy_j"] + modelled(stored))
+    assert row.emissions * 1e3 == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])
+    assert row.gpu_power == pytest.approx(400.0, rel=0.03)
+    assert row.duration == pytest.approx(stored.report["run"]["duration_s"])
+    assert row.country_iso_code == "FRA" and row.country_name == "France"
+    assert row.gpu_count == 2
+    # CodeCarbon's own dashboard reads it.
+    from codecarbon.viz.data import Data
+
+    summary = Data().get_project_summary(Data.get_project_data(table, stored.name).data)
+    assert summary["total"]["emissions"] == pytest.approx(row.emissions)
+
+
+def test_huggingface_round_trip(
+    stored: StoredRun, total: dict[str, Any], tmp_path: Path
+) -> None:
+    from huggingface_hub import ModelCard
+
+    export("huggingface", stored, tmp_path / "card.md")
+    told = ModelCard.load(tmp_path / "card.md").data.to_dict()["co2_eq_emissions"]
+    assert told["emissions"] == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])  # grams
+    assert told["geographical_location"] == "France" and told["hardware_used"].startswith("2 x ")
+
+
+def test_sci_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+    export("sci", stored, tmp_path / "x")
+    told = json.loads((tmp_path / "x").read_text())
+    energy = told["E"]["value"] * told["I"]["value"]
+    assert energy == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])
+    assert told["M"]["value"] == 120 and told["R"]["value"] == pytest.approx(150 * 8 / 100)
+    assert told["sci"] == pytest.approx((energy + 120) / 12)
+
+
+def test_boamps_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+    from codecarbon.output_methods.boamps.models import BoAmpsReport
+
+    export("boamps", stored, tmp_path / "x")
+    told = json.loads((tmp_path / "x").read_text())
+    (measure,) = told["measures"]
+    joules = total["energy_j"] + modelled(stored)
+    assert measure["powerConsumption"] * 3.6e6 == pytest.approx(joules)
+    assert measure["measurementMethod"] == "phasewatt"
+    assert BoAmpsReport.from_dict(told).to_dict() == told
+
+
+def test_mllog_readings_hold_the_energy(
+    stored: StoredRun, total: dict[str, Any], tmp_path: Path
+) -> None:
+    export("mllog", stored, tmp_path / "x")
+    lines = [json.loads(line.removeprefix(":::MLLOG "))
+             for line in (tmp_path / "x").read_text().splitlines()]
+    assert "not a valid MLPerf" in lines[0]["metadata"]["warning"]
+    joules = sum(line["value"] * line["metadata"]["seconds"] for line in lines
+                 if line["key"] == "power_reading")
+    assert joules == pytest.approx(total["energy_j"], rel=1e-3)
+
+
+def slices(path: Path) -> Iterator[tuple[str, int, int]]:
+    """(track, begin, end) of a native trace; raises if begins and ends do not match."""
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
+
+    trace = protos.Trace.FromString(path.read_bytes())
+    names: dict[int, str] = {}
+    tracks: dict[int, str] = {}
+    open_: dict[int, list[tuple[str, int]]] = {}
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            tracks[packet.track_descriptor.uuid] = packet.track_descriptor.name
+        for one in packet.interned_data.event_names:
+            names[one.iid] = one.name
+        event = packet.track_event
+        if not packet.HasField("track_event"):
+            continue
+        if event.type == event.TYPE_SLICE_BEGIN:
+            assert event.name_iid in names
+            open_.setdefault(event.track_uuid, []).append((names[event.name_iid],
+                                                           packet.timestamp))
+        elif event.type == event.TYPE_SLICE_END:
+            _, begin = open_[event.track_uuid].pop()
+            yield tracks[event.track_uuid], begin, packet.timestamp
+    assert not any(open_.values())
+
+
+def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> None:
+    export("perfetto", stored, tmp_path / "x")
+    found = list(slices(tmp_path / "x"))
+    spent = sum(end - begin for track, begin, end in found if track == "phases") / 1e9
+    rows = [r for r in stored.report["phases"] if r["device"] == "gpu0"
+            and r["phase"] not in ("unattributed", "unresolved")]
+    assert spent == pytest.approx(sum(r["time_s"] for r in rows), rel=1e-6)
+    assert all(begin <= end for _, begin, end in found)
+
+
+def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
+    script = f"""
+    import sys, time
+    sys.path.insert(0, {str(scripts.ROOT)!r})
+    import torch, probe
+    with probe.watch() as run:
+        time.sleep(1.5)
+        with torch.profiler.profile() as profiler:
+            for _ in range(3):
+                with run.phase("ours"), torch.profiler.record_function("theirs"):
+                    time.sleep(0.03)
+        profiler.export_chrome_trace(sys.argv[1])
+    """
+    profile = tmp_path / "profile.json"
+    done = scripts.run(script, tmp_path, str(profile))
+    assert done.returncode == 0, done.stderr
+    run = StoredRun(next((tmp_path / "runs").iterdir()))
+    exporter_of("chrome", {"merge": str(profile)}).export(run, tmp_path / "both.json")
+    events = json.loads((tmp_path / "both.json").read_text())["traceEvents"]
+    assert len(events) > len(json.loads(profile.read_text())["traceEvents"])
+    ours, theirs = (sorted((e["ts"], e["dur"]) for e in events
+                           if e.get("ph") == "X" and e["name"] == name
+                           and e.get("cat") != "gpu_user_annotation")
+                    for name in ("ours", "theirs"))
+    assert len(ours) == len(theirs) == 3
+    for (mine, long), (other, _) in zip(ours, theirs, strict=True):
+        assert abs(mine - other) < 3000 and long > 29_000  # µs; the same moment on both clocks
+
+
+def test_options_do_not_leak_into_the_next_export() -> None:
+    one = exporter_of("sci", {"embodied_g": "5"})
+    assert replace(one) == one  # type: ignore[type-var]
+    assert exporter_of("sci").embodied_g is None  # type: ignore[attr-defined]
+    assert not re.search(r"\s", one.name)
