@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..model import Gap, Reading, Sample, Source
@@ -21,7 +23,11 @@ _STALE_NS = 10 * NS_PER_S  # an older value is no value
 
 
 class Publisher:
-    """Fed with what the recorder reads; writes the page."""
+    """Fed with what the recorder reads; writes the page.
+
+    Trouble of its own ends the page, never the recording; a disk that refuses is the recorder's
+    to tell (OSError).
+    """
 
     def __init__(self, run: Path, begin_ns: int):
         self._run, self._begin_ns = run, begin_ns
@@ -29,50 +35,73 @@ class Publisher:
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
+        self._broken = False
+
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            self._broken = True
+            print(f"nothing is told live any more: {type(error).__name__}: {error}",
+                  file=sys.stderr, flush=True)
 
     def open(self, sources: Iterable[Source]) -> None:
         """New sources."""
-        for source in sources:
-            self._sources[source.id] = source
-        self._meters.open(self._sources.values())
+        with self._safely():
+            for source in sources:
+                self._sources[source.id] = source
+            self._meters.open(self._sources.values())
 
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""
+        if self._broken:
+            return
         readings = list(readings)
-        self._meters.take(readings)
-        for reading in readings:
-            if isinstance(reading, Gap):
-                self._gaps += reading.count
-            else:
-                self._newest[reading.source] = reading
+        with self._safely():
+            self._meters.take(readings)
+            for reading in readings:
+                if isinstance(reading, Gap):
+                    self._gaps += reading.count
+                else:
+                    self._newest[reading.source] = reading
 
     def spans(self, rank: int, table: SpanTable) -> None:
         """Spans of a rank that are decided now."""
-        if len(table):
-            self._phases.spans(rank, table)
+        if len(table) and not self._broken:
+            with self._safely():
+                self._phases.spans(rank, table)
 
     def estimates(self, attributing: Attributing, now_ns: int) -> None:
         """The estimator's word on every device whose energy it follows."""
-        spoken = {d.source: d for d in self._meters.page(now_ns)}
-        for source, rank, statistics in attributing.statistics():
-            device = spoken.get(source.id)
-            if device is not None:
-                self._phases.estimates(device.device, rank, statistics, device.energy_j,
-                                       (now_ns - self._begin_ns) / NS_PER_S)
+        if self._broken:
+            return
+        run_s = (now_ns - self._begin_ns) / NS_PER_S
+        with self._safely():
+            spoken = {d.source: d for d in self._meters.page(now_ns)}
+            for source, rank, statistics in attributing.statistics():
+                if (device := spoken.get(source.id)) is not None:
+                    self._phases.estimates(device.device, rank, statistics, device.energy_j, run_s)
 
     def publish(
         self, now_ns: int, drains: Iterable[RingDrain], names: Mapping[int, Mapping[int, str]],
         *, final: bool = False,
     ) -> None:
         """Replace the page. Raises OSError."""
+        if self._broken:
+            return
         drains = list(drains)
-        devices = tuple(self._meters.page(now_ns))
-        live.write_live(self._run, LivePage(
-            now_ns, time.time(), node_name(), final, max((d.steps for d in drains), default=0),
-            sum(d.lost for d in drains), self._gaps, max((d.last_ns for d in drains), default=0),
-            devices, tuple(self._phases.phases(live.totals(devices), names)),
-            tuple(self._phases.times(names)), tuple(self._values(now_ns)),
-        ))
+        with self._safely():
+            devices = tuple(self._meters.page(now_ns))
+            live.write_live(self._run, LivePage(
+                now_ns, time.time(), node_name(), final, max((d.steps for d in drains), default=0),
+                sum(d.lost for d in drains), self._gaps,
+                max((d.last_ns for d in drains), default=0), devices,
+                tuple(self._phases.phases(live.totals(devices), names)),
+                tuple(self._phases.times(names)), tuple(self._values(now_ns)),
+            ))
 
     def _values(self, now_ns: int) -> Iterable[LiveValue]:
         for id_, sample in self._newest.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -49,4 +50,5 @@ class Serving:
     def linger(self) -> None:
         """The run is over: wait a little for the scrape that fetches its totals."""
         if self._endpoint is not None:
-            self._endpoint.linger()
+            with contextlib.suppress(Exception):
+                self._endpoint.linger()
