@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
     report.add_argument("--dir", help="where runs are kept (./runs)")
-    report.add_argument("--format", default="text", help="text or json")
+    report.add_argument("--format", default="text", help="text, json, md or csv")
     report.add_argument("--recompute", action="store_true",
                         help="attribute energy anew from raw spans and samples")
     report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
