@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
     report.add_argument("--dir", help="where runs are kept (./runs)")
-    report.add_argument("--format", default="text", help="text, json, md or csv")
+    report.add_argument("--format", default="text", help="text, json, md, csv, html or pdf")
     report.add_argument("--recompute", action="store_true",
                         help="attribute energy anew from raw spans and samples")
     report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
@@ -178,14 +178,21 @@ def _report(options: argparse.Namespace) -> int:
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "
             f"after {report.data['run']['duration_s']:.1f} s, before any sample or edge"
         )
-    text = report.render(format_)
-    if output is None:
-        print(text)
-        return 0
-    try:
-        Path(output).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    rendered = report.render(format_)
+    content = rendered if isinstance(rendered, bytes) else f"{rendered}\n".encode()
+    if output is not None:
+        from .store.files import write_bytes
+
+        try:
+            write_bytes(Path(output), content)
+        except OSError as error:
+            raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    elif isinstance(rendered, bytes) and sys.stdout.isatty():
+        raise UsageError(f"{format_} is no text: write it to a file with -o")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
     return 0
 
 

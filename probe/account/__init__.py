@@ -36,13 +36,13 @@ class Report:
 
         return cls(build(run, recompute=recompute, part_s=part_s))
 
-    def render(self, format: str = "text") -> str:  # noqa: A002
+    def render(self, format: str = "text") -> str | bytes:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""
         return render(self.data, format)
 
     def to_json(self) -> str:
         """The JSON of the contract."""
-        return self.render("json")
+        return str(self.render("json"))
 
     def __str__(self) -> str:
-        return self.render("text")
+        return str(self.render("text"))

