@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def report(name: str = "plain") -> dict[str, Any]:
 
 
 def test_the_formats_that_are_promised() -> None:
-    assert set(formats()) >= {"text", "json", "md", "csv", "html"}
+    assert set(formats()) >= {"text", "json", "md", "csv", "html", "pdf"}
 
 
 @pytest.mark.parametrize("name", formats())
@@ -105,6 +106,22 @@ def test_html_is_one_file_that_asks_for_nothing() -> None:
         r'xlink:href="#|xmlns(:\w+)?="[^"]*"', "", page))
     assert page.count("<svg") == 3 and page.count("<table") >= 5
     assert "measured" in page and "modelled" in page and "Method and limits" in page
+
+
+@pytest.mark.parametrize("name", ["plain", HOSTILE, '#eval("1")', "\\", "$x$", "*b*"])
+def test_pdf_has_pages_whatever_the_name(name: str) -> None:
+    document = render(report(name), "pdf")
+    assert isinstance(document, bytes) and document.startswith(b"%PDF-")
+    assert 1 <= len(re.findall(rb"/Type */Page\b", document)) <= 5
+
+
+@pytest.mark.parametrize(("name", "package"), [("html", "matplotlib"), ("pdf", "typst")])
+def test_a_package_that_is_missing_is_named(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match="pip install"):
+        render(report(), name)
 
 
 def test_csv_round_trip() -> None:

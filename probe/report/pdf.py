@@ -1,0 +1,133 @@
+"""The report as PDF, set by typst from the same words and charts as the HTML."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..errors import UsageError
+from . import _words as words
+from ._charts import charts
+from .digits import duration, energy, interval, number
+
+# All that comes from a run is read as data: no name can become markup.
+_PAGE = """
+#let data = json("data.json")
+#set document(title: data.name)
+#set page(paper: "a4", margin: (x: 2cm, y: 2cm), footer: context [
+  #set text(8pt, fill: luma(110))
+  #data.id #h(1fr) #counter(page).display("1 / 1", both: true)
+])
+#set text(10pt)
+#set par(justify: false)
+#let rule = (x: none, top: none, bottom: 0.4pt + luma(200))
+#show heading.where(level: 2): set text(12pt)
+= #data.name
+#text(fill: luma(90))[#data.state]
+
+#text(20pt, weight: "bold")[#data.headline]
+
+#text(fill: luma(90))[#data.beside]
+#for line in data.warnings [
+  #block(fill: rgb("#fdf3dc"), inset: 6pt, width: 100%)[#line]
+]
+#for chart in data.charts [
+  #block(breakable: false)[
+    == #chart.title
+    #image(chart.file, width: 100%, alt: chart.caption)
+    #text(9pt, fill: luma(90))[#chart.caption]
+  ]
+]
+#for device in data.devices [
+  == Phases on #device.name
+  #set text(8.5pt)
+  #table(
+    columns: (auto, auto, auto, auto, auto, auto, auto, 1fr), stroke: rule,
+    align: (x, y) => if x == 0 or x == 7 { left } else { right },
+    table.header(..("phase", "count", "time", "share", "energy", "95 % interval", "power", "how")
+      .map(name => strong(name))),
+    ..device.rows.flatten().map(cell => [#cell]),
+  )
+]
+#let pairs(rows) = table(columns: (auto, 1fr), stroke: rule,
+  ..rows.flatten().map(cell => [#cell]))
+#for part in data.parts [
+  #block(breakable: false)[
+    == #part.title
+    #set text(9pt)
+    #pairs(part.rows)
+  ]
+]
+== Method and limits
+#data.method
+
+#data.limits
+"""
+
+
+def render(report: dict[str, Any]) -> bytes:
+    """The document.
+
+    Raises:
+        UsageError: typst, which sets it, or matplotlib is not installed.
+    """
+    try:
+        import typst
+    except ImportError:
+        raise UsageError("pdf needs typst: pip install 'phasewatt[reports]'") from None
+    drawn = charts(report)
+    files = {f"chart{i}.svg": chart.svg.encode() for i, chart in enumerate(drawn)}
+    run, total, carbon = report["run"], report["total"], report["carbon"]
+    beside = []
+    if total["modelled_energy_j"] is not None:
+        modelled = energy(total["modelled_energy_j"])
+        beside.append(f"and {modelled} of CPU and RAM by a model, not in it")
+    if carbon:
+        beside.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    ended = f" ({_short(run['ended_by'])})" if run["ended_by"] else ""
+    steps = f", {run['steps']} steps" if run["steps"] else ""
+    data = {
+        "name": _short(run["name"] or run["id"]), "id": run["id"],
+        "state": f"{run['status']}{ended} after {duration(run['duration_s'])}{steps}, begun "
+                 f"{run['started'][:19]} UTC",
+        "headline": words.headline(report), "beside": " · ".join(beside),
+        "warnings": [_short(line) for line in report["warnings"]],
+        "charts": [{"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
+                   for i, c in enumerate(drawn)],
+        "devices": [{"name": _short(device), "rows": _rows(report, device)}
+                    for device in dict.fromkeys(row["device"] for row in report["phases"])],
+        "parts": [
+            {"title": "What was measured", "rows": words.provenance(report)},
+            {"title": "How well", "rows": words.quality(report)},
+            {"title": "Where", "rows": words.machine(report)},
+        ],
+        "method": words.METHOD, "limits": words.LIMITS,
+    }
+    files |= {"main.typ": _PAGE.encode(), "data.json": json.dumps(data).encode()}
+    compile_: Any = typst.compile  # its stubs do not know of files in memory
+    document: bytes = compile_(files)
+    return document
+
+
+def _rows(report: dict[str, Any], device: str) -> list[list[str]]:
+    rows = [row for row in report["phases"] if row["device"] == device]
+    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    return [_cells(row, whole) for row in rows]
+
+
+def _cells(row: dict[str, Any], whole: float) -> list[str]:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    known = interval(*low_high) if low_high else (
+        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    how = "modelled" if row["provenance"] == "modelled" else row["status"].replace("_", " ")
+    return [
+        _short(row["phase"], 24), str(row["count"]), duration(row["time_s"]),
+        f"{row['time_s'] / whole:.1%}", energy(row["energy_j"], half), known,
+        f"{number(row['power_w'])} W" if row["power_w"] is not None else "", how,
+    ]
+
+
+def _short(text: str, longest: int = 300) -> str:
+    flat = " ".join(str(text).split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
