@@ -38,7 +38,8 @@ class CodeCarbon:
         writer.writeheader()
         writer.writerows([*kept, row])
         write_whole(output, text.getvalue())
-        return f"{output}: {len(kept) + 1} runs in CodeCarbon's format"
+        number = f"{len(kept) + 1} runs" if kept else "one run"
+        return f"{output}: {number} in CodeCarbon's format"
 
 
 def emissions(run: StoredRun) -> EmissionsData:

@@ -108,6 +108,7 @@ def _run(scene: Scene) -> dict[str, Any]:
         "duration_s": (run[1] - run[0]) / 1e9,
         "part_s": part if run != scene.whole else None,
         "host": meta.get("host", ""),
+        "python": meta.get("python", ""),
         "ranks": max(1, len(reader.ranks())),
         "steps": max((t.steps for t in timelines), default=0),
         "config": meta.get("config"),

@@ -260,8 +260,8 @@ class Recorder:
         gone = not self._run.is_dir()
         for drain in self._drains.values():
             drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
-        self._serving.linger()
         self._sealer.finish()  # the trainer has been let go: hot segments read the same
+        self._serving.linger()
 
     def _note_hole(self) -> None:
         """What the recorder before this one did not sample is a Gap."""
