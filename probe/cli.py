@@ -70,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
     report.add_argument("--dir", help="where runs are kept (./runs)")
-    report.add_argument("--format", default="text", help="text, json, md, csv, html or pdf")
+    report.add_argument("--format", default="text",
+                        help="text, json, md, csv, parquet, html or pdf")
     report.add_argument("--recompute", action="store_true",
                         help="attribute energy anew from raw spans and samples")
     report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
@@ -161,13 +162,14 @@ def _ls(directory: str | None, as_json: bool) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from .account import Report
-    from .report import formats
+    from .plugins import report_formats
     from .store.layout import runs_dir
     from .store.runs import find_run
 
     format_, output = options.format, options.output
-    if format_ not in formats():
-        raise UsageError(f"no report format {format_!r}: choose from {', '.join(formats())}")
+    if format_ not in report_formats():  # before anything is read
+        known = ", ".join(report_formats())
+        raise UsageError(f"no report format {format_!r}: choose from {known}")
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s

@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from . import sensors
+from . import report, sensors
 from .errors import ProbeError, SensorUnavailable, ShadowedPackageError, UsageError
 from .model import Absence, Reading, Source
 from .sensors import Sensor, SensorContext
@@ -57,6 +57,30 @@ def discover_sensors() -> dict[str, type[Sensor]]:
 def discover(group: str) -> dict[str, EntryPoint]:
     """The entry points of ``group`` by name, sorted; none of them is imported."""
     return {entry.name: entry for entry in sorted(entry_points(group=group))}
+
+
+def report_formats() -> list[str]:
+    """Ours, then third parties'; none of theirs is imported."""
+    return [*report.formats(), *(n for n in discover(REPORTS) if n not in report.formats())]
+
+
+def render_report(data: dict[str, Any], format_: str) -> str | bytes:
+    """The report's JSON in one of :func:`report_formats`.
+
+    Raises:
+        UsageError: no such format, what it needs is missing, or a third party's failed.
+    """
+    if format_ not in report_formats():
+        raise UsageError(f"no report format {format_!r}: choose from {', '.join(report_formats())}")
+    if format_ in report.formats():
+        return report.render(data, format_)
+    try:
+        rendered = load(REPORTS, format_)(data)
+    except ProbeError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{format_}: {type(error).__name__}: {error}") from error
+    return rendered if isinstance(rendered, bytes) else str(rendered)
 
 
 def load(group: str, name: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..report import render
+from ..plugins import render_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Report:
 
     def render(self, format: str = "text") -> str | bytes:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""
-        return render(self.data, format)
+        return render_report(self.data, format)
 
     def to_json(self) -> str:
         """The JSON of the contract."""

@@ -8,11 +8,13 @@ import io
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from probe.errors import UsageError
+from probe.plugins import render_report, report_formats
 from probe.report import formats, render
 
 HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + "x" * 5000
@@ -55,7 +57,7 @@ def report(name: str = "plain") -> dict[str, Any]:
 
 
 def test_the_formats_that_are_promised() -> None:
-    assert set(formats()) >= {"text", "json", "md", "csv", "html", "pdf"}
+    assert set(formats()) >= {"text", "json", "md", "csv", "html", "parquet", "pdf"}
 
 
 @pytest.mark.parametrize("name", formats())
@@ -135,6 +137,38 @@ def test_csv_round_trip() -> None:
         assert float(read["time_s"]) == told["time_s"]
     formula = report("=cmd()")
     assert list(csv.DictReader(io.StringIO(render(formula, "csv"))))[1]["phase"] == "'=cmd()"
+
+
+def test_parquet_is_typed_and_carries_the_report() -> None:
+    import pyarrow.parquet as pq
+
+    given = report(HOSTILE)
+    table = pq.read_table(io.BytesIO(render(given, "parquet")))  # type: ignore[arg-type]
+    assert table.column("energy_j").to_pylist() == [r["energy_j"] for r in given["phases"]]
+    assert table.column("phase").to_pylist() == [r["phase"] for r in given["phases"]]
+    assert json.loads(table.schema.metadata[b"phasewatt"]) == given
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("return 'mine: ' + data['run']['id']", ""),
+    ("raise ValueError('no')", "mine: ValueError: no"),
+])
+def test_a_third_partys_format(
+    body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_format.py").write_text(f"def render(data):\n    {body}\n")
+    info = tmp_path / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[probe.reports]\nmine = their_format:render\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "their_format", raising=False)
+    assert "mine" in report_formats()
+    if not said:
+        assert render_report(report(), "mine") == "mine: 20260101-000000-abc"
+    else:
+        with pytest.raises(UsageError, match=said):
+            render_report(report(), "mine")
 
 
 def test_json_is_the_report() -> None:
