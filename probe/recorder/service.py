@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TICK_S = 0.1
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
-FLUSH_S = 0.9  # samples up to 1 s before any kill are on disk
+FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
 PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short windows are wrong
 SYNC_S = 10.0
 SERVED_S = 10.0  # between two estimates that somebody looks at

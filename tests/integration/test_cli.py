@@ -218,7 +218,7 @@ def test_a_wrong_country_is_refused_at_the_start(tmp_path: Path) -> None:
 
 
 def test_ls_shows_a_live_run(tmp_path: Path) -> None:
-    process = scripts.start(PLAIN, tmp_path, "2.5")
+    process = scripts.start(PLAIN, tmp_path, "7.0")
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(1.5)
