@@ -178,6 +178,7 @@ class Accumulator:
             return
         if self._last is None:
             self._surround(updates)
+        self._cover(updates)
         if not self._lanes and not self._begin(updates):
             return
         self._updates = self._updates.take(slice(len(updates), None))
@@ -232,7 +233,6 @@ class Accumulator:
                 self._spans = before.append(spans)
 
     def _use(self, updates: Updates) -> None:
-        self._cover(updates)
         pieces = self._allocate(updates)
         statistics = self.statistics
         last = self._last

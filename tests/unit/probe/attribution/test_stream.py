@@ -95,6 +95,21 @@ def test_an_unknown_lag_is_found():
     assert len(found.candidates) <= 9
 
 
+@pytest.mark.parametrize("kernel", [KNOWN, None])
+@pytest.mark.parametrize("seconds", [0.02, 0.9, 20.0])
+def test_a_killed_training_ends_before_its_meter(kernel, seconds):
+    """The counter is read on for a while; that time is nobody's, whatever is known of the lag."""
+    trace, reads = scene(seconds=30.0)
+    accumulator = Accumulator(kernel)
+    last = int(np.searchsorted(trace.span_s, seconds))
+    accumulator.feed_spans(Spans(trace.span_s[:last], trace.span_s[1 : last + 1],
+                                 trace.code[:last]))
+    read = int(np.searchsorted(reads.time_s, seconds + 1.3))
+    accumulator.feed_reads(reads.time_s[:read], reads.span_s[:read], reads.joules[:read])
+    found = accumulator.finish(seconds + 1.2)
+    assert found.candidates and found.end_s > seconds + 0.9
+
+
 def test_a_locked_step_is_refused_and_bounded():
     trace, reads = scene("50 ms, periodic", seed=1, skew=0.0, jitter_s=0.0)
     found, truth, _ = solved(trace, statistics(trace, reads))
