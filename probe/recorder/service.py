@@ -22,7 +22,7 @@ from .watching import MemberWatch
 if TYPE_CHECKING:
     from ..spans import SpanTable
 
-TICK_S = 0.1
+TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of a second
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
