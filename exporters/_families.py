@@ -22,11 +22,12 @@ from prometheus_client.samples import Exemplar
 from probe.store.live import Live, LivePage
 from probe.units import NS_PER_S
 
+from ._figures import kind_of
+
 LONGEST = 200  # characters of a label's value
 MOST_PHASES = 64  # series per device; a name made of a counter must not flood the server
 REST = "(others)"
 
-_KINDS = ("gpu", "cpu", "dram", "psys")
 # quantity of a meter -> (metric's name after the device kind, what it is)
 _GAUGES: Mapping[str, tuple[str, str]] = {
     "utilization": ("utilization_ratio", "Share of time in which anything ran"),
@@ -113,12 +114,10 @@ def _info(book: _Book, meta: Mapping[str, Any]) -> None:
 def _page(book: _Book, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> None:
     own = {"run": meta.get("id", ""), "node": page.node}
     created = _wall_s(meta, int(meta.get("begin_ns") or 0))
-    kinds: dict[str, str] = {}
     for device in page.devices:
-        if (kind := _kind(device.device)) is None:
+        if (kind := kind_of(device.device)) == "other":
             continue
         at = own | {"device": device.device, "uuid": device.uuid}
-        kinds[device.device] = kind
         if device.provenance == "measured":
             book.counter(f"probe_{kind}_energy_joules", "Energy since the run's begin, measured",
                          device.energy_j, created, **at)
@@ -182,8 +181,8 @@ def _estimate(
 
 def _values(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
     for row in page.values:
-        kind = "host" if row.device == "host" else _kind(row.device) or row.device
-        if kind not in (*_KINDS, "host", "process"):
+        kind = row.device if row.device in ("host", "process") else kind_of(row.device)
+        if kind == "other":
             continue
         at = dict(own) | {"device": row.device}
         if row.quantity in _GAUGES:
@@ -239,11 +238,6 @@ def _maybe(
 ) -> None:
     if value is not None:
         book.gauge(name, about, value, **own, bound=bound)
-
-
-def _kind(device: str) -> str | None:
-    own = device.rpartition("/")[2].rstrip("0123456789")
-    return own if own in _KINDS else "ram" if own == "ram" else None
 
 
 def _wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:

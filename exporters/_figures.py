@@ -87,6 +87,11 @@ def models(report: Mapping[str, Any], kind: str) -> list[str]:
             if kind_of(row["device"]) == kind and row["in_total"]]
 
 
+def counted(names: list[str]) -> str:
+    """``2 x NVIDIA H100, 1 x …``."""
+    return ", ".join(f"{names.count(one)} x {one}" for one in dict.fromkeys(names))
+
+
 def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
     """(how many, of what) the run logged: samples, else tokens, else steps."""
     for name in ("samples", "tokens"):

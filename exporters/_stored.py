@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from probe.account import Report
-from probe.store.files import temporary_beside
+from probe.store.files import write_bytes
 from probe.store.reader import RunReader
 
 
@@ -41,24 +38,7 @@ class StoredRun:
         return str(self.report["run"]["name"] or self.id)
 
 
-@contextlib.contextmanager
-def whole_file(output: Path) -> Iterator[Path]:
-    """A path to write to, which becomes ``output`` when all went well; else nothing is left.
-
-    Raises OSError.
-    """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(output)
-    try:
-        yield temporary
-        os.replace(temporary, output)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
 def write_whole(output: Path, content: str | bytes) -> None:
-    """Replace a file by this content at once. Raises OSError."""
-    with whole_file(output) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    """Replace a file by this content at once, in a directory that may be new. Raises OSError."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(output, content.encode() if isinstance(content, str) else content)

@@ -66,15 +66,10 @@ def emissions(run: StoredRun) -> EmissionsData:
         water_consumed=0.0, country_name=name, country_iso_code=iso, region="", cloud_provider="",
         cloud_region="", os=machine.get("os", ""), python_version=told.get("python") or "",
         codecarbon_version=version, cpu_count=machine.get("cpu_count", 0),
-        cpu_model=machine.get("cpu_model", ""), gpu_count=len(gpus), gpu_model=_counted(gpus),
-        longitude="", latitude="", ram_total_size=machine.get("memory_bytes", 0) / BYTES_PER_GB,
+        cpu_model=machine.get("cpu_model", ""), gpu_count=len(gpus),
+        gpu_model=figures.counted(gpus), longitude="", latitude="", ram_total_size=machine.get("memory_bytes", 0) / BYTES_PER_GB,
         tracking_mode="machine",
     )
-
-
-def _counted(models: list[str]) -> str:
-    """As CodeCarbon writes it: ``2 x NVIDIA A100``."""
-    return ", ".join(f"{models.count(one)} x {one}" for one in dict.fromkeys(models))
 
 
 def _rows(path: Path, columns: list[str]) -> list[dict[str, Any]]:

@@ -40,8 +40,7 @@ class HuggingFace:
                       f"{_share(report)}",
             "training_type": self.training_type,
             "geographical_location": name or iso or "unknown (world's average intensity)",
-            "hardware_used": ", ".join(f"{hardware.count(one)} x {one}"
-                                       for one in dict.fromkeys(hardware)),
+            "hardware_used": figures.counted(hardware),
         })
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,8 +54,6 @@ def _line(time_ms: float, key: str, value: Any, metadata: dict[str, Any]) -> str
 
 
 def _milliseconds(iso: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(iso).timestamp() * 1e3
 
 

@@ -70,10 +70,10 @@ def render_report(data: dict[str, Any], format_: str) -> str | bytes:
     Raises:
         UsageError: no such format, what it needs is missing, or a third party's failed.
     """
-    if format_ not in report_formats():
-        raise UsageError(f"no report format {format_!r}: choose from {', '.join(report_formats())}")
     if format_ in report.formats():
         return report.render(data, format_)
+    if format_ not in discover(REPORTS):
+        raise UsageError(f"no report format {format_!r}: choose from {', '.join(report_formats())}")
     try:
         rendered = load(REPORTS, format_)(data)
     except ProbeError:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..model import Gap, Reading, Sample, Source
+from ..model import Gap, Provenance, Reading, Sample, Source
 from ..spans import SpanTable
 from ..store import live
 from ..store.layout import node_name
@@ -95,11 +95,13 @@ class Publisher:
         drains = list(drains)
         with self._safely():
             devices = tuple(self._meters.page(now_ns))
+            measured = {d.device: d.energy_j for d in devices
+                        if d.provenance == Provenance.MEASURED}
             live.write_live(self._run, LivePage(
                 now_ns, time.time(), node_name(), final, max((d.steps for d in drains), default=0),
                 sum(d.lost for d in drains), self._gaps,
                 max((d.last_ns for d in drains), default=0), devices,
-                tuple(self._phases.phases(live.totals(devices), names)),
+                tuple(self._phases.phases(measured, names)),
                 tuple(self._phases.times(names)), tuple(self._values(now_ns)),
             ))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -263,4 +262,3 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
     wait_for(f"http://127.0.0.1:{port}/metrics", "probe_run_info", 6.0)
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert os.path.exists(tmp_path / "runs")
