@@ -67,8 +67,8 @@ def emissions(run: StoredRun) -> EmissionsData:
         cloud_region="", os=machine.get("os", ""), python_version=told.get("python") or "",
         codecarbon_version=version, cpu_count=machine.get("cpu_count", 0),
         cpu_model=machine.get("cpu_model", ""), gpu_count=len(gpus),
-        gpu_model=figures.counted(gpus), longitude="", latitude="", ram_total_size=machine.get("memory_bytes", 0) / BYTES_PER_GB,
-        tracking_mode="machine",
+        gpu_model=figures.counted(gpus), longitude="", latitude="",
+        ram_total_size=machine.get("memory_bytes", 0) / BYTES_PER_GB, tracking_mode="machine",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
+from ._words import short
 from .digits import duration, energy
 
 # Okabe and Ito's colours, which people who see few colours can tell apart.
@@ -58,8 +59,7 @@ def _svg(width: float, height: float, draw: Callable[[Any], None]) -> str:
 
 
 def _name(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _LONGEST else flat[: _LONGEST - 1] + "…"
+    return short(text, _LONGEST)
 
 
 def _colour(phase: str, place: int) -> str:

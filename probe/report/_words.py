@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .digits import duration, energy, number
+from .digits import duration, energy, interval, number
 
 METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
@@ -67,6 +67,34 @@ def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items()
                                        if version != "unknown")))
     return rows
+
+
+COLUMNS = ("phase", "count", "time", "share", "energy", "95 % interval", "power", "how")
+
+
+def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], list[str]]]:
+    """The phases of a device, each with its cells under ``COLUMNS``."""
+    rows = [row for row in report["phases"] if row["device"] == device]
+    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    return [(row, _cells(row, whole)) for row in rows]
+
+
+def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    known = interval(*low_high) if low_high else (
+        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
+    how = "modelled" if row["provenance"] == "modelled" else (
+        f"{row['provenance']}, {row['status'].replace('_', ' ')}")
+    return [row["phase"], str(row["count"]), duration(row["time_s"]),
+            f"{row['time_s'] / whole_s:.1%}", energy(row["energy_j"], half), known, power, how]
+
+
+def short(text: object, longest: int) -> str:
+    """One line of so many characters at most."""
+    flat = " ".join(str(text).split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
 
 
 def headline(report: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from typing import Any
 
 COLUMNS = ("run", "name", "started", "duration_s", "device", "phase", "count", "time_s", "energy_j",
@@ -13,19 +14,25 @@ COLUMNS = ("run", "name", "started", "duration_s", "device", "phase", "count", "
 
 def render(report: dict[str, Any]) -> str:
     """A header and the rows of ``phases``."""
-    run = report["run"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
+    for told in rows(report):
+        writer.writerow([_text(value) if isinstance(value, str) else value
+                         for value in told.values()])
+    return text.getvalue().removesuffix("\r\n")
+
+
+def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row per phase and device under ``COLUMNS``, in their order."""
+    run = report["run"]
     for row in report["phases"]:
         low, high = row["energy_j_interval"] or (None, None)
         least, most = row["bounds_j"] or (None, None)
-        writer.writerow([
-            run["id"], _text(run["name"]), run["started"], run["duration_s"], row["device"],
-            _text(row["phase"]), row["count"], row["time_s"], row["energy_j"], low, high, least,
-            most, row["power_w"], row["status"], row["provenance"],
-        ])
-    return text.getvalue().removesuffix("\r\n")
+        told = {"run": run["id"], "name": run["name"], "started": run["started"],
+                "duration_s": run["duration_s"], **row, "energy_j_low": low, "energy_j_high": high,
+                "bounds_j_low": least, "bounds_j_high": most}
+        yield {name: told[name] for name in COLUMNS}
 
 
 def _text(value: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _words as words
 from ._charts import charts
-from .digits import duration, energy, interval, number
+from .digits import duration, energy, number
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5a5a5a; --line: #d8d8d8; --card: #fff;
@@ -89,29 +89,19 @@ def _warnings(report: dict[str, Any]) -> str:
 
 
 def _phases(report: dict[str, Any], device: str) -> str:
-    rows = [row for row in report["phases"] if row["device"] == device]
-    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
-    cells = "".join(_phase(row, whole) for row in rows)
-    head = "".join(f"<th>{name}</th>" for name in (
-        _text(device), "count", "time", "share", "energy", "95 % interval", "power"))
-    return (f"<div class='scroll'><table><thead><tr>{head}<th class='text'>how</th></tr></thead>"
-            f"<tbody>{cells}</tbody></table></div>")
+    *numbers, how = words.COLUMNS[1:]
+    head = "".join(f"<th>{name}</th>" for name in (_text(device), *numbers))
+    rows = "".join(_phase(row, cells) for row, cells in words.rows_of(report, device))
+    return (f"<div class='scroll'><table><thead><tr>{head}<th class='text'>{how}</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>")
 
 
-def _phase(row: dict[str, Any], whole: float) -> str:
-    low_high = row["energy_j_interval"]
-    half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    known = interval(*low_high) if low_high else (
-        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+def _phase(row: dict[str, Any], cells: list[str]) -> str:
     kind = "modelled" if row["provenance"] == "modelled" else (
         "refused" if row["energy_j"] is None else "")
-    how = "modelled" if kind == "modelled" else (
-        f"{row['provenance']}, {row['status'].replace('_', ' ')}")
-    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
-    return (f"<tr class='{kind}'><td>{_text(row['phase'])}</td><td>{row['count']}</td>"
-            f"<td>{duration(row['time_s'])}</td><td>{row['time_s'] / whole:.1%}</td>"
-            f"<td>{energy(row['energy_j'], half)}</td><td>{known}</td><td>{power}</td>"
-            f"<td class='text'>{_text(how)}</td></tr>")
+    *numbers, how = map(_text, cells)
+    return (f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in numbers)}"
+            f"<td class='text'>{how}</td></tr>")
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:

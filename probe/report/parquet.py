@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .csv import COLUMNS
+from .csv import COLUMNS, rows
 
 _TEXTS = {"run", "name", "started", "device", "phase", "status", "provenance"}
 
@@ -15,21 +15,11 @@ def render(report: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    run = report["run"]
-    rows = []
-    for row in report["phases"]:
-        low, high = row["energy_j_interval"] or (None, None)
-        least, most = row["bounds_j"] or (None, None)
-        rows.append({
-            "run": run["id"], "name": run["name"], "started": run["started"],
-            "duration_s": run["duration_s"], "energy_j_low": low, "energy_j_high": high,
-            "bounds_j_low": least, "bounds_j_high": most,
-            **{name: row[name] for name in COLUMNS if name in row},
-        })
     schema = pa.schema([(name, _type(name)) for name in COLUMNS], metadata={
         "phasewatt": json.dumps(report, allow_nan=False)})
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
+    table = pa.Table.from_pylist(list(rows(report)), schema=schema)
+    pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UsageError
 from . import _words as words
 from ._charts import charts
-from .digits import duration, energy, interval, number
+from .digits import duration, energy, number
 
 # All that comes from a run is read as data: no name can become markup.
 _PAGE = """
@@ -44,8 +44,7 @@ _PAGE = """
   #table(
     columns: (auto, auto, auto, auto, auto, auto, auto, 1fr), stroke: rule,
     align: (x, y) => if x == 0 or x == 7 { left } else { right },
-    table.header(..("phase", "count", "time", "share", "energy", "95 % interval", "power", "how")
-      .map(name => strong(name))),
+    table.header(..data.columns.map(name => strong(name))),
     ..device.rows.flatten().map(cell => [#cell]),
   )
 ]
@@ -101,7 +100,7 @@ def render(report: dict[str, Any]) -> bytes:
             {"title": "How well", "rows": words.quality(report)},
             {"title": "Where", "rows": words.machine(report)},
         ],
-        "method": words.METHOD, "limits": words.LIMITS,
+        "columns": words.COLUMNS, "method": words.METHOD, "limits": words.LIMITS,
     }
     files |= {"main.typ": _PAGE.encode(), "data.json": json.dumps(data).encode()}
     compile_: Any = typst.compile  # its stubs do not know of files in memory
@@ -110,24 +109,8 @@ def render(report: dict[str, Any]) -> bytes:
 
 
 def _rows(report: dict[str, Any], device: str) -> list[list[str]]:
-    rows = [row for row in report["phases"] if row["device"] == device]
-    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
-    return [_cells(row, whole) for row in rows]
-
-
-def _cells(row: dict[str, Any], whole: float) -> list[str]:
-    low_high = row["energy_j_interval"]
-    half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    known = interval(*low_high) if low_high else (
-        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
-    how = "modelled" if row["provenance"] == "modelled" else row["status"].replace("_", " ")
-    return [
-        _short(row["phase"], 24), str(row["count"]), duration(row["time_s"]),
-        f"{row['time_s'] / whole:.1%}", energy(row["energy_j"], half), known,
-        f"{number(row['power_w'])} W" if row["power_w"] is not None else "", how,
-    ]
+    return [[_short(cells[0], 24), *cells[1:]] for _, cells in words.rows_of(report, device)]
 
 
 def _short(text: str, longest: int = 300) -> str:
-    flat = " ".join(str(text).split())
-    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+    return words.short(text, longest)

@@ -87,14 +87,14 @@ def test_markdown_stays_one_comment() -> None:
     body = text.split("-->", 1)[1]
     assert "<" not in body and "@" not in body and "](" not in body
     tables = [line for line in body.splitlines() if line.startswith("| ")]
-    assert all(line.count("|") == 8 for line in tables)
+    assert all(line.count("|") == 9 for line in tables)
     assert max(map(len, text.splitlines())) < 3000
 
 
 def test_markdown_figures() -> None:
     text = render(report(), "md")
-    assert "400 J ± 10 J" in text and "0 … 50 (bounds)" in text and "not measured" in text
-    assert "| forward | 2.00 s |" in text and "| modelled |" in text
+    assert "400 J ± 10 J" in text and "0 … 50 bounds" in text and "not measured" in text
+    assert "| forward | 10 | 2.00 s |" in text and "| modelled |" in text
 
 
 def test_html_is_one_file_that_asks_for_nothing() -> None:
