@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -238,7 +239,34 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
         assert serve.wait(timeout=10) == 0
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out",
+         str(certificate)], check=True, capture_output=True)
+    port = free_port()
+    (tmp_path / "runs").mkdir()
+    serve = subprocess.Popen(
+        [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
+         "--cert", str(certificate), "--key", str(key)],
+        env=scripts.environment(tmp_path / "runs"), stdout=subprocess.PIPE, text=True)
+    try:
+        assert serve.stdout is not None and "https://127.0.0.1" in serve.stdout.readline()
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        url = f"https://127.0.0.1:{port}/metrics"
+        with urllib.request.urlopen(url, context=trusted, timeout=10) as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(url, timeout=10)  # nobody vouches for it
+    finally:
+        serve.terminate()
+        assert serve.wait(timeout=10) == 0
+
+
 @pytest.mark.parametrize(("words", "said"), [
+    (["--cert", "/nowhere.pem", "--key", "/nowhere.key"], "cannot listen"),
     (["--host", "0.0.0.0"], "give a token"),
     (["--port", "99999"], "1 to 65535"),
     (["/nowhere"], "there is no directory"),
