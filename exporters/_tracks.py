@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probe.account.energy import devices
+from probe.account.raw import RawScene
 from probe.account.timeline import Timeline, timeline
 from probe.store.reader import Series
 
@@ -113,16 +113,15 @@ def _steps(group: str, host: Timeline, begin_ns: int, end_ns: int) -> Slices:
 
 
 def _levels(run: StoredRun) -> Iterator[Levels]:
-    reader = run.reader
-    series = reader.series()
-    for device in devices(series, reader.gaps()):
+    scene = RawScene(run.reader)
+    for device in scene.devices:
         curve = device.curve
         if curve is not None and len(curve.time_ns) > 1:
             seconds = np.diff(curve.time_ns) / 1e9
             watts = np.diff(curve.joules) / np.maximum(seconds, 1e-9)
-            label = "power" if device.series.source.provenance == "measured" else "power (model)"
+            label = "power" if device.source.provenance == "measured" else "power (model)"
             yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
-    for one in series:
+    for one in scene.series:
         if one.source.quantity in _COUNTERS:
             yield _level(one)
 

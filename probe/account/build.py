@@ -11,13 +11,18 @@ from ..attribution.meters import is_rate
 from ..clock import Anchor
 from ..model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
+from ..store.segments import segment_files
 from ..units import J_PER_KWH, NS_PER_S
 from . import energy
-from .election import elect
 from .phases import Rows, phase_rows, row
 from .rates import rate_rows
+from .raw import RawScene
 from .scene import Scene
-from .timeline import Timeline
+from .sealed import SealedScene
+from .tally import Tally
+
+# Reading more samples than this to sum them up would not be constant memory.
+_MOST_BYTES = 16 << 20
 
 
 def build(
@@ -33,26 +38,27 @@ def build(
         UsageError: that is no part of the run.
         StoreError, StoreVersionError: it cannot be read.
     """
-    scene = Scene.open(path, recompute=recompute, part_s=part_s)
-    reader, run, gaps, timelines = scene.reader, scene.run, scene.gaps, scene.timelines
-    meta = reader.meta
+    scene = open_scene(path, recompute=recompute, part_s=part_s)
+    run, gaps = scene.run, scene.gaps
+    meta = scene.reader.meta
     found = scene.devices
     sources = [energy.source_row(device, run, gaps) for device in found]
     rows = Rows()
     shown: set[int] = set()
     for device in found:
-        if device.series.source.in_total or _modelled_cpu(device):
-            mine = scene.owner_of(device.series.source)
-            more = phase_rows(device, mine, run, device.name,
+        if device.source.in_total or _modelled_cpu(device):
+            mine = scene.owner_of(device.source)
+            more = phase_rows(device, mine, run, device.name, scene.shares_of(device, mine),
                               scene.energy_statistics(device, mine))
             rows += more
             if mine is not None and more.phases:
                 shown.add(mine.rank)
-    rows.phases += _time_only(timelines, [t for t in timelines if t.rank not in shown], run)
+    tallies = scene.tallies
+    rows.phases += _time_only(tallies, [t for t in tallies if t.rank not in shown], run)
     return {
         "schema": SCHEMA_VERSION,
         "run": _run(scene),
-        "total": _total(found, sources, run, meta),
+        "total": _total(scene),
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
@@ -66,34 +72,58 @@ def build(
         "carbon": meta.get("carbon"),
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
-        "values": _values(reader),
+        "values": scene.values(),
         "warnings": [*_warnings(scene), *rows.warnings],
     }
 
 
-def total(path: Path) -> dict[str, Any]:
-    """``total`` of the report alone, without the phases. Raises StoreError."""
+def open_scene(
+    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+) -> Scene:
+    """What the recorder summed up if that is enough, else all samples and edges.
+
+    Raises:
+        UsageError: that is no part of the run.
+        StoreError, StoreVersionError: it cannot be read.
+    """
     reader = RunReader(path)
-    run = (reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1))
-    gaps = reader.gaps()
-    found = energy.devices(elect(reader.series(), gaps), gaps)
-    sources = [energy.source_row(device, run, []) for device in found]
-    return _total(found, sources, run, reader.meta)
+    if not recompute and part_s is None and reader.status is not RunStatus.RUNNING:
+        scene = SealedScene.open(reader)
+        if scene is not None:
+            return scene
+    return RawScene(reader, recompute=recompute, part_s=part_s)
+
+
+def total(path: Path) -> dict[str, Any] | None:
+    """``total`` of the report alone, without the phases; None if that took reading all samples of
+    a long run.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    reader = RunReader(path)
+    scene = SealedScene.open(reader)
+    if scene is not None:
+        return _total(scene)
+    if sum(path.stat().st_size for node in reader.nodes()
+           for path in segment_files(node, "samples")) > _MOST_BYTES:
+        return None
+    return _total(RawScene(reader))
 
 
 def _rates(scene: Scene) -> list[dict[str, Any]]:
     rows = []
-    for series in scene.series:
-        if is_rate(series.source):
-            mine = scene.owner_of(series.source)
-            statistics = scene.statistics_of(series, mine)
+    for meter in scene.meters:
+        if is_rate(meter.source):
+            mine = scene.owner_of(meter.source)
+            statistics = scene.statistics_of(meter.source, mine)
             if mine is not None and statistics is not None:
-                rows += rate_rows(series.source, mine, scene.run, statistics)
+                rows += rate_rows(meter.source, mine, scene.run, statistics)
     return rows
 
 
 def _run(scene: Scene) -> dict[str, Any]:
-    reader, run, timelines = scene.reader, scene.run, scene.timelines
+    reader, run = scene.reader, scene.run
     meta = reader.meta
     part = [(at - scene.whole[0]) / NS_PER_S for at in run]
     anchor = Anchor(**meta["anchor"])
@@ -110,17 +140,16 @@ def _run(scene: Scene) -> dict[str, Any]:
         "host": meta.get("host", ""),
         "python": meta.get("python", ""),
         "ranks": max(1, len(reader.ranks())),
-        "steps": max((t.steps for t in timelines), default=0),
+        "steps": max((t.steps for t in scene.tallies), default=0),
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
     }
 
 
-def _total(
-    found: list[energy.Device], sources: list[dict[str, Any]], run: tuple[int, int],
-    meta: dict[str, Any],
-) -> dict[str, Any]:
+def _total(scene: Scene) -> dict[str, Any]:
+    found, run = scene.devices, scene.run
+    sources = [energy.source_row(device, run, []) for device in found]
     counted = [
         (device, row["energy_j"]) for device, row in zip(found, sources, strict=True)
         if row["in_total"] and row["energy_j"] is not None
@@ -132,7 +161,7 @@ def _total(
     joules = sum(value for _, value in counted) if counted else None
     intervals = [energy.total_interval(device, run) for device, _ in counted]
     modelled_j = sum(modelled) if modelled else None
-    grams = (meta.get("carbon") or {}).get("g_per_kwh")
+    grams = (scene.reader.meta.get("carbon") or {}).get("g_per_kwh")
     shares = [device.curve.measured_share(*run) for device, _ in counted if device.curve]
     return {
         "energy_j": joules,
@@ -152,16 +181,15 @@ def _co2e(joules: float | None, grams_per_kwh: float | None) -> float | None:
 
 
 def _time_only(
-    all_of: Sequence[Timeline], shown: Sequence[Timeline], run: tuple[int, int]
+    all_of: Sequence[Tally], shown: Sequence[Tally], run: tuple[int, int]
 ) -> list[dict[str, Any]]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for one in shown:
         label = f"rank{one.rank}" if len(all_of) > 1 else "host"
-        spent, counts = one.seconds(), one.counts()
-        for code, seconds in spent.items():
-            rows.append(_time_row(one.name(code), label, counts.get(code, 0), seconds))
-        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(spent.values()))
+        for code, seconds in one.seconds.items():
+            rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
+        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(one.seconds.values()))
         rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
     return rows
 
@@ -172,12 +200,12 @@ def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, A
 
 
 def _shown_over_time(device: energy.Device) -> bool:
-    source = device.series.source
+    source = device.source
     return source.in_total or source.provenance is Provenance.MODELLED
 
 
 def _modelled_cpu(device: energy.Device) -> bool:
-    source = device.series.source
+    source = device.source
     return source.provenance is Provenance.MODELLED and source.device.startswith("cpu")
 
 
@@ -195,25 +223,16 @@ def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
     return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
 
 
-def _values(reader: RunReader) -> dict[str, Any]:
-    ranks = reader.ranks()
-    logged = reader.values(ranks[0]) if ranks else {}
-    return {
-        name: {"count": len(values), "last": float(values[-1]), "sum": float(values.sum())}
-        for name, (_, values) in logged.items() if len(values) and values[-1] == values[-1]
-    }
-
-
 def _warnings(scene: Scene) -> list[str]:
-    reader, found, timelines = scene.reader, scene.devices, scene.timelines
+    reader, found, tallies = scene.reader, scene.devices, scene.tallies
     meta = reader.meta
     lines = list(meta.get("warnings") or [])
-    if not any(d.series.source.in_total for d in found):
+    if not any(d.source.in_total for d in found):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
         )
     for device in found:
-        source = device.series.source
+        source = device.source
         if not source.attributable:
             lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
         elif device.curve is None and source.in_total:
@@ -221,16 +240,16 @@ def _warnings(scene: Scene) -> list[str]:
         elif device.curve is not None and device.curve.resets:
             lines.append(f"{source.device}: its counter started anew {device.curve.resets} times; "
                          "energy across that moment is not counted")
-    if any(t.inferred_forward for t in timelines):
+    if any(t.inferred_forward for t in tallies):
         lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
                      "for exact edges")
     for device in found:
-        source = device.series.source
-        if len(timelines) > 1 and source.in_total and device.curve is not None and (
+        source = device.source
+        if len(tallies) > 1 and source.in_total and device.curve is not None and (
             scene.owner_of(source) is None
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if timelines and not scene.on_device and any(d.name.startswith("gpu") for d in found):
+    if tallies and not scene.on_device and any(d.name.startswith("gpu") for d in found):
         lines.append("no device times were recorded: GPU energy is split on the host's phases, "
                      "which run ahead of the device")
     lost = sum(g.count for g in scene.gaps if g.what.startswith("edges of"))

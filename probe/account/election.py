@@ -15,7 +15,6 @@ import numpy as np
 from ..attribution.curve import EnergyCurve
 from ..attribution.statistics import Statistics
 from ..model import DISTRUSTED, Gap, Source
-from ..store.reader import Series
 from ..units import NS_PER_S
 
 POWERS = ("power_samples", "power", "power_average")
@@ -25,14 +24,15 @@ _AGREE = 0.03
 _COVERED = 0.9
 
 
-def elect(series: Sequence[Series], gaps: Iterable[Gap]) -> tuple[Series, ...]:
-    """The series with ``in_total`` set where it belongs: once per device."""
+def elect(meters: Sequence[tuple[Source, int]], gaps: Iterable[Gap]) -> list[Source]:
+    """The sources with ``in_total`` set where it belongs: once per device.
+
+    Args:
+        meters: with how many samples each has.
+    """
     distrusted = {gap.what for gap in gaps if gap.reason.startswith(DISTRUSTED)}
-    counted = stand_ins([(one.source, len(one.time_ns)) for one in series], distrusted)
-    return tuple(
-        replace(one, source=replace(one.source, in_total=speaks(one.source, counted)))
-        for one in series
-    )
+    counted = stand_ins(meters, distrusted)
+    return [replace(source, in_total=speaks(source, counted)) for source, _ in meters]
 
 
 def stand_ins(meters: Sequence[tuple[Source, int]], distrusted: Container[str]) -> dict[str, str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..attribution import curve as curves
 from ..attribution.curve import EnergyCurve
-from ..model import RESTARTED, Gap, Kind, Provenance
-from ..store.reader import Series
+from ..attribution.knots import CounterKnots, Knots, PowerKnots
+from ..attribution.summing import Summary
+from ..model import Gap, Kind, Provenance, Source
+from .election import POWERS
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
 HEADROOM = 1.5
@@ -22,55 +23,64 @@ LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """One device's energy meter with its curve over the run."""
+class Meter:
+    """A source and what was read of it."""
 
-    series: Series
-    curve: EnergyCurve | None
+    source: Source
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device's energy meter; ``highest_w`` is more than it can ever draw."""
+
+    source: Source
+    summary: Summary
     highest_w: float
 
     @property
+    def curve(self) -> EnergyCurve | None:
+        """Its energy over the run; None if it hardly moved, or is nobody's to attribute."""
+        return self.summary.curve if self.source.attributable else None
+
+    @property
     def name(self) -> str:
-        return self.series.source.device
+        """Of the device."""
+        return self.source.device
 
 
-def devices(series: Iterable[Series], gaps: Iterable[Gap]) -> list[Device]:
-    """All energy meters and modelled powers of the run, measured ones first."""
-    restarts: dict[str, list[int]] = {}
-    for gap in gaps:
-        if gap.reason == RESTARTED:
-            restarts.setdefault(gap.what, []).append(gap.end_ns)
-    series = list(series)
+def knots_of(source: Source) -> Knots | None:
+    """What makes an energy curve of this source's reads; None if it tells no energy."""
+    if source.quantity == "energy" and source.kind is Kind.COUNTER:
+        wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
+        return CounterKnots(wrap_j, source.resolution_s)
+    if source.unit == "W" and (source.quantity in POWERS
+                               or source.provenance is Provenance.MODELLED):
+        return PowerKnots(means=source.quantity == "power_samples")
+    return None
+
+
+def devices(meters: Sequence[Meter]) -> list[Device]:
+    """The meters that speak for a device's energy, and modelled powers; measured ones first."""
     found = []
-    for one in series:
-        source = one.source
+    for meter in meters:
+        source, summary = meter.source, meter.summary
         counter = source.quantity == "energy" and source.kind is Kind.COUNTER
         power = source.unit == "W" and (
             source.in_total or source.provenance is Provenance.MODELLED
         )
         if not (counter or power):
             continue
-        curve = None
-        if source.attributable and len(one.time_ns):
-            if counter:
-                wrap = source.wrap_raw * source.scale if source.wrap_raw else None
-                curve = curves.from_counter(
-                    one.time_ns, one.value, one.span_ns, wrap,
-                    restarts_ns=np.array(restarts.get(source.id, ()), np.int64),
-                    resolution_s=source.resolution_s,
-                )
-            else:
-                means = source.quantity == "power_samples"
-                curve = curves.from_power(one.time_ns, one.value, means=means)
-                if curve is not None and curve.length_s() < SHORTEST_POWER_S:
-                    curve = None  # one moment says nothing of a run
-        found.append(Device(one, curve, _highest(curve, one, series)))
-    return sorted(found, key=lambda d: (d.series.source.provenance != "measured", d.name))
+        curve = summary.curve
+        if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
+            summary = replace(summary, curve=None)  # one moment says nothing of a run
+        found.append(Device(source, summary, _highest(meter, meters)))
+    return sorted(found, key=lambda d: (d.source.provenance != "measured", d.name))
 
 
 def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
     """The row of ``sources`` in the report."""
-    source, curve = device.series.source, device.curve
+    source, curve = device.source, device.curve
     energy = energy_of(curve, run) if curve else None
     return {
         "source": source.id,
@@ -101,8 +111,8 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
     place = np.searchsorted(curve.time_ns, edges)
     silent = (place[1:] == place[:-1]) & (np.diff(edges) > 3e9 * curve.period_s)
     return {
-        "device": device.name, "source": device.series.source.id,
-        "provenance": str(device.series.source.provenance),
+        "device": device.name, "source": device.source.id,
+        "provenance": str(device.source.provenance),
         "begin_s": 0.0, "step_s": (run[1] - run[0]) / 1e9 / number,
         "power_w": [None if gap else round(float(w), 3)
                     for w, gap in zip(watts, silent, strict=True)],
@@ -118,10 +128,11 @@ def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
     energy = energy_of(curve, run)
     unmeasured = 1.0 - curve.measured_share(*run)
     half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
-    watts = device.series.value
-    if device.series.source.quantity == "power" and len(watts) > 2:
+    summary = device.summary
+    if device.source.quantity == "power" and summary.samples > 2:
         # Moments were seen, not what lies between them; neighbours may repeat each other.
-        half += 2 * float(watts.std()) / math.sqrt(len(watts) / 2) * (run[1] - run[0]) / 1e9
+        error_w = 2 * summary.spread / math.sqrt(summary.samples / 2)
+        half += error_w * (run[1] - run[0]) / 1e9
     return max(0.0, energy - half), energy + half
 
 
@@ -131,12 +142,10 @@ def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
     return float(ends[1] - ends[0])
 
 
-def _highest(curve: EnergyCurve | None, one: Series, series: list[Series]) -> float:
-    if curve is None:
-        return 0.0
-    seen = curve.highest_power_w()
-    for other in series:
-        same = other.source.uuid == one.source.uuid and other.source.device == one.source.device
-        if same and other.source.quantity == "power_limit" and len(other.value):
-            return max(seen, float(other.value.max()) * LIMIT_HEADROOM)
-    return seen * HEADROOM
+def _highest(meter: Meter, meters: Iterable[Meter]) -> float:
+    mine = meter.source
+    for other in meters:
+        same = other.source.uuid == mine.uuid and other.source.device == mine.device
+        if same and other.source.quantity == "power_limit" and other.summary.samples:
+            return max(meter.summary.highest_w, other.summary.highest * LIMIT_HEADROOM)
+    return meter.summary.highest_w * HEADROOM

@@ -6,24 +6,23 @@ A device that several ranks share gets a total and one ``unattributed`` row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..model import Source
 from ..sensors._selection import Identity, select
 from ..store.members import Member
-from .timeline import Timeline
 
 
 def owner(
-    source: Source, sources: Sequence[Source], members: Sequence[Member],
-    timelines: Sequence[Timeline],
-) -> Timeline | None:
-    """The one timeline that the source's device belongs to; None if several or none."""
+    source: Source, sources: Sequence[Source], members: Sequence[Member], ranks: Collection[int],
+) -> int | None:
+    """The one of these ranks whose phases the source's device belongs to; None if several or
+    none.
+    """
     if not source.device.startswith("gpu"):
-        return timelines[0] if len(timelines) == 1 else None
-    users = ranks_of(source, sources, members)
-    mine = [one for one in timelines if one.rank in users]
-    return mine[0] if len(mine) == 1 else None
+        return next(iter(ranks)) if len(ranks) == 1 else None
+    users = ranks_of(source, sources, members) & set(ranks)
+    return users.pop() if len(users) == 1 else None
 
 
 def ranks_of(

@@ -11,17 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..attribution.bounds import bounds
 from ..attribution.columns import CROWD, UNATTRIBUTED
 from ..attribution.estimate import Estimate, PhaseEstimate, estimate
 from ..attribution.gates import RESOLVED_HALF, WEAK_HALF
 from ..attribution.statistics import Statistics
-from ..attribution.timesplit import PhaseEnergy, split
+from ..attribution.timesplit import PhaseEnergy, Shares
 from ..model import Phase, Provenance, Status
 from .energy import Device, energy_of, total_interval
-from .timeline import Timeline
+from .tally import Tally
 
 Run = tuple[int, int]
 
@@ -67,65 +65,64 @@ def row(
 
 
 def phase_rows(
-    device: Device, timeline: Timeline | None, run: Run, label: str,
+    device: Device, tally: Tally | None, run: Run, label: str, shares: Shares | None,
     statistics: Statistics | None,
 ) -> Rows:
     """Rows of one device.
 
     Args:
-        timeline: of the one rank that the device belongs to; None if there is none.
+        tally: of the one rank that the device belongs to; None if there is none.
+        shares: of that rank's phases by time; None if there are none.
         statistics: of its counter and that rank's spans; None if there are none.
     """
     rows = Rows()
     if device.curve is None:
         return rows
     total = energy_of(device.curve, run)
-    if timeline is None or not len(timeline.begin_ns):
+    if tally is None or shares is None:
         rows.phases.append(_whole(device, run, label, total))
         return rows
-    begin, end = np.clip(timeline.begin_ns, *run), np.clip(timeline.end_ns, *run)
-    by_time, rest = split(device.curve, begin, end, timeline.code, run, device.highest_w)
-    by_time[UNATTRIBUTED] = rest
-    if device.series.source.provenance is Provenance.MODELLED:
-        rows.phases = _modelled(by_time, timeline, label, total)
+    by_time = shares.bounded(device.highest_w)
+    if device.source.provenance is Provenance.MODELLED:
+        rows.phases = _modelled(by_time, tally, label, total)
         return rows
     seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
     found = estimate(statistics, total, seconds) if statistics is not None else None
     if found is not None:
         parts = _estimated(found, by_time, device.highest_w)
-        rows.groups = _groups(found, parts, timeline, label)
-        rows.warnings = _locked(found, timeline, label)
+        rows.groups = _groups(found, parts, tally, label)
+        rows.warnings = _locked(found, tally, label)
         refused = _together(found, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
         refused = _remainder(parts, total_interval(device, run))
-    rows.phases = _rows(parts, refused, timeline, label, total)
+    rows.phases = _rows(parts, refused, tally, label, total)
     return rows
 
 
 def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]:
     """The one row of a device that no rank's phases explain."""
-    provenance = device.series.source.provenance
+    provenance = device.source.provenance
     interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
     return row(str(Phase.UNATTRIBUTED), label, 1, (run[1] - run[0]) / 1e9, total, interval,
                Status.RESOLVED, provenance)
 
 
-def _name(code: int, timeline: Timeline) -> str:
-    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else timeline.name(code)
+def _name(code: int, tally: Tally) -> str:
+    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code)
 
 
 def _modelled(
-    by_time: Mapping[int, PhaseEnergy], timeline: Timeline, label: str, total: float
+    by_time: Mapping[int, PhaseEnergy], tally: Tally, label: str, total: float
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
-    counts = timeline.counts()
+    counts = tally.counts
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
             energy = total - math.fsum(r["energy_j"] for r in rows)
-        rows.append(row(_name(code, timeline), label, counts.get(code, 1),
+        rows.append(row(_name(code, tally), label, counts.get(code, 1),
                         part.time_ns / 1e9, energy, None, Status.WEAK, Provenance.MODELLED))
     return rows
 
@@ -186,16 +183,16 @@ def _together(
 
 
 def _rows(
-    parts: Sequence[_Part], refused: PhaseEstimate | None, timeline: Timeline, label: str,
+    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str,
     total: float,
 ) -> list[dict[str, Any]]:
     rows = []
-    counts = timeline.counts()
+    counts = tally.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         known = part.known
         stated = known.status is not Status.NOT_IDENTIFIABLE
         rows.append(row(
-            _name(part.code, timeline), label, counts.get(part.code, 1), part.seconds,
+            _name(part.code, tally), label, counts.get(part.code, 1), part.seconds,
             known.energy_j if stated else None,
             (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
             known.status, Provenance.ESTIMATED,
@@ -218,12 +215,12 @@ def _rows(
 
 
 def _groups(
-    found: Estimate, parts: Sequence[_Part], timeline: Timeline, label: str
+    found: Estimate, parts: Sequence[_Part], tally: Tally, label: str
 ) -> list[dict[str, Any]]:
     """For refused phases: the smallest sum with neighbours in time that is resolved."""
     refused = [p.code for p in parts
                if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes]
-    neighbours = _neighbours(timeline)
+    neighbours = tally.follows
     groups: list[frozenset[int]] = []
     for code in refused:
         joined = [code]
@@ -243,25 +240,15 @@ def _groups(
     for group in dict.fromkeys(groups):
         known = found.of(*group)
         rows.append({
-            "device": label, "phases": [_name(c, timeline) for c in found.codes if c in group],
+            "device": label, "phases": [_name(c, tally) for c in found.codes if c in group],
             "energy_j": known.energy_j,
             "energy_j_interval": [max(0.0, known.low_j), known.high_j],
         })
     return rows
 
 
-def _neighbours(timeline: Timeline) -> dict[tuple[int, int], int]:
-    """How often each phase was followed by each other one."""
-    pairs = np.stack([timeline.code[:-1], timeline.code[1:]], axis=1)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    if not len(pairs):
-        return {}
-    which, counts = np.unique(pairs, axis=0, return_counts=True)
-    return {(int(a), int(b)): int(n) for (a, b), n in zip(which, counts, strict=True)}
-
-
-def _locked(found: Estimate, timeline: Timeline, label: str) -> list[str]:
-    locked = [_name(c, timeline) for c in found.codes if found.of(c).why == "locked"]
+def _locked(found: Estimate, tally: Tally, label: str) -> list[str]:
+    locked = [_name(c, tally) for c in found.codes if found.of(c).why == "locked"]
     if not locked:
         return []
     return [f"{label}: the step runs in lock with the meter's updates, so "

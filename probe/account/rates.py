@@ -11,18 +11,18 @@ from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
 from ..attribution.statistics import Statistics
 from ..model import Phase, Provenance, Source, Status
-from .timeline import Timeline
+from .tally import Tally
 
 
 def rate_rows(
-    source: Source, timeline: Timeline, run: tuple[int, int], statistics: Statistics
+    source: Source, tally: Tally, run: tuple[int, int], statistics: Statistics
 ) -> list[dict[str, Any]]:
     """One row per phase, values in [0, 1]; none if the run was too short.
 
     Args:
-        statistics: of the source and the timeline's spans.
+        statistics: of the source and the rank's spans.
     """
-    seconds = timeline.seconds()
+    seconds = dict(tally.seconds)
     seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
     never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
     found = None if never else estimate(statistics, None, seconds, ACTIVITY)
@@ -44,7 +44,7 @@ def rate_rows(
         stated = status is not Status.NOT_IDENTIFIABLE
         rows.append({
             "device": source.device, "quantity": source.quantity, "source": source.id,
-            "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else timeline.name(code),
+            "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
             "time_s": time_s, "value": value if stated else None,
             "interval": list(interval) if stated else None, "status": str(status),
             "provenance": str(Provenance.ESTIMATED),

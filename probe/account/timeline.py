@@ -10,8 +10,9 @@ import numpy.typing as npt
 from ..attribution.curve import Times
 from ..model import Phase
 from ..ring.layout import Code, Record
-from ..spans import Rows, decode
+from ..spans import Rows, SpanTable, decode
 from ..store.reader import RunReader
+from .tally import Counting, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,13 @@ class Timeline:
         """Phase name of a code."""
         return self.names.get(code, str(Phase.OTHER))
 
-    def seconds(self) -> dict[int, float]:
-        """Total time per code."""
-        return {
-            int(c): float(np.sum((self.end_ns - self.begin_ns)[self.code == c])) / 1e9
-            for c in np.unique(self.code)
-        }
-
-    def counts(self) -> dict[int, int]:
-        """How often each code was entered."""
-        return {int(c): int(self.entered[self.code == c].sum()) for c in np.unique(self.code)}
+    def tally(self) -> Tally:
+        """What they come to."""
+        none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
+        counting = Counting(inferred_forward=self.inferred_forward)
+        counting.take(SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no,
+                                self.entered))
+        return counting.tally(self.rank, self.names, self.steps)
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
         """What lies between two instants."""

@@ -11,15 +11,21 @@ t_jk, with P the highest power the device can draw::
 t_jk is widened by the slack of the update instants. Phases that fill whole update
 intervals (an evaluation of seconds) therefore get tight intervals, phases of
 milliseconds honest wide ones.
+
+The bounds are sums over intervals, so a long run's come together piece by piece
+(:class:`Shares` add up). P is known for sure only at the end; the sums are therefore kept for
+several P.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from .curve import EnergyCurve, Floats, Times
+from .columns import UNATTRIBUTED
+from .curve import Bools, EnergyCurve, Floats, Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +39,90 @@ class PhaseEnergy:
     high_j: float
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Time and energy of one phase, and its bounds for each of the powers, shape (powers,)."""
+
+    time_ns: int
+    energy_j: float
+    low_j: Floats
+    high_j: Floats
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.time_ns + other.time_ns, self.energy_j + other.energy_j,
+                     self.low_j + other.low_j, self.high_j + other.high_j)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The phases of one device by code, the rest of the run as UNATTRIBUTED.
+
+    ``powers_w``: the powers P, increasing, for which bounds are known.
+    """
+
+    powers_w: Floats
+    of: Mapping[int, Share]
+
+    def __add__(self, later: Shares) -> Shares:
+        """Of two pieces of a run with the same powers."""
+        codes = [*self.of, *(code for code in later.of if code not in self.of)]
+        none = Share(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
+        return Shares(self.powers_w, {
+            code: self.of.get(code, none) + later.of.get(code, none) for code in codes
+        })
+
+    def bounded(self, highest_w: float) -> dict[int, PhaseEnergy]:
+        """With bounds for a device that cannot exceed ``highest_w``; UNATTRIBUTED comes last.
+
+        The next higher of the powers is taken: wider bounds, never false ones.
+        """
+        place = min(int(np.searchsorted(self.powers_w, highest_w * (1 - 1e-12))),
+                    len(self.powers_w) - 1)
+        ordered = sorted(self.of.items(), key=lambda item: (item[0] == UNATTRIBUTED, item[0]))
+        return {
+            code: PhaseEnergy(code, share.time_ns, share.energy_j,
+                              min(float(share.low_j[place]), share.energy_j),
+                              max(float(share.high_j[place]), share.energy_j))
+            for code, share in ordered
+        }
+
+
 def split(
     curve: EnergyCurve, begin_ns: Times, end_ns: Times, code: Times,
-    run: tuple[int, int], highest_w: float,
-) -> tuple[dict[int, PhaseEnergy], PhaseEnergy]:
-    """(energy by phase code, energy of the rest of the run).
+    run: tuple[int, int], powers_w: Floats,
+) -> Shares:
+    """How the phases share the energy of a run, or of a piece of it.
 
     Spans must not overlap. Σ of all energies equals the curve's energy over ``run``.
 
     Args:
         begin_ns, end_ns, code: the spans.
-        run: (begin, end) of the run in ns.
-        highest_w: the power in W that the device cannot exceed.
+        run: (begin, end) in ns.
+        powers_w: powers in W, one of which the device cannot exceed, shape (powers,).
     """
+    begin_ns, end_ns = np.clip(begin_ns, *run), np.clip(end_ns, *run)
     knots = _knots(curve, run)
     energy = np.diff(curve.at(knots))
     length = np.diff(knots) / 1e9
     # Outside the measured part only power's range bounds anything.
     known = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
     slack = curve.slack_ns / 1e9
-    found: dict[int, PhaseEnergy] = {}
+    found: dict[int, Share] = {}
     covered = np.zeros(len(length))
-    spent = 0.0
     for value in np.unique(code):
         mine = code == value
         seconds = np.diff(_elapsed(begin_ns[mine], end_ns[mine], knots)) / 1e9
         joules = float(np.sum(curve.at(end_ns[mine]) - curve.at(begin_ns[mine])))
-        low, high = _bounds(energy, length, seconds, slack, known, highest_w)
-        time_ns = int(np.sum(end_ns[mine] - begin_ns[mine]))
-        found[int(value)] = PhaseEnergy(int(value), time_ns, joules, min(low, joules),
-                                        max(high, joules))
+        found[int(value)] = Share(int(np.sum(end_ns[mine] - begin_ns[mine])), joules,
+                                  *_bounds(energy, length, seconds, slack, known, powers_w))
         covered += seconds
-        spent += joules
-    total = float(curve.at(np.array(run))[1] - curve.at(np.array(run))[0])
-    rest = total - spent
-    low, high = _bounds(energy, length, np.maximum(0, length - covered), slack, known, highest_w)
-    rest_ns = run[1] - run[0] - sum(p.time_ns for p in found.values())
-    return found, PhaseEnergy(-1, max(0, rest_ns), rest, min(low, rest), max(high, rest))
+    total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
+    rest_ns = run[1] - run[0] - sum(share.time_ns for share in found.values())
+    found[UNATTRIBUTED] = Share(
+        max(0, rest_ns), total - sum(share.energy_j for share in found.values()),
+        *_bounds(energy, length, np.maximum(0, length - covered), slack, known, powers_w),
+    )
+    return Shares(powers_w, found)
 
 
 def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
@@ -86,12 +139,15 @@ def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
 
 
 def _bounds(
-    energy: Floats, length: Floats, seconds: Floats, slack: float,
-    known: np.ndarray[tuple[int], np.dtype[np.bool_]], highest_w: float,
-) -> tuple[float, float]:
+    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats,
+) -> tuple[Floats, Floats]:
+    """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
     touched = seconds > 0
-    more = np.where(touched, np.minimum(length, seconds + slack), 0.0)
+    energy, length, seconds = energy[touched], length[touched], seconds[touched]
+    known = known[touched]
+    more = np.minimum(length, seconds + slack)
     less = np.where(seconds >= length * (1 - 1e-9), length, np.maximum(0, seconds - slack))
-    low = np.where(known, np.maximum(0, energy - highest_w * (length - less)), 0.0)
-    high = np.where(known, np.minimum(energy, highest_w * more), highest_w * more)
-    return float(low.sum()), float(high[touched].sum())
+    most = powers_w[:, None] * more
+    low = np.where(known, np.maximum(0, energy - powers_w[:, None] * (length - less)), 0.0)
+    high = np.where(known, np.minimum(energy, most), most)
+    return low.sum(axis=1), high.sum(axis=1)

@@ -34,14 +34,15 @@ _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
 _WAITED_S = 30.0  # between two advances
 _MOST_SPANS = 150_000  # that wait; no training has so many in a few seconds
+_MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
 
 
 @dataclass(slots=True)
 class _Meter:
-    """What is read of one source, and whose spans it is held against."""
+    """What is read of one source, and whose spans it is held against, once that is known."""
 
     source: Source
-    rank: int
+    rank: int | None
     accumulator: Accumulator
     reads: list[tuple[int, int, float]] = field(default_factory=list)
 
@@ -55,23 +56,38 @@ class Attributing:
             begin_ns: when the run began; what the meters did before is not its energy.
         """
         self._run, self._origin_ns = run, begin_ns
+        self._sources: dict[str, Source] = {}
         self._meters: dict[str, _Meter] = {}
+        self._used: set[int] = set()  # ranks whose first spans are used up
         self._spans: dict[int, list[SpanTable]] = {}
         self._rings: dict[int, set[str]] = {}
         self._cpu_s, self._since = 0.0, time.monotonic()
         self._dear = False  # at the last judgement
         self.warnings: list[str] = []
 
-    def open(self, sources: Iterable[Source], members: Iterable[Member]) -> None:
+    def open(self, sources: Iterable[Source]) -> None:
         """Begin with those of new sources that are attributed to phases."""
-        members = list(members)
-        sources = list(sources)
         for source in sources:
-            if source.id in self._meters or not is_attributed(source):
+            if source.id in self._sources:
                 continue
-            ranks = ranks_of(source, sources, members)
-            if len(ranks) == 1:
-                self._meters[source.id] = _Meter(source, ranks.pop(), self._accumulator(source))
+            self._sources[source.id] = source
+            if is_attributed(source):
+                self._meters[source.id] = _Meter(source, None, self._accumulator(source))
+
+    def _assign(self, members: Iterable[Member]) -> None:
+        """Each meter to the one rank that uses its device: a launcher's ranks come late. None
+        speaks for several.
+        """
+        members = list(members)
+        for name, meter in list(self._meters.items()):
+            ranks = ranks_of(meter.source, list(self._sources.values()), members)
+            late = meter.rank is None and bool(ranks & self._used)
+            if len(ranks) > 1 or (meter.rank is not None and ranks != {meter.rank}) or late:
+                del self._meters[name]
+            elif ranks:
+                meter.rank = next(iter(ranks))
+            elif len(meter.reads) > _MOST_READS:
+                del self._meters[name]
 
     def _accumulator(self, source: Source) -> Accumulator:
         accumulator = accumulator_of(source)
@@ -107,23 +123,27 @@ class Attributing:
 
     def _give_up(self, rank: int) -> None:
         """Phases follow each other faster than they can be used: only raw data are kept."""
-        mine = [name for name, meter in self._meters.items() if meter.rank == rank]
+        mine = [name for name, meter in self._meters.items() if meter.rank in (rank, None)]
         for name in mine:
-            del self._meters[name]
+            if self._meters[name].rank == rank:
+                del self._meters[name]
         if mine:
             self.warnings = [*self.warnings, f"rank {rank} had more than {_MOST_SPANS} phases in "
                              f"{_WAITED_S:.0f} s: the report attributes them, not the recorder"]
+        self._used.add(rank)
 
     def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
         """(source, rank, what is known) of every meter of energy or power that has begun."""
         for meter in self._meters.values():
-            if not is_rate(meter.source) and meter.accumulator.statistics.candidates:
-                yield meter.source, meter.rank, meter.accumulator.statistics
+            known = meter.accumulator.statistics
+            if meter.rank is not None and not is_rate(meter.source) and known.candidates:
+                yield meter.source, meter.rank, known
 
-    def advance(self) -> None:
+    def advance(self, members: Iterable[Member]) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
         began = time.thread_time()
         with self._safely():
+            self._assign(members)
             self._advance()
         self._watch_cost(time.thread_time() - began)
 
@@ -148,16 +168,20 @@ class Attributing:
             for meter in self._meters.values():
                 if meter.rank == rank:
                     meter.accumulator.feed_spans(spans)
+        self._used |= taken.keys()
         for meter in self._meters.values():
-            self._feed(meter)
-            meter.accumulator.advance()
+            if meter.rank is not None:
+                self._feed(meter)
+                meter.accumulator.advance()
 
-    def save(self, end_ns: int | None = None) -> None:
+    def save(self, members: Iterable[Member], end_ns: int | None = None) -> None:
         """Seal the statistics; with the run's end, for the last time. Raises OSError."""
-        self.advance()
+        self.advance(members)
         final = end_ns is not None
         with self._safely():
             for meter in self._meters.values():
+                if meter.rank is None:
+                    continue
                 statistics = meter.accumulator.statistics
                 if end_ns is not None:
                     end_s = (end_ns - self._origin_ns) / NS_PER_S
@@ -181,7 +205,7 @@ class Attributing:
         return {
             "source": meter.source.id, "rank": meter.rank, "complete": final,
             "resumed": meter.accumulator.resumed,
-            "rings": sorted(self._rings.get(meter.rank, ())),
+            "rings": sorted(self._rings.get(meter.rank, ())) if meter.rank is not None else [],
         }
 
     def _feed(self, meter: _Meter) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import StoreError
@@ -32,6 +35,27 @@ def warm_up() -> None:
     spans.ledger()
 
 
+@dataclass(slots=True)
+class _Logged:
+    """One metric so far."""
+
+    count: int = 0
+    last: float = math.nan
+    sum: float = 0.0
+
+    def take(self, values: npt.NDArray[np.float64]) -> None:
+        self.count += len(values)
+        self.last = float(values[-1])
+        self.sum += float(values.sum())
+
+    def row(self) -> dict[str, float | int | None]:
+        """JSON has no NaN: what is none is null."""
+        return {"count": self.count, **{
+            name: value if math.isfinite(value) else None
+            for name, value in (("last", self.last), ("sum", self.sum))
+        }}
+
+
 class RingDrain:
     """Drains one ring of one rank into ``rank-…/edges-<ring>`` and its ledger."""
 
@@ -47,6 +71,8 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
+        self.device_times = 0
+        self._logged: dict[int, _Logged] = {}
         self._spans = spans
         self._reader = RingReader(path)
         self._folder = layout.rank_dir(run, rank)
@@ -68,6 +94,11 @@ class RingDrain:
     def names(self) -> dict[int, str]:
         """Phases that the run named, by code."""
         return self._names
+
+    def values(self) -> dict[str, dict[str, float | int | None]]:
+        """What `run.log` was told: name → count, last, sum."""
+        return {self._names.get(code, f"value-{code}"): one.row()
+                for code, one in sorted(self._logged.items())}
 
     @property
     def pending(self) -> bool:
@@ -142,6 +173,11 @@ class RingDrain:
         self.last_ns = int(rows["time_ns"][-1])
         kinds = rows["kind"]
         self.steps += int(np.count_nonzero(kinds == Record.STEP))
+        self.device_times += int(np.count_nonzero(kinds == Record.DEVICE))
+        logged = rows[kinds == Record.VALUE]
+        for code in np.unique(logged["code"]).tolist():
+            mine = logged["payload"][logged["code"] == code].copy().view(np.float64)
+            self._logged.setdefault(code, _Logged()).take(mine)
         for row in rows[kinds == Record.END]:
             self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
         if self._decoder is not None:

@@ -21,10 +21,6 @@ from .samples import SampleStore
 from .sensing import Sensing
 from .watching import MemberWatch
 
-# Reading more samples than this to sum them up would not be constant memory.
-_TOTAL_ROWS = 1_000_000
-
-
 _SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.KILLED)
 
 
@@ -101,15 +97,16 @@ class Finale:
             status=outcome.status, end_ns=end_ns, duration_s=(end_ns - begin) / 1e9,
             exit_code=outcome.exit_code, ended_by=outcome.ended_by,
         )
-        if samples.rows <= _TOTAL_ROWS:
-            self._write_total()
+        self._write_total()
 
     def _write_total(self) -> None:
         """Keep the total in run.json, so that `probe ls` need not read the samples."""
         from ..account.build import total
 
-        value = files.read_json(self._run / layout.RUN_FILE) or {}
-        files.write_json(self._run / layout.RUN_FILE, value | {"total": total(self._run)})
+        found = total(self._run)
+        if found is not None:
+            value = files.read_json(self._run / layout.RUN_FILE) or {}
+            files.write_json(self._run / layout.RUN_FILE, value | {"total": found})
 
 
 def outcome_of(

@@ -10,20 +10,16 @@ counters of a device add up to its meter's at any time, and none ever falls.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from ..account.tally import Counting
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import PhaseEstimate, estimate
 from ..attribution.statistics import Statistics
 from ..model import Phase, Status
-from ..ring.layout import Code
-from ..spans import SpanTable
 from ..store.live import LivePhase, LiveTime
-from ..units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +67,16 @@ class _Shares:
 
 
 class LivePhases:
-    """Follows spans and statistics; :meth:`rows` says what they come to."""
+    """Follows tallies and statistics; :meth:`rows` says what they come to."""
 
-    def __init__(self) -> None:
-        self._seconds: dict[int, defaultdict[int, float]] = {}  # rank -> code -> s
-        self._counts: dict[int, Counter[int]] = {}
+    def __init__(self, tallies: Mapping[int, Counting]):
+        """``tallies``: of every rank so far, kept by others."""
+        self._tallies = tallies
         self._shares: dict[str, _Shares] = {}  # by device
         self._rank: dict[str, int] = {}
 
-    def spans(self, rank: int, table: SpanTable) -> None:
-        """Spans of a rank that are decided now."""
-        spent = np.bincount(table.code, (table.end_ns - table.begin_ns) / NS_PER_S)
-        seconds = self._seconds.setdefault(rank, defaultdict(float))
-        for code in np.flatnonzero(spent).tolist():
-            seconds[code] += float(spent[code])
-        entered = np.bincount(table.code[table.entered])
-        counts = self._counts.setdefault(rank, Counter())
-        for code in np.flatnonzero(entered).tolist():
-            counts[code] += int(entered[code])
+    def _seconds(self, rank: int | None) -> dict[int, float]:
+        return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}
 
     def estimates(
         self, device: str, rank: int, statistics: Statistics, total_j: float, run_s: float
@@ -100,8 +88,7 @@ class LivePhases:
             run_s: how long the run has gone on.
         """
         self._rank[device] = rank
-        seconds = {code: spent for code, spent in self._seconds.get(rank, {}).items()
-                   if code != Code.OUTSIDE}
+        seconds = self._seconds(rank)
         seconds[UNATTRIBUTED] = max(0.0, run_s - sum(seconds.values()))
         found = estimate(statistics, total_j, seconds)
         if found is None:
@@ -124,7 +111,7 @@ class LivePhases:
         for device, total_j in totals_j.items():
             shares = self._shares.setdefault(device, _Shares())
             rank = self._rank.get(device)
-            shares.hand_out(total_j, self._seconds.get(-1 if rank is None else rank, {}))
+            shares.hand_out(total_j, self._seconds(rank))
             for code, given in sorted(shares.given.items()):
                 name = _name(code, names.get(rank, {}) if rank is not None else {})
                 if (stated := shares.stated.get(code)) is None:
@@ -136,11 +123,10 @@ class LivePhases:
 
     def times(self, names: Mapping[int, Mapping[int, str]]) -> Iterable[LiveTime]:
         """Every phase of every rank."""
-        for rank, seconds in sorted(self._seconds.items()):
-            for code, spent in sorted(seconds.items()):
-                if code != Code.OUTSIDE:
-                    yield LiveTime(_name(code, names.get(rank, {})), rank, spent,
-                                   self._counts[rank][code])
+        for rank, counting in sorted(self._tallies.items()):
+            for code, spent in counting.seconds().items():
+                yield LiveTime(_name(code, names.get(rank, {})), rank, spent,
+                               counting.counts[code])
 
 
 def _name(code: int, names: Mapping[int, str]) -> str:

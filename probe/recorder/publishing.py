@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..account.tally import Counting
 from ..model import Gap, Provenance, Reading, Sample, Source
-from ..spans import SpanTable
 from ..store import live
 from ..store.layout import node_name
 from ..store.live import LivePage, LiveValue
@@ -29,9 +29,10 @@ class Publisher:
     to tell (OSError).
     """
 
-    def __init__(self, run: Path, begin_ns: int):
+    def __init__(self, run: Path, begin_ns: int, tallies: Mapping[int, Counting]):
+        """``tallies``: of every rank so far, kept by others."""
         self._run, self._begin_ns = run, begin_ns
-        self._meters, self._phases = LiveMeters(), LivePhases()
+        self._meters, self._phases = LiveMeters(), LivePhases(tallies)
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
@@ -67,12 +68,6 @@ class Publisher:
                     self._gaps += reading.count
                 else:
                     self._newest[reading.source] = reading
-
-    def spans(self, rank: int, table: SpanTable) -> None:
-        """Spans of a rank that are decided now."""
-        if len(table) and not self._broken:
-            with self._safely():
-                self._phases.spans(rank, table)
 
     def estimates(self, attributing: Attributing, now_ns: int) -> None:
         """The estimator's word on every device whose energy it follows."""

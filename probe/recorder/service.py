@@ -58,6 +58,7 @@ class Recorder:
         from .samples import SampleStore
         from .sealing import Sealer
         from .serving import Serving
+        from .summaries import Summaries
 
         warm_up()
         self._drain_kind = RingDrain
@@ -66,7 +67,8 @@ class Recorder:
         meta = files.read_json(self._run / layout.RUN_FILE) or {}
         begin_ns = int(meta.get("begin_ns", self._begin_ns))
         self._attributing = Attributing(self._run, begin_ns)
-        self._publisher = Publisher(self._run, begin_ns)
+        self._summaries = Summaries(self._run, begin_ns)
+        self._publisher = Publisher(self._run, begin_ns, self._summaries.tallies)
         self._serving = Serving(self._run, meta.get("prometheus"))
         self._finale = Finale(self._run, self._epoch, self._attributing,
                               self._serving.problems)
@@ -118,7 +120,7 @@ class Recorder:
                 self._attribute()
                 next_attribution = now + (SERVED_S if self._serving.wanted else ATTRIBUTE_S)
             if now >= next_seal:
-                self._guard(self._attributing.save)
+                self._guard(lambda: self._attributing.save(self._watch.members.values()))
                 next_seal = now + SEAL_STATISTICS_S
             if now >= next_status:
                 self._guard(self._write_status)
@@ -164,7 +166,8 @@ class Recorder:
         self._guard(self._publish)
 
     def _attribute(self) -> None:
-        self._attributing.advance()
+        self._attributing.advance(self._watch.members.values())
+        self._guard(lambda: self._summaries.advance(self._watch.members.values()))
         self._publisher.estimates(self._attributing, self._clock.now_ns())
 
     def _publish(self, *, final: bool = False) -> None:
@@ -173,17 +176,19 @@ class Recorder:
 
     def _spans(self, rank: int, ring: str, table: SpanTable) -> None:
         self._attributing.spans(rank, ring, table)
-        self._publisher.spans(rank, table)
+        self._summaries.spans(rank, table)
 
     def _take_readings(self) -> None:
         sources = self._sensing.new_sources()
         self._guard(lambda: self._samples.register(sources))
         if sources:
-            self._attributing.open(sources, self._watch.members.values())
+            self._attributing.open(sources)
+            self._summaries.open(sources)
             self._publisher.open(sources)
         readings = self._sensing.take()
         self._samples.add(readings)
         self._attributing.readings(readings)
+        self._summaries.readings(readings)
         self._publisher.readings(readings)
 
     def _sync(self) -> None:
@@ -248,7 +253,12 @@ class Recorder:
         from .finale import outcome_of
 
         outcome = outcome_of(self._drains, self._watch, end_ns)
-        self._guard(lambda: self._attributing.save(outcome.end_ns))
+        members = self._watch.members.values()
+        self._guard(lambda: self._attributing.save(members, outcome.end_ns))
+        self._guard(lambda: self._summaries.save(
+            outcome.end_ns, self._drains.values(), members,
+            complete=self._epoch == 1,
+        ))
         self._guard(lambda: self._publish(final=True))
         sealed = False
         try:

@@ -65,7 +65,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None

@@ -42,6 +42,11 @@ def statistics_path(run: Path, source: str, node: str | None = None) -> Path:
     return node_dir(run, node) / f"statistics-{re.sub(r'[^A-Za-z0-9.-]+', '-', source)}.npz"
 
 
+def summary_path(run: Path, node: str | None = None) -> Path:
+    """What a node's recorder summed up, so that a report need not read all samples and edges."""
+    return node_dir(run, node) / "summary.npz"
+
+
 def lease_path(run: Path, epoch: int, node: str | None = None) -> Path:
     """Existing means: a recorder with this fencing number was started on the node."""
     return node_dir(run, node) / f"lease-{epoch}"

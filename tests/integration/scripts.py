@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -96,6 +97,13 @@ def probe(
         env=environment(tmp_path / "runs", extra), cwd=tmp_path, timeout=timeout, check=False,
         **options,  # type: ignore[call-overload]
     )
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def only_run(tmp_path: Path) -> Path:

@@ -54,12 +54,6 @@ with probe.watch(name="live", prometheus=int(sys.argv[1])) as run:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def fetch(url: str, **headers: str) -> str:
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -93,7 +87,7 @@ def server(folder: Path, target: int) -> Iterator[str]:
     checked = subprocess.run(["promtool", "check", "config", str(config)], capture_output=True,
                              text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    port = free_port()
+    port = scripts.free_port()
     process = subprocess.Popen(
         ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
          f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
@@ -135,7 +129,7 @@ def calibrated(folder: Path) -> None:
 def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=150.0, period_s=0.1)
     rig.gpu(0).gpm = 2
-    port = free_port()
+    port = scripts.free_port()
     seconds = 42.0
     calibrated(tmp_path / "calibration")  # or the first 45 s would go by before phases are known
     env = rig.env() | {"PROBE_CALIBRATION": str(tmp_path / "calibration")}
@@ -209,7 +203,7 @@ def test_rules_are_valid_and_do_what_they_say() -> None:
 
 
 def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
-    port = free_port()
+    port = scripts.free_port()
     env = scripts.environment(tmp_path / "runs")
     (tmp_path / "runs").mkdir()
     command = [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
@@ -246,7 +240,7 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
          "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out",
          str(certificate)], check=True, capture_output=True)
-    port = free_port()
+    port = scripts.free_port()
     (tmp_path / "runs").mkdir()
     serve = subprocess.Popen(
         [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from probe.attribution.curve import from_counter
+from probe.attribution.knots import from_counter
 from probe.attribution.lattice import Lattice, Updates
 from tests.rigs.workloads import STEPS, Counter, make_trace, scheduled_reads
 

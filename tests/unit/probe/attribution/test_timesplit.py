@@ -8,11 +8,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe.attribution.curve import EnergyCurve, from_counter
-from probe.attribution.timesplit import split
+from probe.attribution.columns import UNATTRIBUTED
+from probe.attribution.curve import EnergyCurve
+from probe.attribution.knots import from_counter
+from probe.attribution.timesplit import split as shares_of
 
 MS = 1_000_000
 S = 1_000_000_000
+
+
+def split(curve, begin, end, code, run, highest_w):
+    """(energy by phase, the rest) for a known highest power."""
+    found = shares_of(curve, begin, end, code, run, np.array([highest_w])).bounded(highest_w)
+    return found, found.pop(UNATTRIBUTED)
 
 
 def truth(phases: list[tuple[float, float]], repeats: int, period_s: float):

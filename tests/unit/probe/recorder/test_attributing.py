@@ -68,7 +68,7 @@ def feed(attributing: Attributing, parts) -> None:
     for table, samples in parts:
         attributing.spans(0, "main", table)
         attributing.readings(samples)
-        attributing.advance()
+        attributing.advance([member(0)])
 
 
 def sealed(run: Path):
@@ -80,7 +80,7 @@ def sealed(run: Path):
 def begun(run: Path) -> Attributing:
     node_dir(run).mkdir(parents=True, exist_ok=True)
     attributing = Attributing(run, 0)
-    attributing.open([SOURCE], [member(0)])
+    attributing.open([SOURCE])
     return attributing
 
 
@@ -98,7 +98,7 @@ def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
     trace, reads = scene
     attributing = begun(tmp_path)
     feed(attributing, portions(trace, reads, 0.0, 61.0))
-    attributing.save(END_NS)
+    attributing.save([member(0)], END_NS)
     streamed, about = sealed(tmp_path)
     assert about == {"source": SOURCE.id, "rank": 0, "complete": True, "resumed": False,
                      "rings": ["main"]}
@@ -129,10 +129,10 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
     trace, reads = scene
     first = begun(tmp_path)
     feed(first, portions(trace, reads, 0.0, 50.0))
-    first.save()  # then it is killed
+    first.save([member(0)])  # then it is killed
     second = begun(tmp_path)
     feed(second, portions(trace, reads, 52.0, 61.0))
-    second.save(END_NS)
+    second.save([member(0)], END_NS)
     found, about = sealed(tmp_path)
     assert about["resumed"]  # so that a report goes through the raw data while they are there
     energy, _ = energies(found, trace)
@@ -143,9 +143,25 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
 def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
     node_dir(tmp_path).mkdir(parents=True)
     attributing = Attributing(tmp_path, 0)
-    attributing.open([SOURCE], [member(0), member(1)])
-    attributing.save(END_NS)
+    attributing.open([SOURCE])
+    attributing.save([member(0), member(1)], END_NS)
     assert read_arrays(statistics_path(tmp_path, SOURCE.id)) is None
+
+
+def test_a_rank_that_joins_late_is_followed_from_the_begin(scene, tmp_path: Path) -> None:
+    trace, reads = scene
+    node_dir(tmp_path).mkdir(parents=True)
+    attributing = Attributing(tmp_path, 0)
+    attributing.open([SOURCE])
+    for number, (table, samples) in enumerate(portions(trace, reads, 0.0, 61.0)):
+        attributing.readings(samples)
+        if number >= 3:  # `probe run` imports before it trains
+            attributing.spans(0, "main", table)
+        attributing.advance([member(0)] if number >= 3 else [])
+    attributing.save([member(0)], END_NS)
+    arrays = read_arrays(statistics_path(tmp_path, SOURCE.id))
+    assert arrays is not None
+    assert from_arrays(arrays)[0].begin_s < 1.0
 
 
 def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -> None:
@@ -163,7 +179,7 @@ def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -
     assert attributing.warnings and "one update of the meters in 2" in attributing.warnings[0]
     monkeypatch.setattr(module, "_MOST_CPU", 2.0)
     feed(attributing, parts[22:])
-    attributing.save(END_NS)
+    attributing.save([member(0)], END_NS)
     found, _ = sealed(tmp_path)
     assert found.mixed_rows == pytest.approx(600 * (21 + 39 / 2) / 60, rel=0.15)
     energy, _ = energies(found, trace)
@@ -178,5 +194,5 @@ def test_trouble_never_reaches_the_recording(scene, tmp_path: Path, capfd) -> No
     broken = SpanTable(*(np.flip(getattr(table, f)) for f in table.__dataclass_fields__))
     attributing.spans(0, "main", broken)
     attributing.readings(samples)
-    attributing.advance()
-    attributing.save(END_NS)
+    attributing.advance([member(0)])
+    attributing.save([member(0)], END_NS)

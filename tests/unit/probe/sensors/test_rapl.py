@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from probe.attribution.curve import from_counter
+from probe.attribution.knots import from_counter
 from probe.errors import SensorUnavailable
 from probe.model import RESTARTED, Gap, Sample
 from probe.sensors import SensorContext

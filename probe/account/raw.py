@@ -1,0 +1,135 @@
+"""The scene of a run from all its samples and edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..attribution.statistics import Statistics
+from ..attribution.summing import Levels, Summary
+from ..attribution.timesplit import Shares, split
+from ..errors import UsageError
+from ..model import RESTARTED, Gap, Source
+from ..store.reader import RunReader, Series
+from ..units import NS_PER_S
+from . import energy
+from .replay import replay, sealed
+from .scene import Scene, bounds_of
+from .tally import Tally
+from .timeline import Timeline, timeline
+
+
+class RawScene(Scene):
+    """Of a run, or a part of it.
+
+    Args:
+        recompute: do not use the statistics that the recorder sealed either.
+        part_s: only what lies between these seconds of the run.
+
+    Raises:
+        UsageError: that is no part of the run.
+        StoreError: it cannot be read.
+    """
+
+    def __init__(
+        self, reader: RunReader, *, recompute: bool = False,
+        part_s: tuple[float, float] | None = None,
+    ):
+        whole = bounds_of(reader)
+        run = whole if part_s is None else _part(whole, *part_s)
+        self._recompute = recompute
+        self.series = reader.series()
+        gaps = reader.gaps()
+        super().__init__(reader, run, [energy.Meter(one.source, summary(one, gaps))
+                                       for one in self.series])
+        ranks = reader.ranks()
+        self._host = self._timelines(ranks, device=False)
+        self._device = self._timelines(ranks, device=True)
+        self.on_device = self._device
+
+    def _timelines(self, ranks: Sequence[int], *, device: bool) -> dict[int, Timeline]:
+        told = {rank: timeline(self.reader, rank, device=device) for rank in ranks}
+        return {rank: t if self.run == self.whole else t.part(*self.run)
+                for rank, t in told.items() if t is not None}
+
+    @cached_property
+    def tallies(self) -> Sequence[Tally]:
+        """Of every rank that recorded edges, on the host's clock."""
+        return [one.tally() for one in self._host.values()]
+
+    def values(self) -> dict[str, dict[str, Any]]:
+        """What the first rank logged: name → count, last, sum."""
+        ranks = self.reader.ranks()
+        logged = self.reader.values(ranks[0]) if ranks else {}
+        return {
+            name: {"count": len(values), "last": float(values[-1]),
+                   "sum": total if math.isfinite(total := float(values.sum())) else None}
+            for name, (_, values) in logged.items() if len(values) and math.isfinite(values[-1])
+        }
+
+    def _timeline(self, source: Source, rank: int) -> Timeline:
+        if source.device.startswith("gpu") and rank in self._device:
+            return self._device[rank]
+        return self._host[rank]
+
+    def _tally_on(self, source: Source, rank: int) -> Tally:
+        return self._timeline(source, rank).tally()
+
+    def _shares(self, device: energy.Device, rank: int) -> Shares:
+        assert device.curve is not None
+        spans = self._timeline(device.source, rank)
+        return split(device.curve, spans.begin_ns, spans.end_ns, spans.code, self.run,
+                     np.array([device.highest_w]))
+
+    def _statistics(self, source: Source, rank: int) -> Statistics | None:
+        """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
+        run is as close as they come to its ends.
+        """
+        found = self._sealed(source, rank)
+        if found is None:
+            restarts = [gap.end_ns for gap in self.gaps
+                        if gap.what == source.id and gap.reason == RESTARTED]
+            series = next(one for one in self.series if one.source.id == source.id)
+            return replay(series, self._timeline(source, rank), self.run,
+                          self.whole[0], restarts)
+        if self.run == self.whole:
+            return found
+        return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
+
+    def _sealed(self, source: Source, rank: int) -> Statistics | None:
+        if rank in self._device or self._recompute:
+            return None
+        return sealed(self.reader.path, source, rank, self._rings[rank])
+
+    @cached_property
+    def _rings(self) -> dict[int, list[str]]:
+        """Names per rank; to list them is to read them, which once for all meters is enough."""
+        return {rank: [name for name, _ in self.reader.rings(rank)]
+                for rank in self.reader.ranks()}
+
+
+def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
+    """What all samples of a source come to."""
+    levels = Levels()
+    levels.feed(one.value)
+    found = levels.finish()
+    knots = energy.knots_of(one.source)
+    if knots is None:
+        return found
+    for gap in gaps:
+        if gap.what == one.source.id and gap.reason == RESTARTED:
+            knots.restart(gap.end_ns)
+    knots.feed(one.time_ns, one.value, one.span_ns)
+    return found.with_curve(knots.curve())
+
+
+def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    begin, end = (whole[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
+    if not whole[0] <= begin < min(end, whole[1]):
+        raise UsageError(f"{from_s:g} s to {to_s:g} s is no part of a run of "
+                         f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s")
+    return begin, min(end, whole[1])

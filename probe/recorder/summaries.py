@@ -1,0 +1,164 @@
+"""What the final report says, summed up while the run goes on: the report of a week in seconds.
+
+Fed with all that is recorded; :meth:`Summaries.save` seals it at the end of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..account.energy import knots_of
+from ..account.owners import owner
+from ..account.sealed import NodeSummary, write_summary
+from ..account.tally import Counting
+from ..attribution.summing import Levels, Summary, Summing
+from ..model import RESTARTED, Gap, Reading, Sample, Source
+from ..ring.layout import PHASE_OF_CODE, Code
+from ..spans import SpanTable
+from ..store.members import Member
+from .drain import RingDrain
+
+
+class Summaries:
+    """Of all sources and ranks of this node. Trouble of its own ends it, never the recording:
+    the report then reads samples and edges.
+    """
+
+    def __init__(self, run: Path, begin_ns: int):
+        self._run, self._begin_ns = run, begin_ns
+        self._sources: dict[str, Source] = {}
+        self._meters: dict[str, Summing | Levels] = {}
+        self._reads: dict[str, list[Sample]] = {}
+        self._owners: dict[str, int] = {}
+        self._spans: dict[int, list[SpanTable]] = {}
+        self._used: set[int] = set()  # ranks whose first spans were handed on
+        self._broken = False
+        self.tallies: dict[int, Counting] = {}
+
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            self._broken = True
+            print(f"the report will read all samples: {type(error).__name__}: {error}",
+                  file=sys.stderr, flush=True)
+
+    def open(self, sources: Iterable[Source]) -> None:
+        """New sources."""
+        for source in sources:
+            if source.id in self._sources:
+                continue
+            self._sources[source.id] = source
+            knots = knots_of(source)
+            self._meters[source.id] = Summing(knots, self._begin_ns) if knots else Levels()
+            self._reads[source.id] = []
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """What the sensors said, in order."""
+        if self._broken:
+            return
+        with self._safely():
+            for reading in readings:
+                if isinstance(reading, Sample):
+                    if reading.source in self._reads:
+                        self._reads[reading.source].append(reading)
+                elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+                    meter = self._meters.get(reading.what)
+                    if isinstance(meter, Summing):
+                        meter.restart(reading.end_ns)
+
+    def spans(self, rank: int, table: SpanTable) -> None:
+        """Spans of a rank's main ring that are decided now."""
+        if not len(table):
+            return
+        self.tallies.setdefault(rank, Counting()).take(table)
+        if not self._broken:
+            self._spans.setdefault(rank, []).append(table)
+
+    def advance(self, members: Iterable[Member]) -> None:
+        """Use what has come."""
+        if self._broken:
+            return
+        with self._safely():
+            self._advance(list(members))
+
+    def _advance(self, members: list[Member]) -> None:
+        known = list(self._sources.values())
+        taken = {rank: SpanTable.concat(tables) for rank, tables in self._spans.items()}
+        self._spans = {}
+        for id_, source in self._sources.items():
+            meter = self._meters[id_]
+            self._feed(source, meter)
+            if not isinstance(meter, Summing):
+                continue
+            rank = owner(source, known, members, {m.rank for m in members if m.role == "rank"})
+            before = self._owners.get(id_)
+            if rank is not None and before is None:
+                self._owners[id_] = rank
+            if rank != self._owners.get(id_) or (before is None and rank in self._used):
+                meter.give_up()  # it is not this rank's from begin to end
+            elif rank in taken:
+                table = taken[rank].take(taken[rank].code != Code.OUTSIDE)
+                meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
+            meter.advance()
+        self._used |= taken.keys()
+
+    def _feed(self, source: Source, meter: Summing | Levels) -> None:
+        reads = self._reads[source.id]
+        if not reads:
+            return
+        self._reads[source.id] = []
+        value = np.array([read.value for read in reads], np.float64) * source.scale
+        if isinstance(meter, Summing):
+            time_ns = np.array([read.time_ns for read in reads], np.int64)
+            meter.feed_reads(time_ns, value, np.array([read.span_ns for read in reads], np.int64))
+        else:
+            meter.feed(value)
+
+    def save(
+        self, end_ns: int, drains: Iterable[RingDrain], members: Iterable[Member],
+        *, complete: bool,
+    ) -> None:
+        """Seal it, unless something was recorded that is not in it. Raises OSError.
+
+        Args:
+            end_ns: of the run.
+            complete: nothing was recorded before this recorder, or beside it.
+        """
+        drains = list(drains)
+        if self._broken or not complete or not self._follows(drains):
+            return
+        with self._safely():
+            self._advance(list(members))
+            meters: dict[str, Summary] = {}
+            for id_, meter in self._meters.items():
+                one = meter.finish(end_ns) if isinstance(meter, Summing) else meter.finish()
+                meters[id_] = one
+            ranked = [drain for drain in drains if drain.rank >= 0]
+            write_summary(self._run, NodeSummary(
+                meters, self._owners,
+                [self.tallies.get(drain.rank, Counting()).tally(
+                    drain.rank, _names(drain), drain.steps) for drain in ranked],
+                {drain.rank: [drain.name] for drain in ranked},
+                {drain.rank: drain.values() for drain in ranked},
+            ))
+
+    @staticmethod
+    def _follows(drains: Iterable[RingDrain]) -> bool:
+        """One ring per rank, on the host's clock: all that was followed here."""
+        ranked = [drain for drain in drains if drain.rank >= 0]
+        return len({drain.rank for drain in ranked}) == len(ranked) and not any(
+            drain.device_times for drain in ranked
+        )
+
+
+def _names(drain: RingDrain) -> Mapping[int, str]:
+    return {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()} | drain.names

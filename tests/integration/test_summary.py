@@ -1,0 +1,77 @@
+"""The report of a finished run is made of what the recorder summed up: no sample, no edge is read,
+and what it says is what all of them say.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.account.build import open_scene
+from probe.account.raw import RawScene
+from probe.account.sealed import SealedScene
+from tests.rigs.nvml import NvmlRig
+
+from . import scripts
+from .scripts import PLAIN
+from .test_phase_energy import PACED, agree
+from .test_totals import closes
+
+
+def report(folder: Path, *more: str) -> dict[str, Any]:
+    out = scripts.probe(folder, "report", "latest", "--format", "json", *more)
+    assert out.returncode == 0, out.stderr
+    return dict(json.loads(out.stdout))
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=2, power_w=60.0, period_s=0.1, jitter_s=0.0002)
+    # Scraped, it is gone through every ten seconds instead of every thirty.
+    env = rig.env() | {"PROBE_PROMETHEUS": str(scripts.free_port()), "CUDA_VISIBLE_DEVICES": "0",
+                       "OMP_NUM_THREADS": "1"}
+    script = PACED.read_text(encoding="utf-8")
+    if launched:
+        path = scripts.write(tmp_path / "paced.py", script)
+        done = scripts.probe(tmp_path, "run", "--", sys.executable, str(path), "24", "5", extra=env)
+    else:
+        done = scripts.run(script, tmp_path, "24", "5", extra=env)
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    scene = open_scene(run)
+    assert isinstance(scene, SealedScene)
+    sealed, raw = report(tmp_path), report(tmp_path, "--recompute")
+    closes(sealed)
+    assert agree(sealed, raw)
+    assert sealed["values"] == raw["values"]
+    assert sealed["run"] == raw["run"]
+    for key, value in raw["total"].items():
+        assert sealed["total"][key] == pytest.approx(value, rel=1e-4), key
+    for mine, theirs in zip(sealed["phases"], raw["phases"], strict=True):
+        assert mine["count"] == theirs["count"]
+        assert mine["time_s"] == pytest.approx(theirs["time_s"], abs=1e-6)
+        if mine["bounds_j"]:
+            assert mine["bounds_j"] == pytest.approx(theirs["bounds_j"], rel=0.1, abs=5.0)
+    for mine, theirs in zip(sealed["power"], raw["power"], strict=True):
+        assert mine["power_w"] == pytest.approx(theirs["power_w"], rel=0.02, abs=2.0)
+    for folder in [*run.glob("node-*/hot"), *run.glob("node-*/cold"), *run.glob("rank-*/*old"),
+                   *run.glob("rank-*/hot")]:
+        shutil.rmtree(folder)
+    assert report(tmp_path) == sealed
+
+
+def test_a_recorder_that_was_replaced_leaves_it_to_the_raw_data(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    done = scripts.run(PLAIN, tmp_path, "1.5", extra=rig.env())
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    whole = report(tmp_path)
+    (summary,) = run.glob("node-*/summary.npz")
+    summary.write_bytes(summary.read_bytes()[:100])
+    assert isinstance(open_scene(run), RawScene)
+    assert report(tmp_path)["total"]["energy_j"] == pytest.approx(whole["total"]["energy_j"])
