@@ -11,6 +11,7 @@ what they left. ``--raw`` also reports from all samples and edges, for the diffe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from common import ROOT, machine
 sys.path.insert(0, str(ROOT))
 
 from probe.model import DeviceRequest, Kind, Provenance, RunStatus, Sample, Source
+from probe.recorder import attributing as attributing_module
 from probe.recorder.attributing import Attributing
 from probe.recorder.samples import SampleStore
 from probe.recorder.sealing import Sealer
@@ -180,7 +182,7 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     for writer in edges:
         sealer.take([path] if (path := writer.close()) else [])
     attributing.save(members, end_ns)
-    summaries.save(end_ns, ranks, members, complete=True)
+    summaries.save(end_ns, ranks, members, followed=attributing.followed(), complete=True)
     sealer.finish()
     meta = files.read_json(run / layout.RUN_FILE)
     files.write_json(run / layout.RUN_FILE, meta | {
@@ -218,10 +220,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--keep", metavar="DIR", help="leave the run there")
     parser.add_argument("--raw", action="store_true", help="also from all samples and edges")
     options = parser.parse_args()
     print(json.dumps(machine()))
-    with tempfile.TemporaryDirectory() as folder:
+    attributing_module._MOST_CPU = float("inf")  # of real time; here an hour takes seconds
+    with contextlib.ExitStack() as open_:
+        folder = options.keep or open_.enter_context(tempfile.TemporaryDirectory())
         began = time.monotonic()
         run = record(Path(folder), options.hours, options.gpus)
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())

@@ -113,7 +113,7 @@ def _info(book: _Book, meta: Mapping[str, Any]) -> None:
 
 def _page(book: _Book, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> None:
     own = {"run": meta.get("id", ""), "node": page.node}
-    created = _wall_s(meta, int(meta.get("begin_ns") or 0))
+    created = wall_s(meta, int(meta.get("begin_ns") or 0))
     for device in page.devices:
         if (kind := kind_of(device.device)) == "other":
             continue
@@ -240,7 +240,7 @@ def _maybe(
         book.gauge(name, about, value, **own, bound=bound)
 
 
-def _wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:
+def wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:
     """A monotonic instant of a run as seconds since 1970."""
     anchor = meta.get("anchor") or {}
     try:

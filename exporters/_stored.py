@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ class StoredRun:
     def id(self) -> str:
         """The run's id."""
         return str(self.report["run"]["id"])
+
+    @property
+    def begin_s(self) -> float:
+        """When it began, in seconds since 1970."""
+        return datetime.fromisoformat(self.report["run"]["started"]).timestamp()
+
+    @property
+    def end_s(self) -> float:
+        """When it ended, in seconds since 1970."""
+        return self.begin_s + float(self.report["run"]["duration_s"])
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import threading
@@ -14,6 +15,7 @@ from probe.store.runs import find_run
 
 from . import exporter_of, exporters
 from ._errors import ExportRefused
+from ._serving import live_runs, runs_below
 from ._stored import StoredRun
 
 
@@ -45,19 +47,23 @@ def serve(options: argparse.Namespace) -> int:
         raise UsageError(f"there is no directory {directory}")
     token = options.token or os.environ.get("PROBE_TOKEN")
     address = Address(options.host, options.port, token, options.cert, options.key)
-    endpoint = begin(directory, address)
-    scheme = "https" if options.cert else "http"
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    print(f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics, Ctrl-C ends it",
-          flush=True)
-    done = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: done.set())
-    try:
-        done.wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        endpoint.close()
+    with contextlib.ExitStack() as open_:
+        endpoint = begin(directory, address)
+        open_.callback(endpoint.close)
+        scheme = "https" if options.cert else "http"
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        told = [f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics"]
+        if options.otlp:
+            from .otlp import EVERY_S, Pusher
+
+            pusher = Pusher(live_runs(runs_below(directory)), options.otlp)
+            open_.callback(pusher.close)
+            told.append(f"sent to {pusher.url} every {EVERY_S:g} s")
+        print(", ".join([*told, "Ctrl-C ends it"]), flush=True)
+        done = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: done.set())
+        with contextlib.suppress(KeyboardInterrupt):
+            done.wait()
     return 0
 
 

@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=9400)
     serve.add_argument("--token", help="what others must send as a bearer token (PROBE_TOKEN)")
+    serve.add_argument("--otlp", metavar="URL", help="send them to an OpenTelemetry collector, too")
     serve.add_argument("--cert", metavar="FILE", help="certificate for TLS")
     serve.add_argument("--key", metavar="FILE", help="its key")
     calibrate = commands.add_parser(

@@ -35,12 +35,14 @@ VERSION = 1
 class NodeSummary:
     """What one node's recorder knew at the end.
 
-    ``owners``: by source, the rank whose phases its shares are of; ``rings``: by rank, the names
-    of its rings; ``values``: by rank, what it logged.
+    ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
+    the estimator followed from begin to end, though some said nothing; ``rings``: by rank, the
+    names of its rings; ``values``: by rank, what it logged.
     """
 
     meters: Mapping[str, Summary]
     owners: Mapping[str, int]
+    followed: Sequence[str]
     tallies: Sequence[Tally]
     rings: Mapping[int, Sequence[str]]
     values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
@@ -83,7 +85,8 @@ class SealedScene(Scene):
             owners = [node.owners.get(source.id) for node in self._nodes]
             if device.summary.shares is None or mine.rank not in owners:
                 return False
-        return not is_attributed(source) or self.statistics_of(source, mine) is not None
+        followed = any(source.id in node.followed for node in self._nodes)
+        return followed or not is_attributed(source)
 
     @property
     def tallies(self) -> Sequence[Tally]:
@@ -135,7 +138,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     about = {
         "version": VERSION, "meters": meters,
         "tallies": [_tally_row(tally) for tally in node.tallies],
-        "rings": list(node.rings.items()),
+        "followed": list(node.followed), "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
     }
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
@@ -155,6 +158,7 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
              for number, told in enumerate(about["meters"])},
             {told["source"]: told["owner"] for told in about["meters"]
              if told["owner"] is not None},
+            about["followed"],
             [_tally(row) for row in about["tallies"]],
             dict(about["rings"]),
             dict(about["values"]),

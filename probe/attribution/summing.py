@@ -19,6 +19,7 @@ from .timesplit import Shares, split
 # Bounds are kept for these powers, since the highest is known at the end only; 10 % apart.
 POWERS_W = np.geomspace(1.0, 1.1**120, 121)
 MOST_KNOTS = 4096  # of the curve that is kept
+_ROOM = 0.75  # of these, after it was thinned: new ones come
 _MOST_WAITING = 200_000  # knots without spans, a phase of hours; or spans without knots
 _CELL_NS = 250_000_000  # at first
 _SETTLED_NS = 2_000_000_000  # so far before the last read no knot changes any more
@@ -160,9 +161,11 @@ class Summing:
             return
         self._periods_s.append(curve.period_s)
         self._kept = _append(self._kept, curve, new)
-        while len(self._kept.time_ns) > MOST_KNOTS:
-            self._cell_ns *= 2
+        if len(self._kept.time_ns) > MOST_KNOTS:
             self._kept = self._kept.thinned(self._cell_ns)
+            while len(self._kept.time_ns) > _ROOM * MOST_KNOTS:
+                self._cell_ns *= 2
+                self._kept = self._kept.thinned(self._cell_ns)
         self._waiting = _append(self._waiting, curve, new)
         self._highest_w = max(self._highest_w, self._waiting.highest_power_w())
 

@@ -139,6 +139,11 @@ class Attributing:
             if meter.rank is not None and not is_rate(meter.source) and known.candidates:
                 yield meter.source, meter.rank, known
 
+    def followed(self) -> list[str]:
+        """Sources whose statistics hold all that was read, now or once they say anything."""
+        return [name for name, meter in self._meters.items()
+                if meter.rank is not None and not meter.accumulator.resumed]
+
     def advance(self, members: Iterable[Member]) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
         began = time.thread_time()

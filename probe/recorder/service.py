@@ -257,7 +257,7 @@ class Recorder:
         self._guard(lambda: self._attributing.save(members, outcome.end_ns))
         self._guard(lambda: self._summaries.save(
             outcome.end_ns, self._drains.values(), members,
-            complete=self._epoch == 1,
+            followed=self._attributing.followed(), complete=self._epoch == 1,
         ))
         self._guard(lambda: self._publish(final=True))
         sealed = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -125,12 +125,13 @@ class Summaries:
 
     def save(
         self, end_ns: int, drains: Iterable[RingDrain], members: Iterable[Member],
-        *, complete: bool,
+        *, followed: Sequence[str], complete: bool,
     ) -> None:
         """Seal it, unless something was recorded that is not in it. Raises OSError.
 
         Args:
             end_ns: of the run.
+            followed: the sources that the estimator followed from begin to end.
             complete: nothing was recorded before this recorder, or beside it.
         """
         drains = list(drains)
@@ -144,7 +145,7 @@ class Summaries:
                 meters[id_] = one
             ranked = [drain for drain in drains if drain.rank >= 0]
             write_summary(self._run, NodeSummary(
-                meters, self._owners,
+                meters, self._owners, followed,
                 [self.tallies.get(drain.rank, Counting()).tally(
                     drain.rank, _names(drain), drain.steps) for drain in ranked],
                 {drain.rank: [drain.name] for drain in ranked},

@@ -1,0 +1,66 @@
+"""trackio: ``energy/*`` in its local database; ``TRACKIO_DIR=… trackio show`` displays it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+from ._errors import ExportRefused
+from ._scalars import plain, scalars
+from ._stored import StoredRun
+
+# trackio takes its directory from the environment when it is imported: hence a process of its own.
+_WRITE = """
+import json, sys
+from trackio import SQLiteStorage
+told = json.load(sys.stdin)
+project, name = told["project"], told["name"]
+if name in SQLiteStorage.get_runs(project):
+    SQLiteStorage.delete_run(project, name)
+SQLiteStorage.bulk_log(project, name, told["rows"], steps=told["steps"],
+                       timestamps=told["times"], config=told["config"])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trackio:
+    """Metrics energy/* in trackio's local database; runs of other names in it are kept."""
+
+    name: ClassVar[str] = "trackio"
+    output: ClassVar[str] = "trackio"
+
+    project: str = "phasewatt"
+
+    def export(self, run: StoredRun, output: Path) -> str:
+        if importlib.util.find_spec("trackio") is None:
+            raise ExportRefused("trackio is needed: pip install trackio")
+        told = scalars(run)
+        last = run.report["run"]["steps"]
+        rows = [(row.step, row.wall_s, dict(row.values)) for row in told.rows]
+        rows.append((last, run.end_s, dict(told.final)))
+        output.mkdir(parents=True, exist_ok=True)
+        content = {
+            "project": plain(self.project), "name": plain(f"{run.name} {run.id}"),
+            "config": dict(told.config), "steps": [step for step, _, _ in rows],
+            "times": [datetime.fromtimestamp(wall_s, UTC).isoformat() for _, wall_s, _ in rows],
+            "rows": [values for _, _, values in rows],
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", _WRITE], input=json.dumps(content), text=True,
+            capture_output=True, check=False, timeout=120,
+            env=os.environ | {"TRACKIO_DIR": str(output.resolve())},
+        )
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise ExportRefused(f"trackio did not take it: {why}")
+        return f"{output}: {len(told.rows)} rows of energy/*, for TRACKIO_DIR={output} trackio show"
+
+
+EXPORTER = Trackio()

@@ -1,0 +1,61 @@
+"""Live pages as OTLP: names of the conventions, sums from the run's begin, sent again and again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.metrics.export import Gauge, Sum
+from opentelemetry.semconv._incubating.attributes import hw_attributes
+from opentelemetry.semconv._incubating.metrics import hw_metrics
+
+from exporters import otlp
+from exporters._errors import ExportRefused
+from tests.rigs.collector import Collector, figures
+
+from .test_families import run
+
+
+def test_what_is_called_hw_is_in_the_conventions() -> None:
+    known = {value for module in (hw_metrics, hw_attributes) for name, value in vars(module).items()
+             if name.startswith("HW_") and isinstance(value, str)}
+    source = Path(otlp.__file__).read_text(encoding="utf-8")
+    used = set(re.findall(r'"(hw\.[a-z._]+)"', source))
+    assert len(used) >= 9 and used <= known
+    assert set(otlp._TYPES.values()) <= {one.value for one in hw_attributes.HwTypeValues}
+
+
+def test_a_live_page_counts_from_the_begin() -> None:
+    live = run()
+    data = otlp.page_data(live, live.live.pages[0])
+    (scope,) = data.resource_metrics[0].scope_metrics
+    found = {metric.name: metric for metric in scope.metrics}
+    energy = found["hw.energy"]
+    assert energy.unit == "J" and isinstance(energy.data, Sum) and energy.data.is_monotonic
+    (point,) = energy.data.data_points
+    assert point.value == 1000.0 and point.attributes["hw.id"] == "u"
+    assert point.start_time_unix_nano == 10**18 + 10**9
+    assert isinstance(found["hw.power"].data, Gauge)
+    given = [p.value for p in found["probe.phase.energy"].data.data_points]
+    assert sum(given) == 1000.0
+    (modelled,) = found["probe.modelled.energy"].data.data_points
+    assert modelled.value == 80.0 and modelled.attributes["hw.type"] == "cpu"
+
+
+def test_live_runs_are_sent_until_the_end() -> None:
+    with Collector() as collector:
+        pusher = otlp.Pusher(lambda: [run(name="a\nb")], collector.url, every_s=0.05)
+        assert collector.arrived.wait(10.0)
+        pusher.close()
+    assert len(collector.requests) >= 2  # one more at the end
+    sent = figures(collector.requests[-1].resource_metrics[0])
+    assert sent["probe.steps",] == 7
+
+
+def test_a_collector_that_is_not_there_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    pusher = otlp.Pusher(lambda: [run()], "http://127.0.0.1:9", every_s=0.02)
+    pusher.close()
+    assert capsys.readouterr().out.count("did not take") == 1
+    with pytest.raises(ExportRefused):
+        otlp.Pusher(list, "localhost:4318")
