@@ -21,6 +21,8 @@ from urllib.parse import quote
 
 import pytest
 
+from exporters.grafana import READY
+from exporters.grafana.build import queries
 from probe.sensors._calibration import VERSION, Calibration
 from tests.rigs.nvml import NvmlRig
 
@@ -38,9 +40,11 @@ needs_prometheus = pytest.mark.skipif(
 TRAINING = f"""
 import os, random, sys, time
 sys.path.insert(0, {str(scripts.ROOT)!r})
-import probe
+import probe, torch
 from tests.rigs.nvml import NvmlRig
 rig = NvmlRig.attach(os.environ["NVML_RIG"])
+weight = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([weight], 1e-3)
 with probe.watch(name="live", prometheus=int(sys.argv[1])) as run:
     print(run.path, flush=True)
     end = time.monotonic() + float(sys.argv[2])
@@ -51,6 +55,8 @@ with probe.watch(name="live", prometheus=int(sys.argv[1])) as run:
         with run.phase("cool"):
             rig.set_power(0, 100.0)
             time.sleep(random.uniform(0.01, 0.04))
+        weight.square().sum().backward()
+        optimizer.step()
 """
 
 
@@ -174,6 +180,11 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             assert cool == pytest.approx(100.0, rel=0.3)
             assert query(base, "run:probe_gpu_power_watts:rate1m")
             assert not query(base, 'ALERTS{alertname="RunStalled"}')
+            # Every query of the Grafana dashboard finds something.
+            for expression in queries(json.loads(READY.read_text(encoding="utf-8"))):
+                asked = expression.replace("$__rate_interval", "15s").replace("$run", ".*")
+                assert query(base, asked), asked
+            assert query(base, "probe_run_info")[0]["metric"]["run"] == run.name
             # The end: the totals are fetched once more, then the series vanish.
             process.communicate(timeout=60)
             ended = time.monotonic()
