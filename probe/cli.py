@@ -74,6 +74,10 @@ def _parser() -> argparse.ArgumentParser:
                         help="text, json, md, csv, parquet, html or pdf")
     report.add_argument("--recompute", action="store_true",
                         help="attribute energy anew from raw spans and samples")
+    report.add_argument("--intensity", metavar="G|CSV",
+                        help="g CO2e per kWh, or a CSV file of it over time (PROBE_INTENSITY)")
+    report.add_argument("--price", metavar="P|CSV",
+                        help="price per kWh, like '0.31 EUR', or a CSV file (PROBE_PRICE)")
     report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
                         help="only what comes after this second of the run")
     report.add_argument("--to", dest="to_s", type=_seconds, metavar="S",
@@ -175,7 +179,8 @@ def _report(options: argparse.Namespace) -> int:
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
     report = Report.of(find_run(options.run, runs_dir(options.dir)),
-                       recompute=options.recompute, part_s=part_s)
+                       recompute=options.recompute, part_s=part_s,
+                       intensity=options.intensity, price=options.price)
     if not report.data["sources"] and not report.data["phases"]:
         raise NothingToReport(
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "

@@ -21,20 +21,25 @@ class Report:
 
     @classmethod
     def of(
-        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
+        intensity: str | None = None, price: str | None = None,
     ) -> Report:
         """Read and attribute a run directory; ``recompute`` goes back to the raw data.
 
         Args:
             part_s: only what lies between these seconds of the run.
+            intensity: g CO2e per kWh: a number, or a CSV file of a time series (PROBE_INTENSITY).
+            price: per kWh, likewise, perhaps with a currency: ``0.31 EUR`` (PROBE_PRICE).
 
         Raises:
-            UsageError: that is no part of the run.
+            UsageError: that is no part of the run, or no tariff.
             StoreError, StoreVersionError: it cannot be read.
         """
         from .build import build
+        from .tariff import Tariffs
 
-        return cls(build(run, recompute=recompute, part_s=part_s))
+        tariffs = Tariffs.given(intensity, price)
+        return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
 
     def render(self, format: str = "text") -> str | bytes:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""

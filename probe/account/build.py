@@ -12,7 +12,7 @@ from ..clock import Anchor
 from ..model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
 from ..store.segments import segment_files
-from ..units import J_PER_KWH, NS_PER_S
+from ..units import NS_PER_S
 from . import energy
 from .phases import Rows, phase_rows, row
 from .rates import rate_rows
@@ -20,19 +20,23 @@ from .raw import RawScene
 from .scene import Scene
 from .sealed import SealedScene
 from .tally import Tally
+from .tariff import Tariffs
+from .totals import totals
 
 # Reading more samples than this to sum them up would not be constant memory.
 _MOST_BYTES = 16 << 20
 
 
 def build(
-    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
+    tariffs: Tariffs | None = None,
 ) -> dict[str, Any]:
     """Read a run and attribute its energy.
 
     Args:
         recompute: go back to raw spans and samples, whatever the recorder has gathered.
         part_s: only what lies between these seconds of the run.
+        tariffs: what a kWh emits and costs; None: as the environment says.
 
     Raises:
         UsageError: that is no part of the run.
@@ -53,12 +57,14 @@ def build(
             rows += more
             if mine is not None and more.phases:
                 shown.add(mine.rank)
+    tariffs = Tariffs.given() if tariffs is None else tariffs
+    total_, carbon, cost = totals(scene, tariffs)
     tallies = scene.tallies
     rows.phases += _time_only(tallies, [t for t in tallies if t.rank not in shown], run)
     return {
         "schema": SCHEMA_VERSION,
         "run": _run(scene),
-        "total": _total(scene),
+        "total": total_,
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
@@ -69,11 +75,12 @@ def build(
         "recorder": meta.get("recorder"),
         "machine": meta.get("machine") or {},
         "torch": meta.get("torch", "unknown"),
-        "carbon": meta.get("carbon"),
+        "carbon": carbon,
+        "cost": cost,
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": scene.values(),
-        "warnings": [*_warnings(scene), *rows.warnings],
+        "warnings": [*_warnings(scene), *rows.warnings, *_uncovered(scene, tariffs)],
     }
 
 
@@ -104,11 +111,11 @@ def total(path: Path) -> dict[str, Any] | None:
     reader = RunReader(path)
     scene = SealedScene.open(reader)
     if scene is not None:
-        return _total(scene)
+        return totals(scene, Tariffs())[0]
     if sum(path.stat().st_size for node in reader.nodes()
            for path in segment_files(node, "samples")) > _MOST_BYTES:
         return None
-    return _total(RawScene(reader))
+    return totals(RawScene(reader), Tariffs())[0]
 
 
 def _rates(scene: Scene) -> list[dict[str, Any]]:
@@ -145,39 +152,6 @@ def _run(scene: Scene) -> dict[str, Any]:
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
     }
-
-
-def _total(scene: Scene) -> dict[str, Any]:
-    found, run = scene.devices, scene.run
-    sources = [energy.source_row(device, run, []) for device in found]
-    counted = [
-        (device, row["energy_j"]) for device, row in zip(found, sources, strict=True)
-        if row["in_total"] and row["energy_j"] is not None
-    ]
-    modelled = [
-        row["energy_j"] for row in sources
-        if row["provenance"] == Provenance.MODELLED and row["energy_j"] is not None
-    ]
-    joules = sum(value for _, value in counted) if counted else None
-    intervals = [energy.total_interval(device, run) for device, _ in counted]
-    modelled_j = sum(modelled) if modelled else None
-    grams = (scene.reader.meta.get("carbon") or {}).get("g_per_kwh")
-    shares = [device.curve.measured_share(*run) for device, _ in counted if device.curve]
-    return {
-        "energy_j": joules,
-        "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]
-        if counted else None,
-        "co2e_g": _co2e(joules, grams),
-        "modelled_energy_j": modelled_j,
-        "modelled_co2e_g": _co2e(modelled_j, grams),
-        "coverage": min(shares) if shares else None,
-    }
-
-
-def _co2e(joules: float | None, grams_per_kwh: float | None) -> float | None:
-    if joules is None or grams_per_kwh is None:
-        return None
-    return joules / J_PER_KWH * grams_per_kwh
 
 
 def _time_only(
@@ -221,6 +195,14 @@ def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
 def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
     told = int(meta.get("edges_lost") or 0)
     return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
+
+
+def _uncovered(scene: Scene, tariffs: Tariffs) -> list[str]:
+    anchor = Anchor(**scene.reader.meta["anchor"])
+    return [*tariffs.problems, *(
+            f"{one.label} says nothing of this run's time: no {what} is reckoned from it"
+            for what, one in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
+            if one is not None and not one.covers(scene.run, anchor))]
 
 
 def _warnings(scene: Scene) -> list[str]:

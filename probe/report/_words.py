@@ -105,4 +105,27 @@ def headline(report: dict[str, Any]) -> str:
     low, high = total["energy_j_interval"]
     half = (high - low) / 2
     text = f"{energy(total['energy_j'], half)} ± {energy(half, half)}"
-    return text + (f", {number(total['co2e_g'])} g CO2e" if total["co2e_g"] is not None else "")
+    return ", ".join([text, *worth(report)])
+
+
+def worth(report: dict[str, Any], which: str = "") -> list[str]:
+    """What the measured energy (``modelled_``: the modelled) emits and costs, if that is known."""
+    total, cost = report["total"], report.get("cost")
+    told = []
+    if total[f"{which}co2e_g"] is not None:
+        told.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
+    if cost and total[f"{which}cost"] is not None:
+        told.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
+    return told
+
+
+def tariffs(report: dict[str, Any]) -> list[str]:
+    """The means per kWh that it was reckoned with."""
+    carbon, cost = report["carbon"], report.get("cost")
+    told = []
+    if carbon:
+        told.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    if cost:
+        unit = f"{cost['currency']}/kWh".removeprefix("/") if cost["currency"] else "per kWh"
+        told.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
+    return told

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _words as words
 from ._charts import charts
-from .digits import duration, energy, number
+from .digits import duration, energy
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5a5a5a; --line: #d8d8d8; --card: #fff;
@@ -73,13 +73,12 @@ def _text(value: object) -> str:
 
 
 def _beside(report: dict[str, Any]) -> str:
-    total, carbon = report["total"], report["carbon"]
+    total = report["total"]
     lines = []
     if total["modelled_energy_j"] is not None:
         lines.append(f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
                      "RAM by a model, not in it</span>")
-    if carbon:
-        lines.append(f"{number(carbon['g_per_kwh'])} g/kWh, {_text(carbon['label'])}")
+    lines += map(_text, words.tariffs(report))
     return f"<p class='soft'>{' · '.join(lines)}</p>" if lines else ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UsageError
 from . import _words as words
 from ._charts import charts
-from .digits import duration, energy, number
+from .digits import duration, energy
 
 # All that comes from a run is read as data: no name can become markup.
 _PAGE = """
@@ -76,13 +76,12 @@ def render(report: dict[str, Any]) -> bytes:
         raise UsageError("pdf needs typst: pip install 'phasewatt[reports]'") from None
     drawn = charts(report)
     files = {f"chart{i}.svg": chart.svg.encode() for i, chart in enumerate(drawn)}
-    run, total, carbon = report["run"], report["total"], report["carbon"]
+    run, total = report["run"], report["total"]
     beside = []
     if total["modelled_energy_j"] is not None:
         modelled = energy(total["modelled_energy_j"])
         beside.append(f"and {modelled} of CPU and RAM by a model, not in it")
-    if carbon:
-        beside.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    beside += words.tariffs(report)
     ended = f" ({_short(run['ended_by'])})" if run["ended_by"] else ""
     steps = f", {run['steps']} steps" if run["steps"] else ""
     data = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import _words as words
 from .digits import duration, energy, interval, number
 
 _ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
@@ -43,20 +44,17 @@ def _headline(report: dict[str, Any]) -> list[str]:
         low, high = total["energy_j_interval"]
         half = (high - low) / 2
         line = f"measured  {energy(total['energy_j'], half)} ± {energy(half, half)}"
-        if total["co2e_g"] is not None:
-            line += f"   {number(total['co2e_g'])} g CO2e"
-        lines.append(line)
+        lines.append("   ".join([line, *words.worth(report)]))
     else:
         lines.append("measured  no energy meter")
     if total["modelled_energy_j"] is not None:
         line = f"modelled  {energy(total['modelled_energy_j'])}"
-        if total["modelled_co2e_g"] is not None:
-            line += f"   {number(total['modelled_co2e_g'])} g CO2e"
-        lines.append(line + "   a model of CPU and RAM, not in the measured energy")
+        lines.append("   ".join([line, *words.worth(report, "modelled_"),
+                                 "a model of CPU and RAM, not in the measured energy"]))
     lines += _logged(report)
-    if report["carbon"]:
-        carbon = report["carbon"]
-        lines.append(f"carbon    {number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    labels = [label for label in ("carbon", "cost") if report.get(label)]
+    lines += [f"{label:10}{line}"
+              for label, line in zip(labels, words.tariffs(report), strict=True)]
     return lines
 
 

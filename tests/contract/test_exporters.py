@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,35 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
     assert len(ours) == len(theirs) == 3
     for (mine, long), (other, _) in zip(ours, theirs, strict=True):
         assert abs(mine - other) < 3000 and long > 29_000  # µs; the same moment on both clocks
+
+
+def test_energy_is_weighted_by_when_it_was_used(
+    stored: StoredRun, total: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    middle = (stored.begin_s + stored.end_s) / 2
+    times = [datetime.fromtimestamp(at, UTC).isoformat()
+             for at in (stored.begin_s - 10, middle, stored.end_s + 10)]
+    path = tmp_path / "grid.csv"
+    path.write_text("time,carbon_intensity\n" + "".join(
+        f"{at},{value}\n" for at, value in zip(times, (100, 300, 0), strict=True)))
+    out = scripts.probe(tmp_path, "report", str(stored.path), "--format", "json",
+                        "--intensity", str(path), "--price", "0.25 EUR")
+    assert out.returncode == 0, out.stderr
+    report = json.loads(out.stdout)
+    told, kwh = report["total"], total["energy_j"] / 3.6e6
+    assert told["co2e_g"] == pytest.approx(200 * kwh, rel=0.02)  # half at 100, half at 300
+    assert told["cost"] == pytest.approx(0.25 * kwh) and report["cost"]["currency"] == "EUR"
+    # Whoever multiplies energy by the mean gets the same.
+    monkeypatch.setenv("PROBE_INTENSITY", str(path))
+    again = StoredRun(stored.path)
+    export("sci", again, tmp_path / "x")
+    sci = json.loads((tmp_path / "x").read_text())
+    both = again.report["total"]["co2e_g"] + again.report["total"]["modelled_co2e_g"]
+    assert sci["E"]["value"] * sci["I"]["value"] == pytest.approx(both)
+    text = scripts.probe(tmp_path, "report", str(stored.path), extra={"PROBE_PRICE": "cheap"})
+    assert text.returncode == 0 and "PROBE_PRICE" in text.stdout
+    bad = scripts.probe(tmp_path, "report", str(stored.path), "--price", "cheap")
+    assert bad.returncode == 1 and len(bad.stderr.splitlines()) == 1
 
 
 def test_options_do_not_leak_into_the_next_export() -> None:
