@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test lint bench prove build clean
+.PHONY: demo test lint system bench prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt
@@ -31,8 +31,20 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: lint system
 	$(BIN)/python -m pytest
+
+# What the tests of Prometheus and of the HTML report need besides Python: installed by apt for root;
+# else those tests are skipped and say so.
+SYSTEM := prometheus prometheus-pushgateway chromium poppler-utils
+system:
+	@missing=; for one in prometheus prometheus-pushgateway chromium pdftoppm; do \
+	  command -v $$one >/dev/null || missing=1; done; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  (apt-get update -q && apt-get install -y -q --no-install-recommends $(SYSTEM)) >/dev/null 2>&1 \
+	    || echo "some tests are skipped: apt-get install $(SYSTEM)"; \
+	else echo "some tests are skipped: apt-get install $(SYSTEM)"; fi
 
 bench: $(STAMP)
 	$(RUN) benchmarks/startup.py
@@ -40,6 +52,8 @@ bench: $(STAMP)
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/recorder.py
 	$(RUN) benchmarks/recorder.py --steps 1000000
+	$(RUN) benchmarks/scrape.py
+	$(RUN) benchmarks/day.py
 
 prove: $(STAMP)
 	$(BIN)/python benchmarks/prove.py

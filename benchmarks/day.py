@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, machine
+from common import ROOT, machine, save
 
 sys.path.insert(0, str(ROOT))
 
@@ -238,12 +238,15 @@ def main() -> int:
         resolved = [row for row in report["phases"] if row["status"] == "resolved"]
         print(f"report: {seconds:.2f} s, {mib:.0f} MiB; total off by {off:+.1e}; "
               f"{len(resolved)} of {len(report['phases'])} rows resolved")
+        result = {"hours": options.hours, "gpus": options.gpus, "disk_mib": round(size / 2**20),
+                  "seconds": round(seconds, 2), "mib": round(mib), "total_off": off}
         if options.raw:
             raw_s, raw_mib, raw = timed(run, "--recompute")
             apart = report["total"]["energy_j"] / raw["total"]["energy_j"] - 1
             print(f"from all samples and edges: {raw_s:.1f} s, {raw_mib:.0f} MiB; "
                   f"totals differ by {apart:+.1e}")
-        held = seconds <= SECONDS and mib <= MIB and abs(off) < 1e-4
+        held = result["held"] = seconds <= SECONDS and mib <= MIB and abs(off) < 1e-4
+    save("day", result)
     print(f"bar: {SECONDS:g} s and {MIB:g} MiB: {'held' if held else 'MISSED'}")
     return 0 if held else 1
 

@@ -293,6 +293,33 @@ def wrong_data() -> Iterator[Figure]:
     yield from tests("tests/integration/test_examples.py")
 
 
+def scraped() -> Iterator[Figure]:
+    yield from tests("tests/integration/test_prometheus.py")
+    benchmark("scrape.py")
+    found = result("scrape")
+    yield Figure(f"handler p95, {found['series_per_gpu']:.0f} series a GPU, bar 5 ms",
+                 f"{found['handler_p95_ms']:.2f} ms", found["handler_p95_ms"] <= 5.0)
+    median, bound = found["slower"]["scraped"]
+    yield Figure("training slower while scraped at 1 Hz, bar 0.5 %; A/A upper "
+                 f"{found['slower']['alone again'][1]:.2%}",
+                 f"{median:.2%}, upper 95 % {bound:.2%}", bound <= 0.005)
+
+
+def handed_on() -> Iterator[Figure]:
+    yield from tests("tests/contract/test_exporters.py", "tests/contract/test_trackers.py",
+                     "tests/unit/exporters")
+
+
+def reports() -> Iterator[Figure]:
+    yield from tests("tests/contract/test_reports.py", "tests/browser", "tests/unit/probe/account",
+                     "tests/integration/test_summary.py")
+    benchmark("day.py")
+    found = result("day")
+    yield Figure(f"report of {found['hours']:g} h and {found['gpus']} GPUs, bars 5 s, 500 MiB",
+                 f"{found['seconds']} s, {found['mib']} MiB; total off by "
+                 f"{found['total_off']:.0e}", found["held"])
+
+
 ITEMS = [
     Item(1, "a fresh clone demonstrates and tests itself", fresh_clone),
     Item(2, "watching costs next to nothing", overhead),
@@ -312,6 +339,9 @@ ITEMS = [
     Item(16, "checkpointing frees the memory that was predicted", memory),
     Item(17, "a killed training goes on as if nothing had been", resumes),
     Item(18, "wrong data and failing trainings get one line", wrong_data),
+    Item(19, "a real Prometheus scrapes a live training, which does not notice", scraped),
+    Item(20, "every figure that is handed on is the report's", handed_on),
+    Item(21, "reports are whole, and those of a day are there at once", reports),
 ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from prometheus_client.core import (
@@ -52,7 +53,8 @@ class LiveRun:
     live: Live
 
 
-def label(value: Any) -> str:
+@lru_cache(4096)  # the same few hundred again and again
+def label(value: str | float) -> str:
     """Fit for a label: valid Unicode, bounded."""
     text = str(value).encode("utf-8", "replace").decode()
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

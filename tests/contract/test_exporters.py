@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from google.protobuf import json_format
@@ -22,6 +26,7 @@ from tests.rigs.collector import Collector, figures
 from tests.rigs.nvml import NvmlRig
 
 TRACKERS = ("mlflow", "tensorboard", "trackio", "wandb")  # they own what they write
+SENT = ("pushgateway",)  # no file at all
 HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 3000
 OPTIONS = {"sci": {"embodied_g": "120", "per": "100"}}
 
@@ -86,10 +91,10 @@ def export(name: str, run: StoredRun, output: Path) -> str:
 
 def test_the_destinations_that_are_promised() -> None:
     assert set(names()) >= {"prometheus", "codecarbon", "huggingface", "sci", "mllog", "boamps",
-                            "perfetto", "chrome", "otlp", *TRACKERS}
+                            "grafana", "perfetto", "chrome", "otlp", *TRACKERS, *SENT}
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - set(TRACKERS)))
+@pytest.mark.parametrize("name", sorted(set(names()) - {*TRACKERS, *SENT}))
 def test_it_writes_one_whole_file_and_says_so(
     name: str, stored: StoredRun, tmp_path: Path
 ) -> None:
@@ -102,7 +107,7 @@ def test_it_writes_one_whole_file_and_says_so(
     assert output.read_bytes() == first  # the same run twice is the same file
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - set(TRACKERS)))
+@pytest.mark.parametrize("name", sorted(set(names()) - {*TRACKERS, *SENT}))
 def test_a_hostile_name_stays_inside(name: str, hostile: StoredRun, tmp_path: Path) -> None:
     output = tmp_path / "file"
     export(name, hostile, output)
@@ -115,7 +120,7 @@ def test_a_hostile_name_stays_inside(name: str, hostile: StoredRun, tmp_path: Pa
         assert row["project_name"] == HOSTILE
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted(set(names()) - {*SENT}))
 def test_what_cannot_be_written_leaves_nothing(
     name: str, stored: StoredRun, tmp_path: Path
 ) -> None:
@@ -140,6 +145,8 @@ def test_what_cannot_be_written_leaves_nothing(
     (["--to", "perfetto", "--set", "steps=9:2"], "steps="),
     (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
     (["--to", "otlp", "--set", "endpoint=localhost"], "is no URL"),
+    (["--to", "pushgateway"], "--set url="),
+    (["--to", "pushgateway", "--set", "url=http://127.0.0.1:9"], "did not take the figures"),
     (["--to", "otlp", "--set", "endpoint=http://127.0.0.1:9"], "did not take the metrics"),
 ])
 def test_bad_words_get_one_clear_line(
@@ -192,6 +199,38 @@ def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: 
     assert len(rows) == sum(key[2] == "best" for key in phases)
     for row in rows:
         assert phases[row["device"], row["phase"], "best"] == row["energy_j"]
+
+
+@pytest.mark.skipif(shutil.which("prometheus-pushgateway") is None,
+                    reason="needs a gateway (Debian: apt-get install prometheus-pushgateway)")
+def test_a_real_gateway_holds_each_run_once(
+    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path
+) -> None:
+    port = scripts.free_port()
+    gateway = subprocess.Popen(["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        with contextlib.suppress(OSError):
+            return bool(urlopen(f"{url}/-/ready").read())
+        return False
+
+    try:
+        assert scripts.wait_until(ready)
+        for run in (stored, hostile, stored):
+            said = exporter_of("pushgateway", {"url": url}).export(run, tmp_path / "x")
+            assert said == f"{url}: final figures of {run.id} pushed"
+        from prometheus_client.parser import text_string_to_metric_families as parse
+
+        found = [s for f in parse(urlopen(f"{url}/metrics").read().decode()) for s in f.samples
+                 if s.name == "probe_run_energy_joules" and s.labels["bound"] == "best"]
+        assert {s.labels["run"]: s.value for s in found} == {
+            stored.id: total["energy_j"], hostile.id: hostile.report["total"]["energy_j"]}
+        assert len(found) == 2 and not list(tmp_path.iterdir())
+    finally:
+        gateway.terminate()
+        gateway.wait(timeout=10)
 
 
 def test_codecarbon_figures_and_other_rows(

@@ -14,7 +14,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,13 +22,11 @@ import pytest
 
 from exporters.grafana import READY
 from exporters.grafana.build import queries
-from probe.sensors._calibration import VERSION, Calibration
+from tests.rigs.calibration import calibrated
 from tests.rigs.nvml import NvmlRig
 
 from . import scripts
 
-UUIDS = [f"GPU-0000000{i}-1111-2222-3333-444455556666" for i in range(2)]
-DRIVER = "570.00"
 RULES = scripts.ROOT / "exporters" / "rules"
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
@@ -117,19 +114,6 @@ def single(base: str, expression: str) -> float:
     return float(one["value"][1])
 
 
-def calibrated(folder: Path) -> None:
-    """The rig's counters show energy at once."""
-    folder.mkdir()
-    for uuid in UUIDS:
-        known = Calibration(
-            uuid=uuid, name="rig", driver=DRIVER, measured="2026-01-01T00:00:00", lag_s=0.0,
-            lag_error_s=0.001, offset_s=0.0, offset_error_s=0.001, counter_period_s=0.1,
-            counter_jitter_s=0.0, counter_read_s=1e-5, instant_period_s=None,
-            instant_window_s=None, average_period_s=None, average_window_s=None, fields_clock=None)
-        text = json.dumps({"version": VERSION} | asdict(known))
-        (folder / f"{uuid}.json").write_text(text)
-
-
 @needs_prometheus
 @pytest.mark.slow
 def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> None:
@@ -137,8 +121,8 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
     rig.gpu(0).gpm = 2
     port = scripts.free_port()
     seconds = 42.0
-    calibrated(tmp_path / "calibration")  # or the first 45 s would go by before phases are known
-    env = rig.env() | {"PROBE_CALIBRATION": str(tmp_path / "calibration")}
+    # Calibrated, or the first 45 s would go by before phases are known.
+    env = rig.env() | calibrated(rig, tmp_path / "calibration")
     process = scripts.start(TRAINING, tmp_path, str(port), str(seconds), extra=env)
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())

@@ -1,0 +1,44 @@
+"""Prometheus' pushgateway: final figures of a job that was too short to be scraped.
+
+A gateway never forgets: what was pushed stays until somebody deletes it. Only final figures go
+there, grouped by run, so that a second push of the same run replaces the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+from urllib.error import URLError
+
+from prometheus_client import push_to_gateway
+
+from ._errors import ExportRefused
+from ._stored import StoredRun
+from .prometheus import registry_of
+
+JOB = "phasewatt"
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pushgateway:
+    """Final figures pushed to a Prometheus pushgateway (--set url=http://host:9091 is needed)."""
+
+    name: ClassVar[str] = "pushgateway"
+    output: ClassVar[str] = ""
+
+    url: str = ""
+
+    def export(self, run: StoredRun, output: Path) -> str:
+        if not self.url.startswith(("http://", "https://")):
+            raise ExportRefused("pushgateway needs to know where: --set url=http://localhost:9091")
+        try:
+            push_to_gateway(self.url, JOB, registry_of(run), {"run": run.id}, timeout=_TIMEOUT_S)
+        except (OSError, URLError, ValueError) as error:
+            why = getattr(error, "reason", error)
+            raise ExportRefused(f"{self.url} did not take the figures: {why}") from None
+        return f"{self.url}: final figures of {run.id} pushed"
+
+
+EXPORTER = Pushgateway()
