@@ -10,8 +10,9 @@ import numpy.typing as npt
 from ..attribution.curve import Times
 from ..model import Phase
 from ..ring.layout import Code, Record
-from ..spans import Rows, SpanTable, decode
+from ..spans import SpanTable, decode
 from ..store.reader import RunReader
+from .on_device import on_device
 from .tally import Counting, Tally
 
 
@@ -85,26 +86,6 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
     return _join(_apart(parts)) if parts else None
 
 
-def on_device(rows: Rows) -> Rows | None:
-    """The records of a ring with each edge at the time when the device reached it.
-
-    An edge without a device time of its own (its event was dropped) lags as its
-    neighbours do. None if less than half of the marks have one.
-    """
-    told = rows[rows["kind"] == Record.DEVICE]
-    marks = rows["kind"] == Record.MARK
-    if len(told) < max(1, int(np.count_nonzero(marks)) // 2):
-        return None
-    told = told[np.argsort(told["time_ns"], kind="stable")]
-    host = told["time_ns"].astype(np.int64)
-    lag = told["payload"] - host
-    moved: Rows = rows[rows["kind"] != Record.DEVICE].copy()
-    time_ns = moved["time_ns"].astype(np.int64)
-    shifted = time_ns + np.interp(time_ns, host, lag).astype(np.int64)
-    moved["time_ns"] = np.maximum.accumulate(shifted)  # a stream runs in order
-    return moved
-
-
 def _apart(parts: list[Timeline]) -> list[Timeline]:
     """Restarts of a rank follow each other; of processes at the same time the busiest counts."""
     kept: list[Timeline] = []
@@ -142,4 +123,4 @@ def _join(parts: list[Timeline]) -> Timeline:
     )
 
 
-__all__ = ["Timeline", "on_device", "timeline"]
+__all__ = ["Timeline", "timeline"]

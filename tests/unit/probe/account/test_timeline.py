@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from probe.account.timeline import on_device
+from probe.account.on_device import OnDevice, on_device
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.spans import decode
@@ -48,3 +48,50 @@ def test_an_edge_without_an_event_lags_as_its_neighbours() -> None:
 
 def test_without_device_times_there_is_no_device_timeline() -> None:
     assert on_device(records((100, Record.MARK, 2, -1), (200, Record.END, 0, 0))) is None
+
+
+def test_device_times_between_marks_are_no_hole() -> None:
+    mark, device = Record.MARK, Record.DEVICE
+    rows = records(
+        (100, mark, Code.FORWARD, -1), (110, mark, Code.BACKWARD, -1),
+        (100, device, Code.FORWARD, 105), (110, device, Code.BACKWARD, 400),
+        (500, mark, Code.OTHER, -1), (500, device, Code.OTHER, 900), (950, Record.END, 0, 0),
+    )
+    moved = on_device(rows)
+    assert moved is not None
+    spans = decode(moved)
+    assert spans.code[:3].tolist() == [Code.FORWARD, Code.BACKWARD, Code.OTHER]
+    assert spans.begin_ns[:3].tolist() == [105, 400, 900]
+    # A real hole is one still: marks are missing after the first.
+    rows["sequence"][1:] += 3
+    moved = on_device(rows)
+    assert moved is not None
+    assert decode(moved).code[:2].tolist() == [Code.OUTSIDE, Code.BACKWARD]
+
+
+def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
+    rng = np.random.default_rng(4)
+    now, reached, told = 1000, 1000, []
+    parts = []
+    for step in range(400):
+        for code in (Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OPTIMIZER):
+            now += int(rng.integers(50, 200))
+            reached = max(reached + int(rng.integers(100, 400)), now)
+            parts.append((now, Record.MARK, code, -1))
+            if rng.random() > 0.1:  # an event may be dropped
+                told.append((now, Record.DEVICE, code, reached))
+        now = max(now, reached)  # the step waits for its loss
+        parts.append((now, Record.STEP, 0, step))
+        parts += told  # complete by now
+        told = []
+    rows = records(*parts)
+    whole = on_device(rows)
+    assert whole is not None
+    moving = OnDevice()
+    pieces = [moving.feed(part) for part in np.array_split(rows, np.sort(
+        rng.integers(0, len(rows), 60)))]
+    pieces.append(moving.finish())
+    found = np.concatenate(pieces)
+    assert np.array_equal(found["sequence"], whole["sequence"])
+    assert np.array_equal(found["time_ns"], whole["time_ns"])
+    assert moving.known
