@@ -32,6 +32,7 @@ from probe.recorder.attributing import Attributing
 from probe.recorder.samples import SampleStore
 from probe.recorder.sealing import Sealer
 from probe.recorder.summaries import Summaries
+from probe.recorder.timelines import Timelines
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.spans import SpanDecoder
@@ -62,7 +63,6 @@ class Rank:
     joules: float = 0.0
     updates: int = 0  # of the counter
     name: str = "main0"
-    device_times: int = 0
     names: dict[int, str] = field(default_factory=dict)
 
     def values(self) -> dict[str, dict[str, float]]:
@@ -153,6 +153,7 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     sources = [sources_of(gpu) for gpu in range(gpus)]
     flat = [source for mine in sources for source in mine]
     attributing, summaries = Attributing(run, begin_ns), Summaries(run, begin_ns)
+    timelines = Timelines()
     samples, sealer = SampleStore(run, 1), Sealer()
     samples.register(flat)
     attributing.open(flat)
@@ -168,12 +169,14 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
             writer.write({name: rows[name] for name in EDGES.names})
             sealer.take([path] if (path := writer.rotate_if_due()) else [])
             table = one.decoder.feed(rows, holes=())
-            attributing.spans(one.rank, one.name, table)
-            summaries.spans(one.rank, table)
+            timelines.add(one.rank, one.name, rows, table)
             for take in (samples.add, attributing.readings, summaries.readings):
                 take(readings)
         samples.flush()
         sealer.take(samples.sync())
+        settled = timelines.take(until_ns)
+        attributing.spans(settled)
+        summaries.spans(settled)
         attributing.advance(members)
         summaries.advance(members)
         print(f"\r{(until_ns - begin_ns) / 3.6e12:.2f} h", end="", file=sys.stderr, flush=True)
@@ -181,8 +184,11 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     sealer.take(samples.close())
     for writer in edges:
         sealer.take([path] if (path := writer.close()) else [])
-    attributing.save(members, end_ns)
-    summaries.save(end_ns, ranks, members, followed=attributing.followed(), complete=True)
+    settled = timelines.take(None)
+    attributing.spans(settled)
+    summaries.spans(settled)
+    attributing.save(members, timelines, end_ns)
+    summaries.save(end_ns, ranks, members, timelines, followed=attributing.followed())
     sealer.finish()
     meta = files.read_json(run / layout.RUN_FILE)
     files.write_json(run / layout.RUN_FILE, meta | {

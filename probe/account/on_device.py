@@ -33,24 +33,32 @@ class OnDevice:
         """False while less than half of the marks have a device time."""
         return self.told >= max(1, self.marks // 2)
 
+    def count(self, rows: Rows) -> None:
+        """Instead of :meth:`feed`, where only :attr:`known` is asked for."""
+        self.marks += int(np.count_nonzero(rows["kind"] == Record.MARK))
+        self.told += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
+
     def feed(self, rows: Rows) -> Rows:
         """Those whose device time is settled now."""
+        self.count(rows)
         device = rows["kind"] == Record.DEVICE
         kept = rows[~device].copy()
         kept["sequence"] -= (self._removed + np.cumsum(device)[~device]).astype(np.uint32)
         self._removed += int(device.sum())
-        self.marks += int(np.count_nonzero(kept["kind"] == Record.MARK))
         if len(kept):
             self._held.append(kept)
         told = rows[device]
         if not len(told):
             return rows[:0]
-        self.told += len(told)
         host = np.concatenate([self._host, told["time_ns"].astype(np.int64)])
         order = np.argsort(host, kind="stable")
         lag = told["payload"] - told["time_ns"].astype(np.int64)
         self._host, self._lag = host[order], np.concatenate([self._lag, lag])[order]
         return self._move(int(self._host[-1]))
+
+    def drop(self) -> None:
+        """What is held is not asked for any more."""
+        self._held = []
 
     def finish(self) -> Rows:
         """The rest."""

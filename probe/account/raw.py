@@ -101,9 +101,10 @@ class RawScene(Scene):
         return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
 
     def _sealed(self, source: Source, rank: int) -> Statistics | None:
-        if rank in self._device or self._recompute:
+        if self._recompute:
             return None
-        return sealed(self.reader.path, source, rank, self._rings[rank])
+        on_device = source.device.startswith("gpu") and rank in self._device
+        return sealed(self.reader.path, source, rank, self._rings[rank], on_device=on_device)
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:

@@ -21,11 +21,14 @@ from .timeline import Timeline
 _WINDOW_S = 60.0
 
 
-def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statistics | None:
+def sealed(
+    run: Path, source: Source, rank: int, rings: Sequence[str], *, on_device: bool
+) -> Statistics | None:
     """What the recorder gathered over the whole run; None if it did not see all of it.
 
-    It looks at the host's spans of one ring: where another thread's ring adds to a rank's
-    phases, or a device's own timeline does, the raw data are gone through instead.
+    Args:
+        rings: of the rank, all that it wrote.
+        on_device: the source is attributed on a device's own clock.
     """
     for node in sorted(run.glob("node-*")):
         arrays = files.read_arrays(statistics_path(run, source.id, node.name[5:]))
@@ -36,7 +39,8 @@ def sealed(run: Path, source: Source, rank: int, rings: Sequence[str]) -> Statis
         except ValueError:
             continue
         whole = about["complete"] and not about["resumed"]
-        if whole and about["rank"] == rank and about["rings"] == list(rings):
+        same = about["rings"] == list(rings) and about.get("on_device", False) == on_device
+        if whole and about["rank"] == rank and same:
             return statistics
     return None
 

@@ -36,14 +36,16 @@ class NodeSummary:
     """What one node's recorder knew at the end.
 
     ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
-    the estimator followed from begin to end, though some said nothing; ``rings``: by rank, the
-    names of its rings; ``values``: by rank, what it logged.
+    the estimator followed from begin to end, though some said nothing; ``on_device``: tallies of
+    ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
+    what it logged.
     """
 
     meters: Mapping[str, Summary]
     owners: Mapping[str, int]
     followed: Sequence[str]
     tallies: Sequence[Tally]
+    on_device: Sequence[Tally]
     rings: Mapping[int, Sequence[str]]
     values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
 
@@ -54,6 +56,8 @@ class SealedScene(Scene):
     def __init__(self, reader: RunReader, nodes: Sequence[tuple[list[Source], NodeSummary]]):
         self._nodes = [node for _, node in nodes]
         self._known: dict[str, Statistics | None] = {}
+        self._device = {tally.rank: tally for node in self._nodes for tally in node.on_device}
+        self.on_device = self._device
         super().__init__(reader, bounds_of(reader), [
             energy.Meter(source, node.meters[source.id]) for sources, node in nodes
             for source in sources
@@ -101,6 +105,8 @@ class SealedScene(Scene):
         return {name: dict(value) for name, value in told.items() if value["last"] is not None}
 
     def _tally_on(self, source: Source, rank: int) -> Tally:
+        if source.device.startswith("gpu") and rank in self._device:
+            return self._device[rank]
         return next(tally for tally in self.tallies if tally.rank == rank)
 
     def _shares(self, device: energy.Device, rank: int) -> Shares:
@@ -110,7 +116,9 @@ class SealedScene(Scene):
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
-            self._known[source.id] = sealed(self.reader.path, source, rank, rings)
+            gpu = source.device.startswith("gpu")
+            self._known[source.id] = sealed(self.reader.path, source, rank, rings,
+                                            on_device=gpu and rank in self._device)
         return self._known[source.id]
 
 
@@ -138,6 +146,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     about = {
         "version": VERSION, "meters": meters,
         "tallies": [_tally_row(tally) for tally in node.tallies],
+        "on_device": [_tally_row(tally) for tally in node.on_device],
         "followed": list(node.followed), "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
     }
@@ -160,6 +169,7 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
              if told["owner"] is not None},
             about["followed"],
             [_tally(row) for row in about["tallies"]],
+            [_tally(row) for row in about["on_device"]],
             dict(about["rings"]),
             dict(about["values"]),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,10 @@ from ..store import files
 from ..store.layout import statistics_path
 from ..store.members import Member
 from ..units import NS_PER_S
+from .timelines import Settled, Timelines
 
 _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
-_WAITED_S = 30.0  # between two advances
-_MOST_SPANS = 150_000  # that wait; no training has so many in a few seconds
 _MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
 
 
@@ -59,8 +58,7 @@ class Attributing:
         self._sources: dict[str, Source] = {}
         self._meters: dict[str, _Meter] = {}
         self._used: set[int] = set()  # ranks whose first spans are used up
-        self._spans: dict[int, list[SpanTable]] = {}
-        self._rings: dict[int, set[str]] = {}
+        self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since = 0.0, time.monotonic()
         self._dear = False  # at the last judgement
         self.warnings: list[str] = []
@@ -110,27 +108,14 @@ class Attributing:
                     self._feed(meter)
                     meter.accumulator.interrupt()
 
-    def spans(self, rank: int, ring: str, table: SpanTable) -> None:
-        """Spans of a rank's main ring that are decided now."""
-        if not len(table):
-            return
-        self._rings.setdefault(rank, set()).add(ring)
-        waiting = self._spans.setdefault(rank, [])
-        waiting.append(table)
-        if sum(map(len, waiting)) > _MOST_SPANS:
-            waiting.clear()
-            self._give_up(rank)
-
-    def _give_up(self, rank: int) -> None:
-        """Phases follow each other faster than they can be used: only raw data are kept."""
-        mine = [name for name, meter in self._meters.items() if meter.rank in (rank, None)]
-        for name in mine:
-            if self._meters[name].rank == rank:
+    def spans(self, settled: Mapping[int, Settled], lost: Collection[int] = ()) -> None:
+        """Spans of each rank that follow those before; those of ``lost`` ranks cannot be had."""
+        for rank, one in settled.items():
+            self._spans.setdefault(rank, []).append(one)
+        for name, meter in list(self._meters.items()):
+            if meter.rank in lost:
                 del self._meters[name]
-        if mine:
-            self.warnings = [*self.warnings, f"rank {rank} had more than {_MOST_SPANS} phases in "
-                             f"{_WAITED_S:.0f} s: the report attributes them, not the recorder"]
-        self._used.add(rank)
+        self._used |= set(lost)
 
     def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
         """(source, rank, what is known) of every meter of energy or power that has begun."""
@@ -168,19 +153,25 @@ class Attributing:
 
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}
-        for rank, tables in taken.items():
-            spans = self._of(SpanTable.concat(tables))
+        for rank, settled in taken.items():
             for meter in self._meters.values():
                 if meter.rank == rank:
-                    meter.accumulator.feed_spans(spans)
+                    tables = [one.of(meter.source) for one in settled]
+                    meter.accumulator.feed_spans(self._of(SpanTable.concat(tables)))
         self._used |= taken.keys()
         for meter in self._meters.values():
             if meter.rank is not None:
                 self._feed(meter)
                 meter.accumulator.advance()
 
-    def save(self, members: Iterable[Member], end_ns: int | None = None) -> None:
-        """Seal the statistics; with the run's end, for the last time. Raises OSError."""
+    def save(
+        self, members: Iterable[Member], timelines: Timelines, end_ns: int | None = None
+    ) -> None:
+        """Seal the statistics; with the run's end, for the last time. Raises OSError.
+
+        Args:
+            timelines: where the spans came from.
+        """
         self.advance(members)
         final = end_ns is not None
         with self._safely():
@@ -192,7 +183,7 @@ class Attributing:
                     end_s = (end_ns - self._origin_ns) / NS_PER_S
                     statistics = meter.accumulator.finish(end_s)
                 if statistics.candidates:
-                    arrays = to_arrays(statistics, **self._about(meter, final))
+                    arrays = to_arrays(statistics, **self._about(meter, timelines, final))
                     files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
 
     @contextlib.contextmanager
@@ -206,11 +197,13 @@ class Attributing:
             print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
                   file=sys.stderr, flush=True)
 
-    def _about(self, meter: _Meter, final: bool) -> Mapping[str, Any]:
+    def _about(self, meter: _Meter, timelines: Timelines, final: bool) -> Mapping[str, Any]:
+        assert meter.rank is not None
+        gpu = meter.source.device.startswith("gpu")
         return {
             "source": meter.source.id, "rank": meter.rank, "complete": final,
-            "resumed": meter.accumulator.resumed,
-            "rings": sorted(self._rings.get(meter.rank, ())) if meter.rank is not None else [],
+            "resumed": meter.accumulator.resumed, "rings": timelines.rings(meter.rank),
+            "on_device": gpu and timelines.on_device(meter.rank),
         }
 
     def _feed(self, meter: _Meter) -> None:

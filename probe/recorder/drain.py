@@ -15,12 +15,13 @@ from ..errors import StoreError
 from ..model import Gap
 from ..ring.layout import EndCode, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
-from ..spans import SpanDecoder, SpanTable
+from ..spans import Rows, SpanDecoder, SpanTable
 from ..store import files, layout
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
 
 BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
 
+_NO_ROWS: Rows = np.empty(0, SLOT_DTYPE)
 BACKLOG = 1 / 16  # of the ring; then it is drained at once
 
 
@@ -61,9 +62,12 @@ class RingDrain:
 
     def __init__(
         self, run: Path, rank: int, path: Path, *, epoch: int, main: bool,
-        spans: Callable[[int, str, SpanTable], None],
+        told: Callable[[int, str, Rows, SpanTable | None], None],
     ):
-        """``spans`` is told what a main ring's marks come to. Raises StoreError."""
+        """``told``: of every batch, rank, ring, records and what a main ring's marks come to.
+
+        Raises StoreError.
+        """
         self.path, self.rank = path, rank
         self.name = path.stem.rpartition("-")[2]
         self.ended: tuple[int, int, int] | None = None  # (time_ns, EndCode, exit code)
@@ -71,9 +75,8 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
-        self.device_times = 0
         self._logged: dict[int, _Logged] = {}
-        self._spans = spans
+        self._told = told
         self._reader = RingReader(path)
         self._folder = layout.rank_dir(run, rank)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
@@ -144,7 +147,7 @@ class RingDrain:
             gaps.append(Gap(f"edges of rank {self.rank}", self.last_ns, self.last_ns,
                             "the ring was full", dropped))
         if self._decoder is not None:
-            self._write_ledger(self._decoder.finish())
+            self._tell(_NO_ROWS, self._decoder.finish())
         return gaps
 
     def sync(self) -> list[Path]:
@@ -173,21 +176,21 @@ class RingDrain:
         self.last_ns = int(rows["time_ns"][-1])
         kinds = rows["kind"]
         self.steps += int(np.count_nonzero(kinds == Record.STEP))
-        self.device_times += int(np.count_nonzero(kinds == Record.DEVICE))
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             mine = logged["payload"][logged["code"] == code].copy().view(np.float64)
             self._logged.setdefault(code, _Logged()).take(mine)
         for row in rows[kinds == Record.END]:
             self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
+        spans = None
         if self._decoder is not None:
-            self._write_ledger(self._decoder.feed(rows, holes=batch.holes))
+            spans = self._decoder.feed(rows, holes=batch.holes)
+        self._tell(rows, spans)
 
-    def _write_ledger(self, spans: SpanTable) -> None:
-        if not len(spans.begin_ns):
-            return
-        self._spans(self.rank, self.name, spans)
-        self._ledger.write(spans.ledger())
+    def _tell(self, rows: Rows, spans: SpanTable | None) -> None:
+        self._told(self.rank, self.name, rows, spans)
+        if spans is not None and len(spans):
+            self._ledger.write(spans.ledger())
 
     def _write_names(self) -> None:
         names = self._reader.names()

@@ -19,6 +19,7 @@ from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import PhaseEstimate, estimate
 from ..attribution.statistics import Statistics
 from ..model import Phase, Status
+from ..spans import SpanTable
 from ..store.live import LivePhase, LiveTime
 
 
@@ -67,30 +68,38 @@ class _Shares:
 
 
 class LivePhases:
-    """Follows tallies and statistics; :meth:`rows` says what they come to."""
+    """Follows spans and statistics; :meth:`rows` says what they come to."""
 
-    def __init__(self, tallies: Mapping[int, Counting]):
-        """``tallies``: of every rank so far, kept by others."""
-        self._tallies = tallies
+    def __init__(self) -> None:
+        self._tallies: dict[int, Counting] = {}
         self._shares: dict[str, _Shares] = {}  # by device
         self._rank: dict[str, int] = {}
+
+    def spans(self, rank: int, table: SpanTable) -> None:
+        """Spans of a rank that follow those before."""
+        self._tallies.setdefault(rank, Counting()).take(table)
 
     def _seconds(self, rank: int | None) -> dict[int, float]:
         return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}
 
     def estimates(
-        self, device: str, rank: int, statistics: Statistics, total_j: float, run_s: float
+        self, device: str, rank: int, statistics: Statistics, total_j: float, run_s: float,
+        on_device: Mapping[int, float] | None = None,
     ) -> None:
         """What the estimator knows now of a device that belongs to one rank.
 
         Args:
             total_j: of its meter so far.
             run_s: how long the run has gone on.
+            on_device: seconds of the phases on the device's own clock, where that is known.
         """
         self._rank[device] = rank
         seconds = self._seconds(rank)
         seconds[UNATTRIBUTED] = max(0.0, run_s - sum(seconds.values()))
-        found = estimate(statistics, total_j, seconds)
+        spent = seconds
+        if on_device is not None:
+            spent = {**on_device, UNATTRIBUTED: max(0.0, run_s - sum(on_device.values()))}
+        found = estimate(statistics, total_j, spent)
         if found is None:
             return
         known = {code: found.of(code) for code in found.codes}

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..account.tally import Counting
 from ..model import Gap, Provenance, Reading, Sample, Source
+from ..spans import SpanTable
 from ..store import live
 from ..store.layout import node_name
 from ..store.live import LivePage, LiveValue
@@ -29,10 +29,9 @@ class Publisher:
     to tell (OSError).
     """
 
-    def __init__(self, run: Path, begin_ns: int, tallies: Mapping[int, Counting]):
-        """``tallies``: of every rank so far, kept by others."""
+    def __init__(self, run: Path, begin_ns: int):
         self._run, self._begin_ns = run, begin_ns
-        self._meters, self._phases = LiveMeters(), LivePhases(tallies)
+        self._meters, self._phases = LiveMeters(), LivePhases()
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
@@ -69,8 +68,21 @@ class Publisher:
                 else:
                     self._newest[reading.source] = reading
 
-    def estimates(self, attributing: Attributing, now_ns: int) -> None:
-        """The estimator's word on every device whose energy it follows."""
+    def spans(self, rank: int, table: SpanTable) -> None:
+        """Spans of a rank that its main ring's marks come to."""
+        if len(table) and not self._broken:
+            with self._safely():
+                self._phases.spans(rank, table)
+
+    def estimates(
+        self, attributing: Attributing, now_ns: int,
+        on_device: Mapping[int, Mapping[int, float]],
+    ) -> None:
+        """The estimator's word on every device whose energy it follows.
+
+        Args:
+            on_device: of ranks with a device's own clock, the seconds of their phases on it.
+        """
         if self._broken:
             return
         run_s = (now_ns - self._begin_ns) / NS_PER_S
@@ -78,7 +90,9 @@ class Publisher:
             spoken = {d.source: d for d in self._meters.page(now_ns)}
             for source, rank, statistics in attributing.statistics():
                 if (device := spoken.get(source.id)) is not None:
-                    self._phases.estimates(device.device, rank, statistics, device.energy_j, run_s)
+                    gpu = source.device.startswith("gpu")
+                    self._phases.estimates(device.device, rank, statistics, device.energy_j, run_s,
+                                           on_device.get(rank) if gpu else None)
 
     def publish(
         self, now_ns: int, drains: Iterable[RingDrain], names: Mapping[int, Mapping[int, str]],

@@ -20,7 +20,7 @@ from .spawn import current_epoch
 from .watching import MemberWatch
 
 if TYPE_CHECKING:
-    from ..spans import SpanTable
+    from ..spans import Rows, SpanTable
 
 TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of a second
 LOOK_S = 0.5
@@ -59,6 +59,7 @@ class Recorder:
         from .sealing import Sealer
         from .serving import Serving
         from .summaries import Summaries
+        from .timelines import Timelines
 
         warm_up()
         self._drain_kind = RingDrain
@@ -67,11 +68,13 @@ class Recorder:
         meta = files.read_json(self._run / layout.RUN_FILE) or {}
         begin_ns = int(meta.get("begin_ns", self._begin_ns))
         self._attributing = Attributing(self._run, begin_ns)
+        self._timelines = Timelines()
         self._summaries = Summaries(self._run, begin_ns)
-        self._publisher = Publisher(self._run, begin_ns, self._summaries.tallies)
+        self._publisher = Publisher(self._run, begin_ns)
         self._serving = Serving(self._run, meta.get("prometheus"))
-        self._finale = Finale(self._run, self._epoch, self._attributing,
-                              self._serving.problems)
+        self._finale = Finale(
+            self._run, self._epoch, self._attributing,
+            lambda: [*self._timelines.warnings, *self._serving.problems()])
         self._sealer = Sealer()
         if self._epoch > 1:
             self._note_hole()
@@ -120,7 +123,7 @@ class Recorder:
                 self._attribute()
                 next_attribution = now + (SERVED_S if self._serving.wanted else ATTRIBUTE_S)
             if now >= next_seal:
-                self._guard(lambda: self._attributing.save(self._watch.members.values()))
+                self._guard(self._save_statistics)
                 next_seal = now + SEAL_STATISTICS_S
             if now >= next_status:
                 self._guard(self._write_status)
@@ -142,7 +145,7 @@ class Recorder:
                 with contextlib.suppress(StoreError):
                     self._drains[path] = self._drain_kind(
                         self._run, member.rank if member.role == "rank" else -1, path,
-                        epoch=self._epoch, main=index == 0, spans=self._spans,
+                        epoch=self._epoch, main=index == 0, told=self._drained,
                     )
         self._beat()
 
@@ -166,17 +169,30 @@ class Recorder:
         self._guard(self._publish)
 
     def _attribute(self) -> None:
+        self._hand_on(self._clock.now_ns())
         self._attributing.advance(self._watch.members.values())
         self._guard(lambda: self._summaries.advance(self._watch.members.values()))
-        self._publisher.estimates(self._attributing, self._clock.now_ns())
+        self._publisher.estimates(self._attributing, self._clock.now_ns(),
+                                  self._summaries.on_device())
+
+    def _save_statistics(self) -> None:
+        self._attributing.save(self._watch.members.values(), self._timelines)
 
     def _publish(self, *, final: bool = False) -> None:
-        names = {drain.rank: {**PHASE_OF_CODE, **drain.names} for drain in self._drains.values()}
+        names: dict[int, dict[int, str]] = {}
+        for drain in self._drains.values():
+            names.setdefault(drain.rank, {**PHASE_OF_CODE}).update(drain.names)
         self._publisher.publish(self._clock.now_ns(), self._drains.values(), names, final=final)
 
-    def _spans(self, rank: int, ring: str, table: SpanTable) -> None:
-        self._attributing.spans(rank, ring, table)
-        self._summaries.spans(rank, table)
+    def _drained(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
+        self._timelines.add(rank, ring, rows, table)
+        if table is not None:
+            self._publisher.spans(rank, table)
+
+    def _hand_on(self, now_ns: int | None) -> None:
+        settled = self._timelines.take(now_ns)
+        self._attributing.spans(settled, self._timelines.lost)
+        self._summaries.spans(settled)
 
     def _take_readings(self) -> None:
         sources = self._sensing.new_sources()
@@ -254,11 +270,13 @@ class Recorder:
 
         outcome = outcome_of(self._drains, self._watch, end_ns)
         members = self._watch.members.values()
-        self._guard(lambda: self._attributing.save(members, outcome.end_ns))
-        self._guard(lambda: self._summaries.save(
-            outcome.end_ns, self._drains.values(), members,
-            followed=self._attributing.followed(), complete=self._epoch == 1,
-        ))
+        self._hand_on(None)
+        self._guard(lambda: self._attributing.save(members, self._timelines, outcome.end_ns))
+        if self._epoch == 1:  # else something was recorded that is not in it
+            self._guard(lambda: self._summaries.save(
+                outcome.end_ns, list(self._drains.values()), members, self._timelines,
+                followed=self._attributing.followed(),
+            ))
         self._guard(lambda: self._publish(final=True))
         sealed = False
         try:

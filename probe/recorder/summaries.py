@@ -15,13 +15,14 @@ import numpy as np
 from ..account.energy import knots_of
 from ..account.owners import owner
 from ..account.sealed import NodeSummary, write_summary
-from ..account.tally import Counting
+from ..account.tally import Counting, Tally
 from ..attribution.summing import Levels, Summary, Summing
 from ..model import RESTARTED, Gap, Reading, Sample, Source
 from ..ring.layout import PHASE_OF_CODE, Code
 from ..spans import SpanTable
 from ..store.members import Member
 from .drain import RingDrain
+from .timelines import Settled, Timelines
 
 
 class Summaries:
@@ -35,10 +36,11 @@ class Summaries:
         self._meters: dict[str, Summing | Levels] = {}
         self._reads: dict[str, list[Sample]] = {}
         self._owners: dict[str, int] = {}
-        self._spans: dict[int, list[SpanTable]] = {}
+        self._spans: dict[int, list[Settled]] = {}
+        self._host: dict[int, Counting] = {}
+        self._device: dict[int, Counting] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
         self._broken = False
-        self.tallies: dict[int, Counting] = {}
 
     @contextlib.contextmanager
     def _safely(self) -> Iterator[None]:
@@ -75,13 +77,20 @@ class Summaries:
                     if isinstance(meter, Summing):
                         meter.restart(reading.end_ns)
 
-    def spans(self, rank: int, table: SpanTable) -> None:
-        """Spans of a rank's main ring that are decided now."""
-        if not len(table):
+    def spans(self, settled: Mapping[int, Settled]) -> None:
+        """Spans of each rank that follow those before."""
+        if self._broken:
             return
-        self.tallies.setdefault(rank, Counting()).take(table)
-        if not self._broken:
-            self._spans.setdefault(rank, []).append(table)
+        with self._safely():
+            for rank, one in settled.items():
+                self._spans.setdefault(rank, []).append(one)
+                self._host.setdefault(rank, Counting()).take(one.host)
+                if one.device is not None:
+                    self._device.setdefault(rank, Counting()).take(one.device)
+
+    def on_device(self) -> dict[int, dict[int, float]]:
+        """Seconds per phase code of every rank that has a device's own clock."""
+        return {rank: counting.seconds() for rank, counting in self._device.items()}
 
     def advance(self, members: Iterable[Member]) -> None:
         """Use what has come."""
@@ -92,8 +101,7 @@ class Summaries:
 
     def _advance(self, members: list[Member]) -> None:
         known = list(self._sources.values())
-        taken = {rank: SpanTable.concat(tables) for rank, tables in self._spans.items()}
-        self._spans = {}
+        taken, self._spans = self._spans, {}
         for id_, source in self._sources.items():
             meter = self._meters[id_]
             self._feed(source, meter)
@@ -106,7 +114,8 @@ class Summaries:
             if rank != self._owners.get(id_) or (before is None and rank in self._used):
                 meter.give_up()  # it is not this rank's from begin to end
             elif rank in taken:
-                table = taken[rank].take(taken[rank].code != Code.OUTSIDE)
+                table = SpanTable.concat([one.of(source) for one in taken[rank]])
+                table = table.take(table.code != Code.OUTSIDE)
                 meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
             meter.advance()
         self._used |= taken.keys()
@@ -125,17 +134,16 @@ class Summaries:
 
     def save(
         self, end_ns: int, drains: Iterable[RingDrain], members: Iterable[Member],
-        *, followed: Sequence[str], complete: bool,
+        timelines: Timelines, *, followed: Sequence[str],
     ) -> None:
-        """Seal it, unless something was recorded that is not in it. Raises OSError.
+        """Seal it, if every rank could be followed. Raises OSError.
 
         Args:
             end_ns: of the run.
+            timelines: where the spans came from.
             followed: the sources that the estimator followed from begin to end.
-            complete: nothing was recorded before this recorder, or beside it.
         """
-        drains = list(drains)
-        if self._broken or not complete or not self._follows(drains):
+        if self._broken or timelines.lost:
             return
         with self._safely():
             self._advance(list(members))
@@ -143,22 +151,18 @@ class Summaries:
             for id_, meter in self._meters.items():
                 one = meter.finish(end_ns) if isinstance(meter, Summing) else meter.finish()
                 meters[id_] = one
-            ranked = [drain for drain in drains if drain.rank >= 0]
-            write_summary(self._run, NodeSummary(
-                meters, self._owners, followed,
-                [self.tallies.get(drain.rank, Counting()).tally(
-                    drain.rank, _names(drain), drain.steps) for drain in ranked],
-                {drain.rank: [drain.name] for drain in ranked},
-                {drain.rank: drain.values() for drain in ranked},
-            ))
+            rings = {drain.rank: timelines.rings(drain.rank) for drain in drains if drain.rank >= 0}
+            mains = [drain for drain in drains
+                     if drain.rank >= 0 and drain.name == rings[drain.rank][0]]
 
-    @staticmethod
-    def _follows(drains: Iterable[RingDrain]) -> bool:
-        """One ring per rank, on the host's clock: all that was followed here."""
-        ranked = [drain for drain in drains if drain.rank >= 0]
-        return len({drain.rank for drain in ranked}) == len(ranked) and not any(
-            drain.device_times for drain in ranked
-        )
+            def tallies(counted: Mapping[int, Counting]) -> list[Tally]:
+                return [counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
+                        for drain in mains if drain.rank in counted]
+
+            write_summary(self._run, NodeSummary(
+                meters, self._owners, followed, tallies(self._host), tallies(self._device),
+                rings, {drain.rank: drain.values() for drain in mains},
+            ))
 
 
 def _names(drain: RingDrain) -> Mapping[int, str]:

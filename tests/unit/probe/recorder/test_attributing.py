@@ -15,7 +15,9 @@ from probe.attribution.stream import Accumulator
 from probe.model import DeviceRequest, Kind, Provenance, Sample, Source
 from probe.recorder import attributing as module
 from probe.recorder.attributing import Attributing
+from probe.recorder.timelines import Settled, Timelines
 from probe.ring.layout import Code
+from probe.ring.reader import SLOT_DTYPE
 from probe.spans import SpanTable
 from probe.store.files import read_arrays
 from probe.store.layout import node_dir, statistics_path
@@ -66,7 +68,7 @@ def portions(trace, reads, begin_s, end_s, portion_s=0.9):
 
 def feed(attributing: Attributing, parts) -> None:
     for table, samples in parts:
-        attributing.spans(0, "main", table)
+        attributing.spans({0: Settled(table, None)})
         attributing.readings(samples)
         attributing.advance([member(0)])
 
@@ -75,6 +77,13 @@ def sealed(run: Path):
     arrays = read_arrays(statistics_path(run, SOURCE.id))
     assert arrays is not None
     return from_arrays(arrays)
+
+
+def followed() -> Timelines:
+    """One rank with one ring."""
+    timelines = Timelines()
+    timelines.add(0, "main", np.empty(0, SLOT_DTYPE), SpanTable.empty())
+    return timelines
 
 
 def begun(run: Path) -> Attributing:
@@ -98,10 +107,10 @@ def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
     trace, reads = scene
     attributing = begun(tmp_path)
     feed(attributing, portions(trace, reads, 0.0, 61.0))
-    attributing.save([member(0)], END_NS)
+    attributing.save([member(0)], followed(), END_NS)
     streamed, about = sealed(tmp_path)
     assert about == {"source": SOURCE.id, "rank": 0, "complete": True, "resumed": False,
-                     "rings": ["main"]}
+                     "rings": ["main"], "on_device": False}
     batch = Accumulator(begin_s=0.0)
     batch.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], CODES[trace.code].astype(int)))
     batch.feed_reads(reads.time_s, reads.span_s, reads.joules)
@@ -129,10 +138,10 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
     trace, reads = scene
     first = begun(tmp_path)
     feed(first, portions(trace, reads, 0.0, 50.0))
-    first.save([member(0)])  # then it is killed
+    first.save([member(0)], followed())  # then it is killed
     second = begun(tmp_path)
     feed(second, portions(trace, reads, 52.0, 61.0))
-    second.save([member(0)], END_NS)
+    second.save([member(0)], followed(), END_NS)
     found, about = sealed(tmp_path)
     assert about["resumed"]  # so that a report goes through the raw data while they are there
     energy, _ = energies(found, trace)
@@ -144,7 +153,7 @@ def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
     node_dir(tmp_path).mkdir(parents=True)
     attributing = Attributing(tmp_path, 0)
     attributing.open([SOURCE])
-    attributing.save([member(0), member(1)], END_NS)
+    attributing.save([member(0), member(1)], followed(), END_NS)
     assert read_arrays(statistics_path(tmp_path, SOURCE.id)) is None
 
 
@@ -156,9 +165,9 @@ def test_a_rank_that_joins_late_is_followed_from_the_begin(scene, tmp_path: Path
     for number, (table, samples) in enumerate(portions(trace, reads, 0.0, 61.0)):
         attributing.readings(samples)
         if number >= 3:  # `probe run` imports before it trains
-            attributing.spans(0, "main", table)
+            attributing.spans({0: Settled(table, None)})
         attributing.advance([member(0)] if number >= 3 else [])
-    attributing.save([member(0)], END_NS)
+    attributing.save([member(0)], followed(), END_NS)
     arrays = read_arrays(statistics_path(tmp_path, SOURCE.id))
     assert arrays is not None
     assert from_arrays(arrays)[0].begin_s < 1.0
@@ -179,7 +188,7 @@ def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -
     assert attributing.warnings and "one update of the meters in 2" in attributing.warnings[0]
     monkeypatch.setattr(module, "_MOST_CPU", 2.0)
     feed(attributing, parts[22:])
-    attributing.save([member(0)], END_NS)
+    attributing.save([member(0)], followed(), END_NS)
     found, _ = sealed(tmp_path)
     assert found.mixed_rows == pytest.approx(600 * (21 + 39 / 2) / 60, rel=0.15)
     energy, _ = energies(found, trace)
@@ -192,7 +201,7 @@ def test_trouble_never_reaches_the_recording(scene, tmp_path: Path, capfd) -> No
     attributing = begun(tmp_path)
     (table, samples), *_ = portions(trace, reads, 0.0, 1.0)
     broken = SpanTable(*(np.flip(getattr(table, f)) for f in table.__dataclass_fields__))
-    attributing.spans(0, "main", broken)
+    attributing.spans({0: Settled(broken, None)})
     attributing.readings(samples)
     attributing.advance([member(0)])
-    attributing.save([member(0)], END_NS)
+    attributing.save([member(0)], followed(), END_NS)

@@ -70,7 +70,7 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node_dir(tmp_path).mkdir()
-    publisher = Publisher(tmp_path, 0, {})
+    publisher = Publisher(tmp_path, 0)
     publisher.open([counter()])
     publisher.readings(ticks("c", 300.0, 0, 20))
     publisher.publish(2_000_000_000, [], {})
@@ -86,7 +86,7 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
 
 
 def test_a_disk_that_refuses_is_the_recorders_to_tell(tmp_path: Path) -> None:
-    publisher = Publisher(tmp_path / "gone", 0, {})
+    publisher = Publisher(tmp_path / "gone", 0)
     with pytest.raises(OSError):
         publisher.publish(1, [], {})
 

@@ -1,0 +1,173 @@
+"""The spans of each rank as the report will see them, as they come.
+
+A drained ring says at once what its own marks come to; that is enough for what is shown live. The
+report lays other threads' marks over them and, on an accelerator, moves them to the times when the
+device reached the edges. Both need what comes a little later: spans are handed out once they are
+settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..account.on_device import OnDevice
+from ..model import Source
+from ..ring.layout import Code
+from ..spans import Rows, SpanDecoder, SpanTable, overlay
+
+SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
+MOST_SPANS = 150_000  # that wait; no training has so many in half a minute
+MOST_MARKS = 600_000  # of another thread, that wait for the rank's own
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Spans of one rank that follow those before; ``device``: None where its clock is not known."""
+
+    host: SpanTable
+    device: SpanTable | None
+
+    def of(self, source: Source) -> SpanTable:
+        """On the clock on which a source's energy is attributed."""
+        gpu = source.device.startswith("gpu")
+        return self.device if gpu and self.device is not None else self.host
+
+
+@dataclass(slots=True)
+class _Track:
+    """Spans of one clock that wait for other threads' marks."""
+
+    waiting: list[SpanTable] = field(default_factory=list)
+    number: int = 0
+    handed_ns: int = 0  # out up to here
+
+    def add(self, table: SpanTable) -> None:
+        if len(table):
+            self.waiting.append(table)
+            self.number += len(table)
+
+    def take(self, until_ns: int | None, others: Mapping[str, Rows]) -> SpanTable:
+        table, self.waiting, self.number = SpanTable.concat(self.waiting), [], 0
+        ready = len(table)
+        if until_ns is not None and ready:
+            ready = int(np.searchsorted(table.end_ns, until_ns, "right"))
+            if others:  # not amid what lies over a backward
+                outside = np.flatnonzero(table.code[:ready] != Code.BACKWARD)
+                ready = int(outside[-1]) + 1 if len(outside) else 0
+            self.add(table.take(np.arange(ready, len(table))))
+            table = table.take(np.arange(ready))
+        if len(table):
+            self.handed_ns = int(table.end_ns[-1])
+        for _, rows in sorted(others.items()):
+            table = overlay(table, rows)
+        return table
+
+
+class _Rank:
+    """One rank with one main ring."""
+
+    def __init__(self, ring: str):
+        self.main = ring
+        self.others: dict[str, Rows] = {}
+        self.on_device: bool | None = None  # settled when spans are first handed out
+        self._moving, self._decoder = OnDevice(), SpanDecoder()
+        self._host, self._device = _Track(), _Track()
+
+    @property
+    def waiting(self) -> int:
+        return max(self._host.number, self._device.number)
+
+    @property
+    def as_settled(self) -> bool:
+        """Whether all that came says what the begin said about the device's clock."""
+        return (self.on_device or False) == self._moving.known
+
+    def add(self, rows: Rows, table: SpanTable) -> None:
+        self._host.add(table)
+        if self.on_device is False:
+            self._moving.count(rows)
+        else:
+            self._device.add(self._decoder.feed(self._moving.feed(rows)))
+
+    def take(self, until_ns: int | None) -> Settled:
+        if self.on_device is None and self._moving.marks:
+            self.on_device = self._moving.known
+        if until_ns is None and self.on_device:
+            self._device.add(self._decoder.feed(self._moving.finish()))
+            self._device.add(self._decoder.finish())
+        host = self._host.take(until_ns, self.others)
+        device = self._device.take(until_ns, self.others) if self.on_device else None
+        if self.on_device is False:
+            self._device = _Track()
+            self._moving.drop()
+        self._forget()
+        return Settled(host, device)
+
+    def _forget(self) -> None:
+        """Of other threads' marks; the last one before is still in force."""
+        clocks = (self._host, self._device) if self.on_device else (self._host,)
+        until_ns = min(track.handed_ns for track in clocks)
+        for ring, rows in self.others.items():
+            keep = int(np.searchsorted(rows["time_ns"].astype(np.int64), until_ns)) - 1
+            self.others[ring] = rows[max(0, keep):]
+
+
+class Timelines:
+    """Of all ranks of this node."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, _Rank] = {}
+        self._lost: dict[int, str] = {}
+
+    def add(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
+        """What was drained of a ring; ``table``: what a main ring's marks come to, else None."""
+        if rank in self._lost or (table is None and rank not in self._ranks):
+            return
+        if table is None:
+            mine = self._ranks[rank].others
+            mine[ring] = np.concatenate([mine[ring], rows]) if ring in mine else rows
+            if len(mine[ring]) > MOST_MARKS:
+                self._lose(rank, f"another thread of rank {rank} marks faster than its phases "
+                           "pass: the report attributes them, not the recorder")
+            return
+        one = self._ranks.setdefault(rank, _Rank(ring))
+        if ring != one.main:
+            self._lose(rank, "")  # it was started again: the report joins what both did
+            return
+        one.add(rows, table)
+        if one.waiting > MOST_SPANS:
+            self._lose(rank, f"rank {rank} had more than {MOST_SPANS} phases in half a minute: the "
+                       "report attributes them, not the recorder")
+
+    def take(self, now_ns: int | None) -> dict[int, Settled]:
+        """What is settled by now, or with None, at the end, all that is left."""
+        until_ns = None if now_ns is None else now_ns - SETTLED_NS
+        return {rank: one.take(until_ns) for rank, one in self._ranks.items()}
+
+    def _lose(self, rank: int, why: str) -> None:
+        self._ranks.pop(rank, None)
+        self._lost[rank] = why
+
+    @property
+    def lost(self) -> set[int]:
+        """Ranks whose spans cannot be followed."""
+        return {*self._lost, *(rank for rank, one in self._ranks.items()
+                               if one.on_device is not None and not one.as_settled)}
+
+    @property
+    def warnings(self) -> list[str]:
+        """One clear line each."""
+        return [why for why in self._lost.values() if why]
+
+    def rings(self, rank: int) -> list[str]:
+        """Names of the rings that were followed, sorted."""
+        one = self._ranks.get(rank)
+        return sorted([one.main, *one.others]) if one is not None else []
+
+    def on_device(self, rank: int) -> bool:
+        """Whether the rank's spans are known on a device's clock."""
+        one = self._ranks.get(rank)
+        return one is not None and bool(one.on_device)

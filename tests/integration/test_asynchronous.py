@@ -1,0 +1,54 @@
+"""A device that runs behind its host: joules go to the phase whose work burnt them, not to the one
+in which the host waited, and the recorder follows that clock, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from probe.account.build import open_scene
+from probe.account.sealed import SealedScene
+from tests.rigs.nvml import NvmlRig
+
+from . import scripts
+from .asynchronous import IDLE_W, WORK
+from .test_phase_energy import agree
+from .test_totals import closes
+
+
+@pytest.mark.slow
+def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=IDLE_W, period_s=0.1, jitter_s=0.0002)
+    script = Path(__file__).with_name("asynchronous.py").read_text(encoding="utf-8")
+    done = scripts.run(script, tmp_path, "40", "3", extra=rig.env(), timeout=120)
+    assert done.returncode == 0, done.stderr
+    tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
+    truth = dict.fromkeys(WORK, 0.0)
+    names = {watts: name for name, (_, watts) in WORK.items()}
+    for one, after in itertools.pairwise(tape):
+        if one.watts in names:
+            truth[names[one.watts]] += one.watts * (after.time_ns - one.time_ns) / 1e9
+
+    run = scripts.only_run(tmp_path)
+    scene = open_scene(run)
+    assert isinstance(scene, SealedScene) and scene.on_device
+    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    report = json.loads(out.stdout)
+    again = json.loads(
+        scripts.probe(tmp_path, "report", "latest", "--format", "json", "--recompute").stdout)
+    closes(report)
+    assert agree(report, again)
+    assert not any("no device times" in line for line in report["warnings"])
+    rows = {row["phase"]: row for row in report["phases"] if row["device"] == "gpu0"}
+    for name, (milliseconds, _) in WORK.items():
+        row = rows[name]
+        assert row["time_s"] / row["count"] == pytest.approx(milliseconds / 1e3, rel=0.15)
+        if name != "optimizer":  # the shortest may be refused
+            assert row["status"] == "resolved"
+            low, high = row["energy_j_interval"]
+            assert low <= truth[name] <= high or row["energy_j"] == pytest.approx(
+                truth[name], rel=0.05)

@@ -1,0 +1,158 @@
+"""Spans as they come are those that the report reads from all records: other threads' marks laid
+over them, moved to the device's clock, in any portions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from probe.account.timeline import timeline
+from probe.recorder import timelines as module
+from probe.recorder.timelines import SETTLED_NS, Timelines
+from probe.ring.layout import Code, Record
+from probe.ring.reader import SLOT_DTYPE
+from probe.spans import SpanDecoder, SpanTable
+
+MS = 1_000_000
+
+
+class Stored:
+    """What the report's reader would say of one rank."""
+
+    def __init__(self, rings):
+        self._rings = rings
+
+    def rings(self, rank):
+        return self._rings
+
+    def names(self, rank, ring):
+        return {}
+
+
+def rows_of(records) -> np.ndarray:
+    found = np.zeros(len(records), SLOT_DTYPE)
+    for number, (time_ns, kind, code, payload) in enumerate(records):
+        found[number] = (time_ns, payload, number + 1, kind, code, 0)
+    return found
+
+
+def training(*, device: bool, threads: bool, seed: int = 0):
+    """A main ring and the autograd engine's, over some 20 s."""
+    rng = np.random.default_rng(seed)
+    main, other = [], []
+    now = reached = 1000 * MS
+    for step in range(400):
+        told = []
+        for code in (Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OPTIMIZER):
+            main.append((now, Record.MARK, code, -1))
+            reached = max(reached, now) + int(rng.integers(1, 20)) * MS
+            told.append((now, Record.DEVICE, code, reached))
+            length = int(rng.integers(2, 25)) * MS
+            if code == Code.BACKWARD and threads:
+                for begin, end, what in ((0.2, 0.4, Code.RECOMPUTE),
+                                         (0.5, 0.9, Code.COMMUNICATION)):
+                    other.append((now + int(begin * length), Record.MARK, what, -1))
+                    other.append((now + int(end * length), Record.LEAVE, what, 0))
+            now += length
+        now = max(now, reached)
+        main.append((now, Record.STEP, 0, step))
+        if device:
+            main += told
+    main.append((now + MS, Record.END, 0, 0))
+    return rows_of(main), rows_of(other)
+
+
+def streamed(main, other, *, portions: int, seed: int, every: int = 7):
+    """As the recorder drains and hands on: the main ring first, the other right after it."""
+    rng = np.random.default_rng(seed)
+    timelines, decoder = Timelines(), SpanDecoder()
+    host, device = [], []
+
+    def take(now_ns):
+        settled = timelines.take(now_ns)
+        if 0 in settled:
+            host.append(settled[0].host)
+            if settled[0].device is not None:
+                device.append(settled[0].device)
+
+    begin = other_begin = 0
+    cuts = np.append(np.sort(rng.integers(1, len(main), portions)), len(main))
+    for number, cut in enumerate(cuts.tolist()):
+        rows = main[begin:cut]
+        timelines.add(0, "main0", rows, decoder.feed(rows, holes=()))
+        until = int(main["time_ns"][:cut].max())
+        to = int(np.searchsorted(other["time_ns"], np.uint64(until), "right"))
+        if to > other_begin:
+            timelines.add(0, "thread1", other[other_begin:to], None)
+        begin, other_begin = cut, to
+        if number % every == every - 1:
+            take(until)
+    timelines.add(0, "main0", main[:0], decoder.finish())
+    take(None)
+    return timelines, SpanTable.concat(host), SpanTable.concat(device) if device else None
+
+
+def same(table: SpanTable, told) -> None:
+    inside = table.code != Code.OUTSIDE
+    for mine, theirs in ((table.begin_ns, told.begin_ns), (table.end_ns, told.end_ns),
+                         (table.code, told.code), (table.entered, told.entered)):
+        assert np.array_equal(mine[inside], theirs)
+
+
+@pytest.mark.parametrize("portions", [3, 60, 500])
+@pytest.mark.parametrize(("device", "threads"), [(False, False), (False, True), (True, False),
+                                                 (True, True)])
+def test_in_any_portions_they_are_the_reports(device: bool, threads: bool, portions: int) -> None:
+    main, other = training(device=device, threads=threads)
+    rings = [("main0", main), *([("thread1", other)] if threads else [])]
+    timelines, host, moved = streamed(main, other, portions=portions, seed=portions)
+    told = timeline(Stored(rings), 0)
+    same(host, told)
+    assert timelines.on_device(0) == device and not timelines.lost
+    assert timelines.rings(0) == [name for name, _ in rings]
+    if device:
+        assert moved is not None
+        same(moved, timeline(Stored(rings), 0, device=True))
+    else:
+        assert moved is None and timeline(Stored(rings), 0, device=True) is None
+
+
+def test_a_device_that_comes_late_is_left_to_the_raw_data() -> None:
+    before, other = training(device=False, threads=False)
+    after, _ = training(device=True, threads=False, seed=1)
+    after = after.copy()
+    after["time_ns"] += before["time_ns"].max() - after["time_ns"].min() + np.uint64(MS)
+    moved = after["kind"] == Record.DEVICE
+    after["payload"][moved] += int(before["time_ns"].max()) - 1000 * MS
+    both = np.concatenate([before[:-1], after])
+    both["sequence"] = np.arange(1, len(both) + 1)
+    timelines, _, device = streamed(both, other, portions=100, seed=3)
+    assert device is None and timelines.lost == {0}
+
+
+def test_what_cannot_be_followed_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    main, _ = training(device=False, threads=False)
+    monkeypatch.setattr(module, "MOST_SPANS", 1000)
+    timelines = Timelines()
+    timelines.add(0, "main0", main, SpanDecoder().feed(main, holes=()))
+    assert timelines.lost == {0} and "more than 1000 phases" in timelines.warnings[0]
+    assert timelines.take(None) == {}
+    again = Timelines()
+    again.add(0, "main0", main[:0], SpanTable.empty())
+    again.add(0, "main1", main[:0], SpanTable.empty())  # the rank was started again
+    assert again.lost == {0} and not again.warnings
+
+
+def test_nothing_is_held_for_long() -> None:
+    main, other = training(device=True, threads=True)
+    timelines, decoder = Timelines(), SpanDecoder()
+    for part in np.array_split(main, 50):
+        timelines.add(0, "main0", part, decoder.feed(part, holes=()))
+        until = int(part["time_ns"].max())
+        mine = other[(other["time_ns"] <= until) & (other["time_ns"] > until - 500 * MS)]
+        timelines.add(0, "thread1", mine, None)
+        timelines.take(until)
+        rank = timelines._ranks[0]
+        assert rank.waiting < 2.5 * len(main) * SETTLED_NS / np.ptp(main["time_ns"].astype(float))
+        assert len(rank.others["thread1"]) < 400
