@@ -46,6 +46,7 @@ class Accelerator:
         self._queue.join()
 
     def _work(self) -> None:
+        busy = False
         while True:
             item = self._queue.get()
             if isinstance(item, Event):
@@ -54,8 +55,10 @@ class Accelerator:
                 seconds, watts = item
                 self._rig.set_power(0, watts)
                 time.sleep(seconds)
-                if self._queue.empty():
-                    self._rig.set_power(0, IDLE_W)
+                busy = True
+            if busy and self._queue.empty():
+                self._rig.set_power(0, IDLE_W)
+                busy = False
             self._queue.task_done()
 
     def capturing(self) -> bool:
