@@ -9,6 +9,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -159,9 +160,12 @@ class Summaries:
                 return [counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
                         for drain in mains if drain.rank in counted]
 
+            values: dict[int, dict[str, Any]] = {}
+            for drain in drains:
+                values.setdefault(drain.rank, {}).update(drain.values())
             write_summary(self._run, NodeSummary(
                 meters, self._owners, followed, tallies(self._host), tallies(self._device),
-                rings, {drain.rank: drain.values() for drain in mains},
+                rings, values,
             ))
 
 
