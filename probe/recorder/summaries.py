@@ -18,7 +18,7 @@ from ..account.owners import owner
 from ..account.sealed import NodeSummary, write_summary
 from ..account.tally import Counting, Tally
 from ..attribution.summing import Levels, Summary, Summing
-from ..model import RESTARTED, Gap, Reading, Sample, Source
+from ..model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ..ring.layout import PHASE_OF_CODE, Code
 from ..spans import SpanTable
 from ..store.members import Member
@@ -112,8 +112,10 @@ class Summaries:
             before = self._owners.get(id_)
             if rank is not None and before is None:
                 self._owners[id_] = rank
-            if rank != self._owners.get(id_) or (before is None and rank in self._used):
-                meter.give_up()  # it is not this rank's from begin to end
+            stands_in = not source.in_total and source.provenance is Provenance.MEASURED
+            late = before is None and rank in self._used
+            if stands_in or late or rank != self._owners.get(id_):
+                meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
             elif rank in taken:
                 table = SpanTable.concat([one.of(source) for one in taken[rank]])
                 table = table.take(table.code != Code.OUTSIDE)

@@ -204,11 +204,15 @@ def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: 
 @pytest.mark.skipif(shutil.which("prometheus-pushgateway") is None,
                     reason="needs a gateway (Debian: apt-get install prometheus-pushgateway)")
 def test_a_real_gateway_holds_each_run_once(
-    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path
+    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     port = scripts.free_port()
-    gateway = subprocess.Popen(["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    kept = tmp_path_factory.mktemp("gateway") / "kept"  # Debian's keeps its figures for the next
+    gateway = subprocess.Popen(
+        ["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}",
+         f"--persistence.file={kept}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
 
     def ready() -> bool:
