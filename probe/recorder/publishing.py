@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..model import Gap, Provenance, Reading, Sample, Source
@@ -15,6 +13,7 @@ from ..store.layout import node_name
 from ..store.live import LivePage, LiveValue
 from ..units import NS_PER_S
 from .attributing import Attributing
+from .breaker import Breaker
 from .drain import RingDrain
 from .live_meters import LiveMeters
 from .live_phases import LivePhases
@@ -35,18 +34,7 @@ class Publisher:
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
-        self._broken = False
-
-    @contextlib.contextmanager
-    def _safely(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError:
-            raise
-        except Exception as error:
-            self._broken = True
-            print(f"nothing is told live any more: {type(error).__name__}: {error}",
-                  file=sys.stderr, flush=True)
+        self._safely = Breaker("nothing is told live any more")
 
     def open(self, sources: Iterable[Source]) -> None:
         """New sources."""
@@ -57,7 +45,7 @@ class Publisher:
 
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""
-        if self._broken:
+        if self._safely.broken:
             return
         readings = list(readings)
         with self._safely():
@@ -70,7 +58,7 @@ class Publisher:
 
     def spans(self, rank: int, table: SpanTable) -> None:
         """Spans of a rank that its main ring's marks come to."""
-        if len(table) and not self._broken:
+        if len(table) and not self._safely.broken:
             with self._safely():
                 self._phases.spans(rank, table)
 
@@ -83,7 +71,7 @@ class Publisher:
         Args:
             on_device: of ranks with a device's own clock, the seconds of their phases on it.
         """
-        if self._broken:
+        if self._safely.broken:
             return
         run_s = (now_ns - self._begin_ns) / NS_PER_S
         with self._safely():
@@ -99,7 +87,7 @@ class Publisher:
         *, final: bool = False,
     ) -> None:
         """Replace the page. Raises OSError."""
-        if self._broken:
+        if self._safely.broken:
             return
         drains = list(drains)
         with self._safely():

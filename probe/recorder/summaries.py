@@ -5,9 +5,7 @@ Fed with all that is recorded; :meth:`Summaries.save` seals it at the end of the
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from ..model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ..ring.layout import PHASE_OF_CODE, Code
 from ..spans import SpanTable
 from ..store.members import Member
+from .breaker import Breaker
 from .drain import RingDrain
 from .timelines import Settled, Timelines
 
@@ -41,18 +40,7 @@ class Summaries:
         self._host: dict[int, Counting] = {}
         self._device: dict[int, Counting] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
-        self._broken = False
-
-    @contextlib.contextmanager
-    def _safely(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError:
-            raise
-        except Exception as error:
-            self._broken = True
-            print(f"the report will read all samples: {type(error).__name__}: {error}",
-                  file=sys.stderr, flush=True)
+        self._safely = Breaker("the report will read all samples")
 
     def open(self, sources: Iterable[Source]) -> None:
         """New sources."""
@@ -66,7 +54,7 @@ class Summaries:
 
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""
-        if self._broken:
+        if self._safely.broken:
             return
         with self._safely():
             for reading in readings:
@@ -80,7 +68,7 @@ class Summaries:
 
     def spans(self, settled: Mapping[int, Settled]) -> None:
         """Spans of each rank that follow those before."""
-        if self._broken:
+        if self._safely.broken:
             return
         with self._safely():
             for rank, one in settled.items():
@@ -95,7 +83,7 @@ class Summaries:
 
     def advance(self, members: Iterable[Member]) -> None:
         """Use what has come."""
-        if self._broken:
+        if self._safely.broken:
             return
         with self._safely():
             self._advance(list(members))
@@ -146,7 +134,7 @@ class Summaries:
             timelines: where the spans came from.
             followed: the sources that the estimator followed from begin to end.
         """
-        if self._broken or timelines.lost:
+        if self._safely.broken or timelines.lost:
             return
         with self._safely():
             self._advance(list(members))

@@ -126,6 +126,12 @@ class Timelines:
         """What was drained of a ring; ``table``: what a main ring's marks come to, else None."""
         if rank in self._lost or (table is None and rank not in self._ranks):
             return
+        try:
+            self._add(rank, ring, rows, table)
+        except Exception as error:  # of this rank only; its records are on disk
+            self._lose(rank, _broken(rank, error))
+
+    def _add(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
         if table is None:
             mine = self._ranks[rank].others
             mine[ring] = np.concatenate([mine[ring], rows]) if ring in mine else rows
@@ -145,7 +151,13 @@ class Timelines:
     def take(self, now_ns: int | None) -> dict[int, Settled]:
         """What is settled by now, or with None, at the end, all that is left."""
         until_ns = None if now_ns is None else now_ns - SETTLED_NS
-        return {rank: one.take(until_ns) for rank, one in self._ranks.items()}
+        found = {}
+        for rank, one in list(self._ranks.items()):
+            try:
+                found[rank] = one.take(until_ns)
+            except Exception as error:
+                self._lose(rank, _broken(rank, error))
+        return found
 
     def _lose(self, rank: int, why: str) -> None:
         self._ranks.pop(rank, None)
@@ -171,3 +183,8 @@ class Timelines:
         """Whether the rank's spans are known on a device's clock."""
         one = self._ranks.get(rank)
         return one is not None and bool(one.on_device)
+
+
+def _broken(rank: int, error: Exception) -> str:
+    return (f"rank {rank}: {type(error).__name__}: {error}: the report attributes its phases, not "
+            "the recorder")

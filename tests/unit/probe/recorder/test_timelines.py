@@ -138,6 +138,10 @@ def test_what_cannot_be_followed_is_let_go(monkeypatch: pytest.MonkeyPatch) -> N
     timelines.add(0, "main0", main, SpanDecoder().feed(main, holes=()))
     assert timelines.lost == {0} and "more than 1000 phases" in timelines.warnings[0]
     assert timelines.take(None) == {}
+    broken = Timelines()
+    broken.add(0, "main0", main, "no table")
+    assert broken.take(None) == {} and broken.lost == {0}
+    assert "AttributeError" in broken.warnings[0]
     again = Timelines()
     again.add(0, "main0", main[:0], SpanTable.empty())
     again.add(0, "main1", main[:0], SpanTable.empty())  # the rank was started again
