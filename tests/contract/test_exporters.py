@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,13 +22,14 @@ from google.protobuf import json_format
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from exporters import ExportRefused, StoredRun, exporter_of, exporters
+from probe.store.runs import create_run
 from tests.integration import scripts
 from tests.rigs.collector import Collector, figures
 from tests.rigs.nvml import NvmlRig
 
 TRACKERS = ("mlflow", "tensorboard", "trackio", "wandb")  # they own what they write
 SENT = ("pushgateway",)  # no file at all
-HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 3000
+HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 10_000
 OPTIONS = {"sci": {"embodied_g": "120", "per": "100"}}
 
 TRAINING = f"""
@@ -156,6 +158,35 @@ def test_bad_words_get_one_clear_line(
     assert out.returncode == 1, out.stdout
     assert said in out.stderr and len(out.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_an_empty_run_gets_one_clear_line(tmp_path: Path) -> None:
+    run = create_run(tmp_path / "runs", "empty", shared=False, fields={"name": "empty"})
+    for words in (["export", str(run), "--to", name, "-o", str(tmp_path / "x"),
+                   *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items())]
+                  for name in names()):
+        out = scripts.probe(tmp_path, *words)
+        assert out.returncode == 2, (words, out.stdout)
+        assert "holds nothing yet" in out.stderr and len(out.stderr.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.1)
+    process = scripts.start(scripts.PLAIN, tmp_path, "60", extra=rig.env())
+    assert process.stdout is not None
+    run = process.stdout.readline().strip()
+    try:
+        time.sleep(6.0)
+        for name in ("prometheus", "codecarbon", "perfetto", "otlp", "tensorboard"):
+            output = tmp_path / "out" / name
+            out = scripts.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
+            assert out.returncode == 0, out.stderr
+            assert "still going on" in out.stdout and len(out.stdout.splitlines()) == 1
+            assert output.exists() and not list(output.parent.glob(".*"))
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_package_that_is_missing_is_named(stored: StoredRun, tmp_path: Path,
