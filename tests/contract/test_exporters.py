@@ -93,7 +93,7 @@ def export(name: str, run: StoredRun, output: Path) -> str:
 
 def test_the_destinations_that_are_promised() -> None:
     assert set(names()) >= {"prometheus", "codecarbon", "huggingface", "sci", "mllog", "boamps",
-                            "grafana", "perfetto", "chrome", "otlp", *TRACKERS, *SENT}
+                            "grafana", "parquet", "perfetto", "chrome", "otlp", *TRACKERS, *SENT}
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {*TRACKERS, *SENT}))
@@ -148,6 +148,7 @@ def test_what_cannot_be_written_leaves_nothing(
     (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
     (["--to", "otlp", "--set", "endpoint=localhost"], "is no URL"),
     (["--to", "pushgateway"], "--set url="),
+    (["--to", "parquet", "--set", "table=edges"], "write samples or spans"),
     (["--to", "pushgateway", "--set", "url=http://127.0.0.1:9"], "did not take the figures"),
     (["--to", "otlp", "--set", "endpoint=http://127.0.0.1:9"], "did not take the metrics"),
 ])
@@ -366,6 +367,30 @@ def test_mllog_readings_hold_the_energy(
     joules = sum(line["value"] * line["metadata"]["seconds"] for line in lines
                  if line["key"] == "power_reading")
     assert joules == pytest.approx(total["energy_j"], rel=1e-3)
+
+
+def test_parquet_tables_hold_the_joules_and_the_seconds(
+    stored: StoredRun, total: dict[str, Any], tmp_path: Path
+) -> None:
+    import pandas
+
+    export("parquet", stored, tmp_path / "samples")
+    table = pandas.read_parquet(tmp_path / "samples")
+    seconds = table.time.map(lambda at: at.timestamp())
+    inside = (seconds >= stored.begin_s) & (seconds <= stored.end_s)
+    energy = table[(table.quantity == "energy") & inside]
+    spent = energy.groupby("device", observed=True).value.agg(lambda v: v.max() - v.min())
+    # Between the first and the last reading inside: two updates of two cards are missing at most.
+    assert spent.sum() == pytest.approx(total["energy_j"], abs=4 * 0.1 * 200.0)
+    assert set(energy.unit) == {"J"} and str(table.time.dt.tz) == "UTC"
+    assert abs(table.time.iloc[0].timestamp() - stored.begin_s) < 2.0
+    exporter_of("parquet", {"table": "spans"}).export(stored, tmp_path / "spans")
+    spans = pandas.read_parquet(tmp_path / "spans")
+    spent = (spans.end - spans.begin).dt.total_seconds().groupby(
+        spans.phase, observed=True).sum()
+    rows = {r["phase"]: r["time_s"] for r in stored.report["phases"] if r["device"] == "gpu0"}
+    assert spent["forward"] == pytest.approx(rows["forward"], rel=1e-6)
+    assert spans.step.is_monotonic_increasing and set(spans.clock) == {"host"}
 
 
 def slices(path: Path) -> Iterator[tuple[str, int, int]]:

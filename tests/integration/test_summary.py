@@ -38,9 +38,9 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
     script = PACED.read_text(encoding="utf-8")
     if launched:
         path = scripts.write(tmp_path / "paced.py", script)
-        done = scripts.probe(tmp_path, "run", "--", sys.executable, str(path), "24", "5", extra=env)
+        done = scripts.probe(tmp_path, "run", "--", sys.executable, str(path), "18", "5", extra=env)
     else:
-        done = scripts.run(script, tmp_path, "24", "5", extra=env)
+        done = scripts.run(script, tmp_path, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     scene = open_scene(run)
@@ -55,7 +55,9 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
         if value is None:
             assert sealed["total"][key] is None
             continue
-        assert sealed["total"][key] == pytest.approx(value, rel=1e-4), key
+        # An interval rests on the meter's period, which is a median over pieces or over all.
+        near = 1e-3 if key == "energy_j_interval" else 1e-4
+        assert sealed["total"][key] == pytest.approx(value, rel=near), key
     for mine, theirs in zip(sealed["phases"], raw["phases"], strict=True):
         assert mine["count"] == theirs["count"]
         assert mine["time_s"] == pytest.approx(theirs["time_s"], abs=1e-6)
