@@ -108,7 +108,7 @@ def _rows(run: StoredRun) -> list[Row]:
     spent, seconds = np.diff(joules), np.diff(at_ns) / 1e9
     number = np.diff(chosen + 1, prepend=0)
     samples = _logged(run, at_ns)
-    grams = (reader.meta.get("carbon") or {}).get("g_per_kwh")
+    grams = (run.report["carbon"] or {}).get("g_per_kwh")  # the mean, where it changes with time
     anchor = Anchor(**reader.meta["anchor"])
     rows = []
     for place, step in enumerate(chosen.tolist()):

@@ -199,10 +199,12 @@ def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
 
 def _uncovered(scene: Scene, tariffs: Tariffs) -> list[str]:
     anchor = Anchor(**scene.reader.meta["anchor"])
-    return [*tariffs.problems, *(
-            f"{one.label} says nothing of this run's time: no {what} is reckoned from it"
-            for what, one in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
-            if one is not None and not one.covers(scene.run, anchor))]
+    silent = [
+        f"{one.label} says nothing of this run's time: no {what} is reckoned from it"
+        for what, one in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
+        if one is not None and not one.covers(scene.run, anchor)
+    ]
+    return [*tariffs.problems, *silent]
 
 
 def _warnings(scene: Scene) -> list[str]:

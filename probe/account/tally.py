@@ -52,10 +52,11 @@ class Counting:
             self.time_ns[one] += int(length[mine].sum())
             self.counts[one] += int(table.entered[mine].sum())
         chain = code if self._last is None else np.concatenate([[self._last], code])
-        pairs = np.stack([chain[:-1], chain[1:]], axis=1)
-        which, times = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
-        for (before, after), number in zip(which.tolist(), times.tolist(), strict=True):
-            self.follows[before, after] += number
+        changed = chain[1:] != chain[:-1]
+        pairs = (chain[:-1][changed].astype(np.int64) << 16) | chain[1:][changed]  # codes: 16 bits
+        which, times = np.unique(pairs, return_counts=True)
+        for pair, number in zip(which.tolist(), times.tolist(), strict=True):
+            self.follows[pair >> 16, pair & 0xFFFF] += number
         self.inferred_forward |= bool(table.inferred.any())
         self._last = int(code[-1])
 

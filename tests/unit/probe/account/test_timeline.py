@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import numpy as np
 
 from probe.account.on_device import OnDevice, on_device
+from probe.account.tally import Counting
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.spans import decode
+from probe.spans import SpanTable, decode
 
 
 def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
@@ -95,3 +99,19 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     assert np.array_equal(found["sequence"], whole["sequence"])
     assert np.array_equal(found["time_ns"], whole["time_ns"])
     assert moving.known
+
+
+def test_a_tally_is_the_same_in_any_portions() -> None:
+    rng = np.random.default_rng(2)
+    code = rng.choice([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OUTSIDE, 300], 500)
+    edges = np.cumsum(rng.integers(1, 50, 501))
+    zero, yes = np.zeros(500, np.int64), np.ones(500, np.bool_)
+    table = SpanTable(edges[:-1], edges[1:], code, zero, zero, ~yes, yes)
+    whole, parts = Counting(), Counting()
+    whole.take(table)
+    for part in np.array_split(np.arange(500), 37):
+        parts.take(table.take(part))
+    assert whole == parts
+    inside = [int(c) for c in code if c != Code.OUTSIDE]
+    follows = Counter((a, b) for a, b in itertools.pairwise(inside) if a != b)
+    assert whole.follows == follows and whole.counts == Counter(inside)
