@@ -1,42 +1,16 @@
-"""When the training is good enough: a metric, a direction, a value, twice in a row."""
+"""Where a training crosses its target, as evaluations come."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from probe.target import Target
+
 from .errors import UsageError
 
-_FORM = re.compile(r"\s*([A-Za-z_][\w./-]*)\s*(>=|<=)\s*([-+0-9.eE]+)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """``accuracy>=0.95``."""
-
-    metric: str
-    higher: bool
-    value: float
-
-    @classmethod
-    def of(cls, text: str) -> Target:
-        """Raises UsageError."""
-        match = _FORM.fullmatch(text)
-        try:
-            if match is None:
-                raise ValueError
-            return cls(match[1], match[2] == ">=", float(match[3]))
-        except ValueError:
-            raise UsageError(f"target={text!r}: write for example 'accuracy>=0.95'") from None
-
-    def met(self, value: float) -> bool:
-        """Is this good enough?"""
-        return value >= self.value if self.higher else value <= self.value
-
-    def __str__(self) -> str:
-        return f"{self.metric}{'>=' if self.higher else '<='}{self.value:g}"
+__all__ = ["Progress", "Target"]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,102 @@
+"""What a comparison knows of a run: how far it came, and what each phase used on the way.
+
+Data only. :mod:`reading` makes them from the store, a simulation makes them from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..model import Phase, Provenance, Status
+
+EARLY, LATE = "early", "late"
+STAGES = (EARLY, LATE)
+
+ONCE = frozenset({str(Phase.UNATTRIBUTED)})
+"""Phases that a run has once, however many samples it trains on: its start and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of one phase in one stage: time in s (mean over ranks, on the device's clock where there is
+    one) and energy in J of all devices; None if the energy was refused.
+    """
+
+    time_s: float
+    energy_j: float | None = None
+    status: Status = Status.RESOLVED
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Energy in J of phases that cannot be told apart, with bounds."""
+
+    energy_j: float = 0.0
+    low_j: float = 0.0
+    high_j: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of a run: the samples (tokens, steps) trained in it, and what its phases used."""
+
+    samples: float
+    phases: Mapping[str, Use]
+    unidentified: Joint = field(default_factory=Joint)
+
+    @property
+    def time_s(self) -> float:
+        """Of all phases."""
+        return sum(use.time_s for use in self.phases.values())
+
+    @property
+    def energy_j(self) -> float:
+        """Of all phases and what could not be told apart."""
+        return self.unidentified.energy_j + sum(
+            use.energy_j for use in self.phases.values() if use.energy_j is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run as far as it counts: to its target, or to its end.
+
+    ``block`` names what it shares with a run of the other side (its seed); ``reached`` is None
+    without a target; ``energy`` says how its joules came about, None if there are none;
+    ``energy_half_j`` is how well its meter knows their total. ``early`` holds (time_s, energy_j) at
+    other marks, by the share of samples that sets them. ``memory`` is in bytes by component, the
+    peak under "peak". ``is_like`` holds what must agree for runs to be comparable, by name.
+    """
+
+    id: str
+    stages: Mapping[str, Stage]
+    name: str = ""
+    block: str | None = None
+    reached: bool | None = None
+    quality: float | None = None
+    energy: Provenance | None = Provenance.MEASURED
+    energy_half_j: float = 0.0
+    meters: frozenset[str] = frozenset()
+    early: Mapping[float, tuple[float, float | None]] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
+    bound_share: Mapping[str, float] = field(default_factory=dict)
+    is_like: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "samples"
+
+    @property
+    def samples(self) -> float:
+        """Of all stages."""
+        return sum(stage.samples for stage in self.stages.values())
+
+    @property
+    def time_s(self) -> float:
+        """Of all stages."""
+        return sum(stage.time_s for stage in self.stages.values())
+
+    @property
+    def energy_j(self) -> float | None:
+        """Of all stages; None if nothing tells it."""
+        if self.energy is None:
+            return None
+        return sum(stage.energy_j for stage in self.stages.values())
