@@ -51,6 +51,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _share(text: str) -> float:
+    value = _seconds(text)
+    if value > 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share in percent")
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="probe", description="Which phase of your training burns the energy?")
     parser.add_argument("--version", action="version", version=f"phasewatt {__version__}")
@@ -83,6 +90,18 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--to", dest="to_s", type=_seconds, metavar="S",
                         help="only what comes before it")
     report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    compare = commands.add_parser(
+        "compare", help="did it pay: gains over a base, where, and how sure that is")
+    compare.add_argument("base", metavar="BASE",
+                         help="an id, a name (all runs so named), or several with commas")
+    compare.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
+    compare.add_argument("--dir", help="where runs are kept (./runs)")
+    compare.add_argument("--format", default="text", help="text, json, md, csv or html")
+    compare.add_argument("--target", metavar="METRIC>=VALUE",
+                         help="compare what it took to get there (by default the runs' own target)")
+    compare.add_argument("--quality", type=_share, default=None, metavar="PERCENT",
+                         help="how much worse the final quality may be (0.5)")
+    compare.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     export = commands.add_parser("export", help="hand a run on: Prometheus, CodeCarbon, traces, …")
     export.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
@@ -119,6 +138,8 @@ def _dispatch(arguments: list[str]) -> int:
         return _ls(options.dir or options.dir_option, options.json)
     if options.command == "report":
         return _report(options)
+    if options.command == "compare":
+        return _compare(options)
     if options.command in ("export", "serve"):
         from .plugins import SERVICES, load
 
@@ -171,7 +192,7 @@ def _report(options: argparse.Namespace) -> int:
     from .store.layout import runs_dir
     from .store.runs import find_run
 
-    format_, output = options.format, options.output
+    format_ = options.format
     if format_ not in report_formats():  # before anything is read
         known = ", ".join(report_formats())
         raise UsageError(f"no report format {format_!r}: choose from {known}")
@@ -186,7 +207,22 @@ def _report(options: argparse.Namespace) -> int:
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "
             f"after {report.data['run']['duration_s']:.1f} s, before any sample or edge"
         )
-    rendered = report.render(format_)
+    return _write(report.render(format_), format_, options.output)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from .gains import TOLERANCE, compare
+    from .report import comparison
+
+    if options.format not in comparison.formats():
+        raise UsageError(f"no format {options.format!r} of a comparison: choose from "
+                         f"{', '.join(comparison.formats())}")
+    found = compare(options.base, options.others, directory=options.dir, target=options.target,
+                    tolerance=TOLERANCE if options.quality is None else options.quality / 100)
+    return _write(comparison.render(found, options.format), options.format, options.output)
+
+
+def _write(rendered: str | bytes, format_: str, output: str | None) -> int:
     content = rendered if isinstance(rendered, bytes) else f"{rendered}\n".encode()
     if output is not None:
         from .store.files import write_bytes

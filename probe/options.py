@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .errors import UsageError
+from .target import Target
 
 
 def options(
@@ -22,11 +23,15 @@ def options(
         "devices": devices or environment("PROBE_DEVICES") or None,
         "country": _country(country or environment("PROBE_COUNTRY") or None),
         "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
-        "target": target or environment("PROBE_TARGET") or None,
+        "target": _target(target or environment("PROBE_TARGET") or None),
         "prometheus": _address(prometheus if prometheus is not None
                                else environment("PROBE_PROMETHEUS")),
         "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
     }
+
+
+def _target(value: str | None) -> str | None:
+    return str(Target.of(value)) if value is not None else None
 
 
 def _country(value: str | None) -> str | None:

@@ -14,7 +14,7 @@ from ..store.reader import RunReader
 from ..store.segments import segment_files
 from ..units import NS_PER_S
 from . import energy
-from .phases import Rows, phase_rows, row
+from .phases import Rows, row
 from .rates import rate_rows
 from .raw import RawScene
 from .scene import Scene
@@ -51,9 +51,7 @@ def build(
     shown: set[int] = set()
     for device in found:
         if device.source.in_total or _modelled_cpu(device):
-            mine = scene.owner_of(device.source)
-            more = phase_rows(device, mine, run, device.name, scene.shares_of(device, mine),
-                              scene.energy_statistics(device, mine))
+            more, mine = scene.rows_of(device)
             rows += more
             if mine is not None and more.phases:
                 shown.add(mine.rank)

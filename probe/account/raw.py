@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..attribution.curve import Times
 from ..attribution.statistics import Statistics
 from ..attribution.summing import Levels, Summary
 from ..attribution.timesplit import Shares, split
@@ -60,6 +62,25 @@ class RawScene(Scene):
     def tallies(self) -> Sequence[Tally]:
         """Of every rank that recorded edges, on the host's clock."""
         return [one.tally() for one in self._host.values()]
+
+    def clocked(self) -> Sequence[Tally]:
+        """Of every rank, on its device's clock where that was recorded."""
+        return [self._device.get(rank, one).tally() for rank, one in self._host.items()]
+
+    def part(self, begin_ns: int, end_ns: int) -> RawScene:
+        """What lies between two instants of this one; nothing is read again."""
+        part = copy(self)
+        part.__dict__.pop("tallies", None)  # of the whole
+        part.run = begin_ns, end_ns
+        part._host, part._device = ({rank: one.part(begin_ns, end_ns)
+                                     for rank, one in told.items()}
+                                    for told in (self._host, self._device))
+        part.on_device = part._device
+        return part
+
+    def steps_ns(self, rank: int) -> Times:
+        """When a rank's steps closed."""
+        return self._host[rank].step_ns
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the first rank logged: name → count, last, sum."""

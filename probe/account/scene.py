@@ -19,6 +19,7 @@ from ..store.reader import RunReader
 from . import energy
 from .election import elect, finer
 from .owners import owner
+from .phases import Rows, phase_rows
 from .tally import Tally
 
 
@@ -44,6 +45,10 @@ class Scene(ABC):
     @abstractmethod
     def tallies(self) -> Sequence[Tally]:
         """Of every rank that recorded edges, on the host's clock."""
+
+    @abstractmethod
+    def clocked(self) -> Sequence[Tally]:
+        """Of every rank that recorded edges, on its device's clock where that was recorded."""
 
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:
@@ -72,6 +77,13 @@ class Scene(ABC):
         ranks = [tally.rank for tally in self.tallies]
         mine = owner(source, meters, self.reader.members, ranks)
         return None if mine is None else self._tally_on(source, mine)
+
+    def rows_of(self, device: energy.Device) -> tuple[Rows, Tally | None]:
+        """Energy by phase, and whose phases they are."""
+        mine = self.owner_of(device.source)
+        rows = phase_rows(device, mine, self.run, device.name, self.shares_of(device, mine),
+                          self.energy_statistics(device, mine))
+        return rows, mine
 
     def shares_of(self, device: energy.Device, mine: Tally | None) -> Shares | None:
         """How phases share a device's energy by time; None if it has no phases or no energy."""

@@ -97,6 +97,10 @@ class SealedScene(Scene):
         """Of every rank that recorded edges."""
         return sorted((t for node in self._nodes for t in node.tallies), key=lambda t: t.rank)
 
+    def clocked(self) -> Sequence[Tally]:
+        """Of every rank, on its device's clock where that was recorded."""
+        return [self._device.get(tally.rank, tally) for tally in self.tallies]
+
     def values(self) -> dict[str, dict[str, Any]]:
         """What the first rank logged: name → count, last, sum."""
         ranks = [tally.rank for tally in self.tallies]

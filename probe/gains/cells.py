@@ -43,7 +43,7 @@ class Layout:
     def of(cls, trials: Sequence[Trial], shares: kinds.Shares) -> Layout:
         """Cells in which any of the runs spent anything."""
         refused = {
-            stage: frozenset(phase for trial in trials
+            stage: frozenset(phase for trial in trials if trial.energy is not None
                              for phase, use in _stage(trial, stage).phases.items()
                              if use.energy_j is None and use.time_s > 0)
             for stage in STAGES

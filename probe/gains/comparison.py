@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -16,12 +16,11 @@ import numpy as np
 
 from ..model import SCHEMA_VERSION, Provenance
 from ..target import Target
+from . import TOLERANCE
 from . import classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing
 from .trial import Trial
-
-TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +54,12 @@ class Question:
 
 def compare(
     base: Side, others: Sequence[Side], question: Question,
-    problems: Mapping[str, Sequence[str]] | None = None,
+    problems: Sequence[Sequence[str]] = (),
 ) -> dict[str, Any]:
     """Hold every other side against the base.
 
     Args:
-        problems: why a side, by name, is not comparable with the base.
+        problems: why each other side is not comparable with the base, if it is not.
     """
     shares = kinds.classes(base.trials)
     target = question.target
@@ -74,8 +73,8 @@ def compare(
         "unit": base.trials[0].unit,
         "classes": {phase: dict(found) for phase, found in shares.items()},
         "comparisons": [
-            _Comparison(base, other, question, shares, (problems or {}).get(other.name, ())).told()
-            for other in others],
+            _Comparison(base, other, question, shares, why).told()
+            for other, why in zip(others, problems or [()] * len(others), strict=True)],
     }
 
 
@@ -112,8 +111,7 @@ class _Comparison:
         time_g = time.told()
         energy_g = nothing() if joules is None else joules.told()
         if self._energy is Provenance.MODELLED:
-            energy_g |= {"verdict": NO_EVIDENCE, "progress_verdict": NO_EVIDENCE,
-                         "cost_verdict": NO_EVIDENCE}
+            energy_g |= _modelled(energy_g)
         energy_g["provenance"] = None if self._energy is None else str(self._energy)
         by = "energy" if self._energy is Provenance.MEASURED else "time"
         leading, leader = (energy_g, joules) if by == "energy" else (time_g, time)
@@ -209,7 +207,9 @@ class _Comparison:
                     "progress_j_interval": joule["progress_interval"],
                     "cost_j_interval": joule["cost_interval"],
                     "provenance": str(Provenance.MODELLED if modelled else Provenance.ESTIMATED)}
-                if not modelled and kind != kinds.UNIDENTIFIED:
+                if modelled:
+                    row |= _modelled(row)
+                elif kind != kinds.UNIDENTIFIED:
                     row |= {"verdict": joule["verdict"], "cost_verdict": joule["cost_verdict"],
                             "progress_verdict": joule["progress_verdict"]}
                 if kind == kinds.UNIDENTIFIED:
@@ -242,6 +242,13 @@ class _Comparison:
                 rows.append({"share_of_samples": mark, "of": by,
                              "gain": fmean(known[0]) - fmean(known[1])})
         return rows
+
+
+def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's joules have no interval and no verdict."""
+    silent = dict.fromkeys(("verdict", "progress_verdict", "cost_verdict"), NO_EVIDENCE)
+    return silent | {key: None for key in told if key.endswith("interval")
+                     and not key.startswith("time")}
 
 
 def _pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:

@@ -133,7 +133,7 @@ def unpaired(pair: Pair, bases: int, others: int) -> Contrast:
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """Adjusted so that the chance of any false rejection among them stays what it was (Holm 1979)."""
+    """Adjusted so that the chance of any false one among them stays what it was (Holm 1979)."""
     p = np.asarray(p_values, np.float64)
     order = np.argsort(p)
     raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))

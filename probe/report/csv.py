@@ -18,7 +18,7 @@ def render(report: dict[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for told in rows(report):
-        writer.writerow([_text(value) if isinstance(value, str) else value
+        writer.writerow([plain(value) if isinstance(value, str) else value
                          for value in told.values()])
     return text.getvalue().removesuffix("\r\n")
 
@@ -35,6 +35,6 @@ def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {name: told[name] for name in COLUMNS}
 
 
-def _text(value: str) -> str:
+def plain(value: str) -> str:
     """A name that no spreadsheet takes for a formula."""
     return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

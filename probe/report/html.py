@@ -40,19 +40,21 @@ def render(report: dict[str, Any]) -> str:
     Raises:
         UsageError: matplotlib, which draws the charts, is not installed.
     """
-    run, name = report["run"], _text(report["run"]["name"] or report["run"]["id"])
+    run, name = report["run"], escaped(report["run"]["name"] or report["run"]["id"])
     steps = f", {run['steps']} steps" if run["steps"] else ""
-    ended = f" ({_text(run['ended_by'])})" if run["ended_by"] else ""
+    ended = f" ({escaped(run['ended_by'])})" if run["ended_by"] else ""
     body = [
         f"<header><h1>{name}</h1>",
-        f"<p class='soft'>{_text(run['status'])}{ended} after {duration(run['duration_s'])}"
-        f"{steps}, begun {_text(run['started'][:19])} UTC · <code>{_text(run['id'])}</code></p>",
-        f"<p class='figure'>{_text(words.headline(report))}</p>", _beside(report), "</header>",
+        f"<p class='soft'>{escaped(run['status'])}{ended} after {duration(run['duration_s'])}"
+        f"{steps}, begun {escaped(run['started'][:19])} UTC · "
+        f"<code>{escaped(run['id'])}</code></p>",
+        f"<p class='figure'>{escaped(words.headline(report))}</p>", _beside(report), "</header>",
         _warnings(report),
     ]
     for chart in charts(report):
-        body.append(f"<h2>{chart.title}</h2><figure role='img' aria-label='{_text(chart.caption)}'>"
-                    f"{chart.svg}<figcaption>{_text(chart.caption)}</figcaption></figure>")
+        body.append(f"<h2>{chart.title}</h2>"
+                    f"<figure role='img' aria-label='{escaped(chart.caption)}'>{chart.svg}"
+                    f"<figcaption>{escaped(chart.caption)}</figcaption></figure>")
     body.append("<h2>Phases</h2>")
     body += [_phases(report, device)
              for device in dict.fromkeys(row["device"] for row in report["phases"])]
@@ -60,15 +62,21 @@ def render(report: dict[str, Any]) -> str:
              "<h2>How well</h2>", _pairs(words.quality(report)),
              "<h2>Where</h2>", _pairs(words.machine(report)),
              f"<h2>Method and limits</h2><p>{words.METHOD}</p><p>{words.LIMITS}</p>"]
+    return page(name, "".join(body))
+
+
+def page(title: str, body: str) -> str:
+    """A page of ours; both are HTML already."""
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{name} · phasewatt</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>"
+        f"<title>{title} · phasewatt</title><style>{_STYLE}</style></head>"
+        f"<body>{body}</body></html>"
     )
 
 
-def _text(value: object) -> str:
+def escaped(value: object) -> str:
+    """As text of a page or of an attribute."""
     return html.escape(str(value), quote=True)
 
 
@@ -78,18 +86,18 @@ def _beside(report: dict[str, Any]) -> str:
     if total["modelled_energy_j"] is not None:
         lines.append(f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
                      "RAM by a model, not in it</span>")
-    lines += map(_text, words.tariffs(report))
+    lines += map(escaped, words.tariffs(report))
     return f"<p class='soft'>{' · '.join(lines)}</p>" if lines else ""
 
 
 def _warnings(report: dict[str, Any]) -> str:
-    lines = "".join(f"<li>{_text(line)}</li>" for line in report["warnings"])
+    lines = "".join(f"<li>{escaped(line)}</li>" for line in report["warnings"])
     return f"<ul class='warnings'>{lines}</ul>" if lines else ""
 
 
 def _phases(report: dict[str, Any], device: str) -> str:
     *numbers, how = words.COLUMNS[1:]
-    head = "".join(f"<th>{name}</th>" for name in (_text(device), *numbers))
+    head = "".join(f"<th>{name}</th>" for name in (escaped(device), *numbers))
     rows = "".join(_phase(row, cells) for row, cells in words.rows_of(report, device))
     return (f"<div class='scroll'><table><thead><tr>{head}<th class='text'>{how}</th></tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")
@@ -98,12 +106,12 @@ def _phases(report: dict[str, Any], device: str) -> str:
 def _phase(row: dict[str, Any], cells: list[str]) -> str:
     kind = "modelled" if row["provenance"] == "modelled" else (
         "refused" if row["energy_j"] is None else "")
-    *numbers, how = map(_text, cells)
+    *numbers, how = map(escaped, cells)
     return (f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in numbers)}"
             f"<td class='text'>{how}</td></tr>")
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{_text(what)}</td><td class='text'>{_text(how)}</td></tr>"
+    cells = "".join(f"<tr><td>{escaped(what)}</td><td class='text'>{escaped(how)}</td></tr>"
                     for what, how in rows)
     return f"<div class='scroll'><table><tbody>{cells}</tbody></table></div>"

@@ -10,14 +10,15 @@ from .digits import duration, energy
 
 MARKER = "<!-- phasewatt report -->"  # stable: a job finds the comment that it wrote before
 _LONGEST = 120
+_HARMLESS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`|*_[]<>#@"}
 
 
 def render(report: dict[str, Any]) -> str:
     """Under 60 lines: totals, a table per device, meters, warnings."""
     run, total = report["run"], report["total"]
-    lines = [MARKER, f"### {_cell(run['name'] or run['id'])}: {words.headline(report)}", ""]
+    lines = [MARKER, f"### {cell(run['name'] or run['id'])}: {words.headline(report)}", ""]
     steps = f", {run['steps']} steps" if run["steps"] else ""
-    why = f" ({_cell(run['ended_by'])})" if run["ended_by"] else ""
+    why = f" ({cell(run['ended_by'])})" if run["ended_by"] else ""
     lines += [f"{run['status']}{why} after {duration(run['duration_s'])}{steps}; `{run['id']}`", ""]
     if total["modelled_energy_j"] is not None:
         lines += [f"Besides, {energy(total['modelled_energy_j'])} of CPU and RAM by a model, not "
@@ -25,25 +26,23 @@ def render(report: dict[str, Any]) -> str:
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         lines += _table(report, device)
     if report["warnings"]:
-        lines += [f"- {_cell(line)}" for line in report["warnings"][:10]]
+        lines += [f"- {cell(line)}" for line in report["warnings"][:10]]
     return "\n".join(lines).rstrip()
 
 
 def _table(report: dict[str, Any], device: str) -> list[str]:
-    head = [_cell(device), *words.COLUMNS[1:]]
-    lines = [_line(head), _line(["---", *["---:"] * 6, "---"])]
+    head = [cell(device), *words.COLUMNS[1:]]
+    lines = [line(head), line(["---", *["---:"] * 6, "---"])]
     rows = sorted(words.rows_of(report, device), key=lambda told: -told[0]["time_s"])
-    lines += [_line(map(_cell, cells)) for _, cells in rows[:12]]
+    lines += [line(map(cell, cells)) for _, cells in rows[:12]]
     return [*lines, ""]
 
 
-def _line(cells: Iterable[str]) -> str:
+def line(cells: Iterable[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(text: object) -> str:
+def cell(text: object) -> str:
     """One line that neither ends a cell nor begins a tag, a link or a mention."""
-    flat = words.short(text, _LONGEST)
-    for sign in "\\`|*_[]<>#@":
-        flat = flat.replace(sign, f"&#{ord(sign)};")
-    return flat
+    return words.short(text, _LONGEST).translate(_HARMLESS)

@@ -166,15 +166,24 @@ class RunReader:
 
     def values(self, rank: int = 0) -> dict[str, Logged]:
         """What ``run.log`` recorded: name → (time_ns, value)."""
+        return self._recorded(rank, Record.VALUE, np.float64)
+
+    def allocator(self, rank: int = 0) -> dict[str, Logged]:
+        """What torch's allocator of the GPU held at step boundaries, in bytes: ``allocated``,
+        ``reserved``, ``peak`` → (time_ns, value).
+        """
+        return self._recorded(rank, Record.MEMORY, np.int64)
+
+    def _recorded(self, rank: int, kind: Record, type_: Any) -> dict[str, Logged]:
         found: dict[str, list[tuple[Any, Any]]] = {}
         for ring, rows in self.rings(rank):
-            logged = rows[rows["kind"] == Record.VALUE]
+            mine = rows[rows["kind"] == kind]
             names = self.names(rank, ring)
-            for code in np.unique(logged["code"]):
-                mine = logged[logged["code"] == code]
+            for code in np.unique(mine["code"]):
+                one = mine[mine["code"] == code]
                 name = names.get(int(code), f"value-{code}")
                 found.setdefault(name, []).append(
-                    (mine["time_ns"].astype(np.int64), mine["payload"].copy().view(np.float64))
+                    (one["time_ns"].astype(np.int64), one["payload"].copy().view(type_))
                 )
         return {
             name: (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))

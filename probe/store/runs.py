@@ -111,6 +111,22 @@ def find_run(reference: str, directory: Path) -> Path:
     )
 
 
+def find_runs(reference: str, directory: Path) -> list[Path]:
+    """All runs that ``reference`` means: several references with commas, a name (all runs so
+    named), or what :func:`find_run` takes; oldest first.
+
+    Raises:
+        UnknownRunError: one of them is not there.
+    """
+    parts = [part.strip() for part in reference.split(",") if part.strip()]
+    if len(parts) > 1 and not (Path(reference) / layout.RUN_FILE).is_file():
+        return [run for part in parts for run in find_runs(part, directory)]
+    named = [run for run in list_runs(directory) if _name(run) == reference]
+    exact = (Path(reference) / layout.RUN_FILE).is_file() or (
+        directory / reference / layout.RUN_FILE).is_file()
+    return named[::-1] if named and not exact else [find_run(reference, directory)]
+
+
 def _name(run: Path) -> str | None:
     value = files.read_json(run / layout.RUN_FILE)
     return value.get("name") if isinstance(value, dict) else None
@@ -121,4 +137,4 @@ def _started(run: Path) -> str:
     return str(value.get("started", "")) if isinstance(value, dict) else ""
 
 
-__all__ = ["create_run", "find_run", "list_runs", "new_run_id"]
+__all__ = ["create_run", "find_run", "find_runs", "list_runs", "new_run_id"]

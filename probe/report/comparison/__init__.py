@@ -1,0 +1,25 @@
+"""Formats of a comparison of runs. Each is one file here with ``render(comparison)``.
+
+They know the JSON of ``probe compare`` (schema 1) and nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from ...errors import UsageError
+
+
+def render(comparison: dict[str, Any], format: str = "text") -> str:  # noqa: A002
+    """The comparison in one of :func:`formats`. Raises UsageError for another."""
+    if format not in formats():
+        raise UsageError(f"no format {format!r} of a comparison: choose from "
+                         f"{', '.join(formats())}")
+    return str(import_module(f"{__name__}.{format}").render(comparison))
+
+
+def formats() -> list[str]:
+    """The formats that are installed."""
+    return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))

@@ -1,0 +1,198 @@
+"""What every format of a comparison says: a heading, tables of cells, sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..digits import duration, energy, number
+
+_FOUR = {"early": "early training", "gradient": "gradient-heavy", "memory": "memory-bound",
+         "communication": "communication", "rest": "the rest"}
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text; the first column is a name, ``text`` says which others are no numbers."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    text: frozenset[int] = frozenset({0})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One other side: what it is, its verdict, its tables, remarks."""
+
+    heading: str
+    verdict: str
+    tables: Sequence[Table]
+    remarks: Sequence[str]
+
+
+def what(comparison: dict[str, Any]) -> str:
+    """The question in one line."""
+    base, target = comparison["base"], comparison["target"]
+    runs = _runs(base)
+    if target is None:
+        asked = f"the same work ({comparison['unit']})"
+    else:
+        asked = f"until {target['metric']} {target['direction']} {number(target['value'])}"
+    return f"base {base['name']}, {runs}; {asked}; positive is saved"
+
+
+def parts(comparison: dict[str, Any]) -> list[Part]:
+    """One for every other side."""
+    return [_part(one) for one in comparison["comparisons"]]
+
+
+def seconds(value: float | None) -> str:
+    """With its sign."""
+    return "—" if value is None else f"{'−' if value < 0 else ''}{duration(abs(value))}"
+
+
+def joules(value: float | None) -> str:
+    """With its sign."""
+    return "—" if value is None else f"{'−' if value < 0 else ''}{energy(abs(value))}"
+
+
+def mebibytes(value: float | None) -> str:
+    """With its sign."""
+    return "—" if value is None else f"{'−' if value < 0 else ''}{number(abs(value) / _MIB)} MiB"
+
+
+def percent(value: float | None) -> str:
+    """With its sign."""
+    return "" if value is None else f"{'−' if value < 0 else ''}{abs(value):.3g} %"
+
+
+def _part(one: dict[str, Any]) -> Part:
+    other = one["other"]
+    paired = ", in blocks with the base's" if one["paired"] else ""
+    tables = [_totals(one)]
+    if one["cells"]:
+        tables.append(_cells(one))
+    if one["four"]:
+        tables.append(_four(one))
+    if one["memory_bytes"].get("components"):
+        tables.append(_memory(one))
+    return Part(f"{other['name']}, {_runs(other)}{paired}", _verdict(one), tables, _remarks(one))
+
+
+def _runs(side: dict[str, Any]) -> str:
+    return f"{len(side['ids'])} run{'s' if len(side['ids']) > 1 else ''}"
+
+
+def _verdict(one: dict[str, Any]) -> str:
+    word = one["verdict"]
+    return f"{word}: {one['reason']}" if one["reason"] else (
+        f"{word} of {one['verdict_by']}")
+
+
+def _totals(one: dict[str, Any]) -> Table:
+    kinds: list[tuple[str, dict[str, Any], Callable[[float | None], str]]] = [
+        ("time", one["time_s"], seconds), ("energy", one["energy_j"], joules),
+        ("peak memory", one["memory_bytes"], mebibytes)]
+    rows = []
+    for name, g, said in kinds:
+        if g["gain"] is None and g.get("bound") is None:
+            if name == "energy":
+                rows.append([name, "—", "—", "not measured", "", "", "", "", ""])
+            continue
+        modelled = g.get("provenance") == "modelled"
+        gained = said(g["gain"]) if g["gain"] is not None else (
+            f"{g['bound']['is']} {said(g['bound']['gain'])}")
+        rows.append([
+            f"{name} (modelled)" if modelled else name, said(g.get("base")), said(g.get("other")),
+            gained, percent(g["percent"]), _between(g["interval"], said),
+            said(g["progress"]) if g["progress"] is not None else "",
+            said(g["cost"]) if g["cost"] is not None else "",
+            "no verdict on a model" if modelled else _called(g)])
+    return Table("", ["", "base", "other", "gain", "", "95 % interval", "of it progress", "cost",
+                      "verdict"], rows, frozenset({0, 8}))
+
+
+def _called(g: dict[str, Any]) -> str:
+    """The verdict, and that of its parts where they say more."""
+    told = [str(g["verdict"])]
+    told += [f"{g[f'{part}_verdict']} of {part}" for part in ("progress", "cost")
+             if g.get(f"{part}_verdict", "no evidence") not in ("no evidence", g["verdict"])]
+    return ", ".join(told)
+
+
+def _cells(one: dict[str, Any]) -> Table:
+    """By energy where it was measured, else by time."""
+    measured = one["energy_j"]["provenance"] == "measured"
+    rows = []
+    for cell in one["cells"]:
+        row = [cell["stage"], cell["class"], ", ".join(cell["phases"]), seconds(cell["time_s"])]
+        if measured:
+            row += [joules(cell["energy_j"]), _between(cell["energy_j_interval"], joules),
+                    joules(cell["progress_j"]), joules(cell["cost_j"])]
+        else:
+            row.append(_between(cell["time_s_interval"], seconds))
+        verdict = cell["verdict"] if measured else cell["time_verdict"]
+        share = percent(100 * cell["share"]) if cell["share"] is not None else ""
+        rows.append([*row, share, _status(cell, verdict)])
+    head = ["stage", "class", "phases", "time"]
+    head += ["energy", "95 % interval", "progress", "cost"] if measured else ["95 % interval"]
+    return Table("where it lies", [*head, "share", "verdict"], rows,
+                 frozenset({0, 1, 2, len(head) + 1}))
+
+
+def _status(cell: dict[str, Any], verdict: str) -> str:
+    if cell["provenance"] != "estimated":
+        return verdict
+    if cell["bounds_j"]:
+        return f"cannot be told apart, bounds {_between(cell['bounds_j'], joules)}"
+    missing = f"; without {', '.join(cell['refused'])}" if cell["refused"] else ""
+    return f"{verdict}{missing}"
+
+
+def _four(one: dict[str, Any]) -> Table:
+    rows = []
+    for name, share in one["four"].items():
+        limits = one["four_intervals"][name]
+        rows.append([_FOUR[name], percent(100 * share),
+                     _between([100 * v for v in limits], percent) if limits else "not bounded"])
+    return Table(f"the {one['verdict']} of {one['four_of']} by kind of phase",
+                 ["", "share", "95 % interval"], rows)
+
+
+def _memory(one: dict[str, Any]) -> Table:
+    rows = [[row["component"], mebibytes(row["base"]), mebibytes(row["other"])]
+            for row in one["memory_bytes"]["components"]]
+    return Table("memory at each side's peak", ["", "base", "other"], rows)
+
+
+def _remarks(one: dict[str, Any]) -> list[str]:
+    told = []
+    quality = one["quality"]
+    if quality["base"] is not None:
+        change = percent(quality["difference_percent"])
+        told.append(f"{quality['metric']} {number(quality['base'])} → {number(quality['other'])} "
+                    f"({change}), {'no worse than allowed' if quality['ok'] else 'worse'}")
+    elif quality["metric"] is None:
+        told.append("no metric of quality was logged, so nothing says that the other is as good")
+    costs = [f"{cell['stage']} {cell['class']}" for cell in one["cells"]
+             if "loss" in (cell["verdict"], cell["cost_verdict"])]
+    if costs and one["verdict"] == "gain":
+        told.append(f"it costs more in {', '.join(costs)}")
+    told += [f"{row['phase']}: {100 * row['memory_bound_base']:.0f} % memory-bound in the base, "
+             f"{100 * row['memory_bound_other']:.0f} % here; the base's class is used for both"
+             for row in one["moved"]]
+    return told
+
+
+def _between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:
+    if limits is None:
+        return ""
+    low, high = limits
+    if low is None:
+        return f"at most {said(high)}"
+    if high is None:
+        return f"at least {said(low)}"
+    return f"{said(low)} … {said(high)}"

@@ -1,0 +1,34 @@
+"""The comparison as one HTML file: no script, no network, dark and light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..html import escaped, page
+from ._tables import Table, parts, what
+
+
+def render(comparison: dict[str, Any]) -> str:
+    """A whole page."""
+    body = [f"<header><h1>Did it pay?</h1><p class='soft'>{escaped(what(comparison))}</p></header>"]
+    for part in parts(comparison):
+        body.append(f"<h2>{escaped(part.heading)}</h2>"
+                    f"<p class='figure'>{escaped(part.verdict)}</p>")
+        body += [_table(table) for table in part.tables]
+        body += [f"<p>{escaped(remark)}</p>" for remark in part.remarks]
+    if comparison["warnings"]:
+        lines = "".join(f"<li>{escaped(line)}</li>" for line in comparison["warnings"])
+        body.append(f"<ul class='warnings'>{lines}</ul>")
+    return page(escaped(f"{comparison['base']['name']} compared"), "".join(body))
+
+
+def _table(table: Table) -> str:
+    def row(cells: Any, tag: str) -> str:
+        said = "".join(f"<{tag}{' class=text' if i in table.text else ''}>{escaped(cell)}</{tag}>"
+                       for i, cell in enumerate(cells))
+        return f"<tr>{said}</tr>"
+
+    title = f"<h3>{escaped(table.title)}</h3>" if table.title else ""
+    rows = "".join(row(cells, "td") for cells in table.rows)
+    return (f"{title}<div class='scroll'><table><thead>{row(table.head, 'th')}</thead>"
+            f"<tbody>{rows}</tbody></table></div>")
