@@ -39,7 +39,7 @@ class Peak:
     source: str
 
 
-class _Stand(nn.Module):
+class Stand(nn.Module):
     """The model with other tensors in the place of its own, which stay as they are."""
 
     def __init__(self, model: nn.Module, instead: Callable[[torch.Tensor], torch.Tensor]):
@@ -59,18 +59,18 @@ def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
     A model that looks at values cannot run on ``meta``; it is run for real, once.
     """
     try:
-        total = _count(_Stand(model, lambda t: torch.empty_like(t, device="meta")), loss,
+        total = _count(Stand(model, lambda t: torch.empty_like(t, device="meta")), loss,
                        _meta(batch))
     except Exception:
         try:
-            total = _count(_Stand(model, torch.Tensor.detach), loss, batch)
+            total = _count(Stand(model, torch.Tensor.detach), loss, batch)
         except Exception:  # the training will say what is wrong
             return None
     return total / size(batch) or None
 
 
 def _count(model: nn.Module, loss: Loss, batch: Any) -> int:
-    with FlopCounterMode(display=False, custom_mapping=_ATTENTION) as counter:
+    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
         loss(model, batch).backward()
     return int(counter.get_total_flops())
 
@@ -84,7 +84,7 @@ def _attention_backward(_grad: Any, q: Any, k: Any, v: Any, *_rest: Any, **_name
 
 
 # torch's counter knows the kernels of GPUs only: a CPU's attention would count nothing.
-_ATTENTION = {
+ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
 }

@@ -9,7 +9,8 @@ same of equal blocks). What a block's backward needs for itself is taken to be w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,21 +49,42 @@ class Memory:
         return (self.weights + self.optimizer + self.gradients + self.activations + self.working)
 
 
-def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> Kept:
-    """Run one forward and see what it keeps. The blocks must not be checkpointed yet."""
-    known = {_identity(t) for t in (*model.parameters(), *model.buffers(), *_tensors(batch))}
-    seen: set[int] = set()
+@contextlib.contextmanager
+def saving(known: Iterable[torch.Tensor]) -> Iterator[list[int]]:
+    """Sees what autograd keeps inside: [bytes so far]. ``known`` are there anyway."""
+    seen = {_identity(tensor) for tensor in known}
     total = [0]
-    at: list[int] = []
-    sizes: list[int] = []
-    inputs: list[int] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         identity = _identity(tensor)
-        if identity not in known and identity not in seen:
+        if identity not in seen:
             seen.add(identity)
             total[0] += tensor.untyped_storage().nbytes()
         return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield total
+
+
+def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
+    """Bytes of this rank's weights, gradients and optimizer state, as they are now."""
+    weights = list(model.parameters())
+    state = [t for values in optimizer.state.values() for t in _tensors(values)]
+    return {
+        "weights": sum(p.nbytes for p in weights),
+        "gradients": sum((p if p.grad is None else p.grad).nbytes for p in weights
+                         if p.requires_grad),
+        "optimizer": sum(t.nbytes for t in state),
+    }
+
+
+def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> Kept:
+    """Run one forward and see what it keeps. The blocks must not be checkpointed yet."""
+    known = (*model.parameters(), *model.buffers(), *_tensors(batch))
+    total: list[int] = [0]
+    at: list[int] = []
+    sizes: list[int] = []
+    inputs: list[int] = []
 
     def before(_block: nn.Module, given: Any) -> None:
         at.append(total[0])
@@ -74,7 +96,7 @@ def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) 
     handles = [block.register_forward_pre_hook(before) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks]
     try:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        with saving(known) as total:
             value = loss(model, batch)
     finally:
         for handle in handles:

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, default_collate
 
 import probe
 
-from . import flops, snapshot
+from . import flops, memory, roofline, snapshot
 from .accumulation import KPolicy, pieces, size
 from .budget import Budget, Purse
 from .data import Batches, moved
@@ -102,9 +102,10 @@ class Trainer:
         self._policy = KPolicy(plan.accumulation, world)
         if plan.tf32:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        self._flops = self._count(model, data)
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
-        self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
+        make = optimizer or adamw
+        self._flops, self._roofline = self._count(model, data, micro, make)
+        self.engine: Engine = make_engine(model, plan, make, micro)
         self._variance: GradientVariance | None = None
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
@@ -112,16 +113,27 @@ class Trainer:
         self._rate = math.nan  # as set last
         self._run: Any = None
         self._mfu: tuple[float | None, str] = None, ""
+        self._held: dict[str, int] = {}  # bytes by component, seen in the first step
 
     def report(self) -> Any:
         """phasewatt's report of the last :meth:`fit`."""
         return self._run.report()
 
-    def _count(self, model: nn.Module, data: Dataset[Any]) -> float | None:
-        """Operations per sample of the model as it was given, before anything is recomputed."""
+    def _count(
+        self, model: nn.Module, data: Dataset[Any], micro: int, make: MakeOptimizer
+    ) -> tuple[float | None, dict[str, Any] | None]:
+        """Operations per sample of the model as it was given, before anything is recomputed; and
+        which part of each phase waits for memory, for the classes of ``probe compare``.
+        """
         before = snapshot.random_state()  # what is drawn here must not move the training
         try:
-            return flops.per_sample(model, self._loss, default_collate([data[0]]))
+            sample = default_collate([data[0]])
+            ridge = roofline.ridge(self.device, self.plan.precision.dtype)
+            bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, make, ridge)
+            told = None if bound is None else {
+                "memory_bound": bound, "flops_per_s": ridge.flops_per_s,
+                "bytes_per_s": ridge.bytes_per_s}
+            return flops.per_sample(model, self._loss, sample), told
         finally:
             snapshot.set_random_state(before)
 
@@ -147,7 +159,7 @@ class Trainer:
             target=str(self._progress.target) if self._progress else None, data=self._data_name,
             config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
                     "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
-                    "samples": self._samples},
+                    "samples": self._samples, "roofline": self._roofline},
         )
         silent = self._quiet or self.rank > 0
         with watching as run, Bar(self._samples, run.live, quiet=silent) as bar:
@@ -206,6 +218,7 @@ class Trainer:
         """What is known only at the end, for the comparison of runs."""
         values: dict[str, float] = {"peak_memory_bytes": peak_memory(self.device),
                                     "train_s": self._at.seconds - self._at.eval_seconds}
+        values |= {f"memory_{name}_bytes": amount for name, amount in self._held.items() if amount}
         self._mfu = self._utilisation()
         if self._flops is not None:
             values["flops_per_sample"] = self._flops
@@ -233,7 +246,7 @@ class Trainer:
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / whole
             with engine.micro_batch(last=j == k - 1):
-                loss = self._loss(engine.model, batch)
+                loss = self._loss(engine.model, batch) if self._held else self._first(batch)
                 engine.backward(loss if k == 1 else loss * share)
             if variance is not None:
                 variance.micro_batch(share / self._world, share * engine.loss_scale)
@@ -241,6 +254,8 @@ class Trainer:
             mean = part if mean is None else mean + part
         assert mean is not None
         stepped = engine.step(want_norm=variance is not None)
+        if "weights" not in self._held:
+            self._held |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
         values: dict[str, Any] = {"loss": mean, "samples": step_samples}
@@ -256,6 +271,17 @@ class Trainer:
         if at.step % LOOK_EVERY == 0 or at.step == 1:
             self._look(float(mean), stepped.applied)
         return mean
+
+    def _first(self, batch: Any) -> torch.Tensor:
+        """The first loss of all, while it is seen what autograd keeps for its backward."""
+        if "compile" in self.stack:  # whose guards would see the hook, and compile again
+            self._held["activations"] = 0
+            return self._loss(self.engine.model, batch)
+        module = self.engine.module
+        with memory.saving([*module.parameters(), *module.buffers()]) as total:
+            loss = self._loss(self.engine.model, batch)
+        self._held["activations"] = total[0]
+        return loss
 
     def _micro_batches(self, k: int) -> list[Any]:
         if self._splits:
