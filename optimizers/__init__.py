@@ -7,6 +7,7 @@ A :class:`Technique` changes a :class:`Plan`; a :class:`Stack` orders techniques
 does not go together; a :class:`Trainer` carries the plan out on an engine (plain, DDP, DeepSpeed).
 """
 
+from .ablation import ablate
 from .budget import Budget
 from .errors import TrainingFailed
 from .plan import Plan
@@ -15,4 +16,4 @@ from .stack import Stack
 from .technique import Technique
 from .trainer import Trainer
 
-__all__ = ["Budget", "Plan", "Result", "Stack", "Technique", "Trainer", "TrainingFailed"]
+__all__ = ["Budget", "Plan", "Result", "Stack", "Technique", "Trainer", "TrainingFailed", "ablate"]

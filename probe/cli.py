@@ -102,6 +102,17 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--quality", type=_share, default=None, metavar="PERCENT",
                          help="how much worse the final quality may be (0.5)")
     compare.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    ablate = commands.add_parser(
+        "ablate", help="train with and without each technique: which one made the gain",
+        usage="probe ablate --techniques A,B,C [--design D] [--blocks N] [--dir D] "
+              "-- python train.py --stack {stack} --seed {seed}")
+    ablate.add_argument("--techniques", metavar="A,B,C", help="in the order of adding them")
+    ablate.add_argument("--design", default="cumulative",
+                        help="cumulative, leave-one-out or shapley")
+    ablate.add_argument("--blocks", type=int, default=3, help="how often each is trained (3)")
+    ablate.add_argument("--dir", help="where it is kept, and gone on with (./runs/ablation)")
+    ablate.add_argument("--json", action="store_true")
+    ablate.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
     export = commands.add_parser("export", help="hand a run on: Prometheus, CodeCarbon, traces, …")
     export.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
@@ -140,7 +151,7 @@ def _dispatch(arguments: list[str]) -> int:
         return _report(options)
     if options.command == "compare":
         return _compare(options)
-    if options.command in ("export", "serve"):
+    if options.command in ("ablate", "export", "serve"):
         from .plugins import SERVICES, load
 
         return int(load(SERVICES, options.command)(options))

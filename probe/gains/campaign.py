@@ -76,6 +76,11 @@ class Campaign:
              for name, runs in read],
             asked, judged, marks, left_out)
 
+    def question(self, tolerance: float) -> Question:
+        """What is asked of all sides."""
+        metric, higher = self.judged or (None, None)
+        return Question(self.target, tolerance, metric, higher)
+
     def compared(self, tolerance: float) -> dict[str, Any]:
         """The JSON of ``probe compare``. Raises UsageError if a side mixes what differs."""
         base, others = self.sides[0], self.sides[1:]
@@ -86,8 +91,7 @@ class Campaign:
                 raise UsageError(f"the runs of {side.name!r} are of several kinds: {mixed[0]}")
         problems = [comparable.differences(base.trials, side.trials, targeted=targeted)
                     for side in others]
-        metric, higher = self.judged or (None, None)
-        found = compare(base, others, Question(self.target, tolerance, metric, higher), problems)
+        found = compare(base, others, self.question(tolerance), problems)
         return found | {
             "early_ends_at": [{"share_of_samples": share, "quality": value}
                               for share, value in self.marks.items()],

@@ -54,14 +54,15 @@ class Question:
 
 def compare(
     base: Side, others: Sequence[Side], question: Question,
-    problems: Sequence[Sequence[str]] = (),
+    problems: Sequence[Sequence[str]] = (), shares: kinds.Shares | None = None,
 ) -> dict[str, Any]:
     """Hold every other side against the base.
 
     Args:
+        shares: the classes, if they were decided on other runs than the base's.
         problems: why each other side is not comparable with the base, if it is not.
     """
-    shares = kinds.classes(base.trials)
+    shares = shares or kinds.classes(base.trials)
     target = question.target
     return {
         "schema": SCHEMA_VERSION,

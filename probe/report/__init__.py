@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import UsageError
 
-_HELPERS = {"comparison", "digits", "listing"}
+_HELPERS = {"comparison", "digits", "listing", "tables"}
 
 
 def render(report: dict[str, Any], format: str = "text") -> str | bytes:  # noqa: A002

@@ -6,21 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..digits import duration, energy, number
+from ..digits import number
+from ..tables import Table, between, joules, mebibytes, percent, seconds
 
 _FOUR = {"early": "early training", "gradient": "gradient-heavy", "memory": "memory-bound",
          "communication": "communication", "rest": "the rest"}
-_MIB = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of text; the first column is a name, ``text`` says which others are no numbers."""
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    text: frozenset[int] = frozenset({0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +37,6 @@ def what(comparison: dict[str, Any]) -> str:
 def parts(comparison: dict[str, Any]) -> list[Part]:
     """One for every other side."""
     return [_part(one) for one in comparison["comparisons"]]
-
-
-def seconds(value: float | None) -> str:
-    """With its sign."""
-    return "—" if value is None else f"{'−' if value < 0 else ''}{duration(abs(value))}"
-
-
-def joules(value: float | None) -> str:
-    """With its sign."""
-    return "—" if value is None else f"{'−' if value < 0 else ''}{energy(abs(value))}"
-
-
-def mebibytes(value: float | None) -> str:
-    """With its sign."""
-    return "—" if value is None else f"{'−' if value < 0 else ''}{number(abs(value) / _MIB)} MiB"
-
-
-def percent(value: float | None) -> str:
-    """With its sign."""
-    return "" if value is None else f"{'−' if value < 0 else ''}{abs(value):.3g} %"
 
 
 def _part(one: dict[str, Any]) -> Part:
@@ -107,7 +77,7 @@ def _totals(one: dict[str, Any]) -> Table:
             f"{g['bound']['is']} {said(g['bound']['gain'])}")
         rows.append([
             f"{name} (modelled)" if modelled else name, said(g.get("base")), said(g.get("other")),
-            gained, percent(g["percent"]), _between(g["interval"], said),
+            gained, percent(g["percent"]), between(g["interval"], said),
             said(g["progress"]) if g["progress"] is not None else "",
             said(g["cost"]) if g["cost"] is not None else "",
             "no verdict on a model" if modelled else _called(g)])
@@ -130,10 +100,10 @@ def _cells(one: dict[str, Any]) -> Table:
     for cell in one["cells"]:
         row = [cell["stage"], cell["class"], ", ".join(cell["phases"]), seconds(cell["time_s"])]
         if measured:
-            row += [joules(cell["energy_j"]), _between(cell["energy_j_interval"], joules),
+            row += [joules(cell["energy_j"]), between(cell["energy_j_interval"], joules),
                     joules(cell["progress_j"]), joules(cell["cost_j"])]
         else:
-            row.append(_between(cell["time_s_interval"], seconds))
+            row.append(between(cell["time_s_interval"], seconds))
         verdict = cell["verdict"] if measured else cell["time_verdict"]
         share = percent(100 * cell["share"]) if cell["share"] is not None else ""
         rows.append([*row, share, _status(cell, verdict)])
@@ -147,7 +117,7 @@ def _status(cell: dict[str, Any], verdict: str) -> str:
     if cell["provenance"] != "estimated":
         return verdict
     if cell["bounds_j"]:
-        return f"cannot be told apart, bounds {_between(cell['bounds_j'], joules)}"
+        return f"cannot be told apart, bounds {between(cell['bounds_j'], joules)}"
     missing = f"; without {', '.join(cell['refused'])}" if cell["refused"] else ""
     return f"{verdict}{missing}"
 
@@ -157,7 +127,7 @@ def _four(one: dict[str, Any]) -> Table:
     for name, share in one["four"].items():
         limits = one["four_intervals"][name]
         rows.append([_FOUR[name], percent(100 * share),
-                     _between([100 * v for v in limits], percent) if limits else "not bounded"])
+                     between([100 * v for v in limits], percent) if limits else "not bounded"])
     return Table(f"the {one['verdict']} of {one['four_of']} by kind of phase",
                  ["", "share", "95 % interval"], rows)
 
@@ -185,14 +155,3 @@ def _remarks(one: dict[str, Any]) -> list[str]:
              f"{100 * row['memory_bound_other']:.0f} % here; the base's class is used for both"
              for row in one["moved"]]
     return told
-
-
-def _between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:
-    if limits is None:
-        return ""
-    low, high = limits
-    if low is None:
-        return f"at most {said(high)}"
-    if high is None:
-        return f"at least {said(low)}"
-    return f"{said(low)} … {said(high)}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..html import escaped, page
-from ._tables import Table, parts, what
+from ..tables import Table
+from ._tables import parts, what
 
 
 def render(comparison: dict[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..md import cell, line
-from ._tables import Table, parts, what
+from ..tables import Table
+from ._tables import parts, what
 
 MARKER = "<!-- phasewatt comparison -->"  # stable: a job finds the comment that it wrote before
 

@@ -1,0 +1,46 @@
+"""Which technique made how much of the gain: train with and without, in fresh processes.
+
+    found = optimizers.ablate(["schedule", "precision"],
+                              ["python", "train.py", "--stack", "{stack}", "--seed", "{seed}"])
+
+:mod:`design` says which stacks are trained and in which order, :mod:`runner` trains them,
+:mod:`effects` holds the runs against each other, :mod:`shapley` is the arithmetic of games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .design import DESIGNS, Design
+from .effects import analyse
+from .runner import Ablation
+
+
+def ablate(
+    techniques: Sequence[str], command: Sequence[str], *, design: str = "cumulative",
+    blocks: int = 3, dir: str | Path = "runs/ablation", seed: int = 0,  # noqa: A002
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Run an ablation, or go on with it, and tell what it found (the JSON of ``probe ablate``).
+
+    Every block trains each stack once with the block's number as its seed, in random order, and
+    the baseline twice: if doing nothing makes a difference, the ablation is unsound.
+
+    Args:
+        techniques: names, in the order in which a cumulative design adds them.
+        command: words; ``{stack}`` and ``{seed}`` are filled in. It must be watched.
+        design: ``cumulative``, ``leave-one-out`` or ``shapley``.
+        dir: what was done is kept there; the same call goes on with it.
+
+    Raises:
+        UsageError: something that cannot be run; one line says why.
+        TrialFailed: a trial ended badly; what was done is kept.
+    """
+    ablation = Ablation(Path(dir), Design.of(design, techniques, blocks, seed), command)
+    ablation.run(say)
+    return analyse(ablation)
+
+
+__all__ = ["DESIGNS", "Ablation", "Design", "ablate", "analyse"]

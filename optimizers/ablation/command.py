@@ -1,0 +1,26 @@
+"""``probe ablate``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from . import Ablation, Design, analyse
+from .text import render
+
+
+def ablate(options: argparse.Namespace) -> int:
+    """Run, or go on with, an ablation, and print what it found. Raises ProbeError."""
+    folder = Path(options.dir or "runs/ablation")
+    if options.words or options.techniques:
+        words = options.words[1:] if options.words[:1] == ["--"] else options.words
+        names = [name.strip() for name in (options.techniques or "").split(",") if name.strip()]
+        ablation = Ablation(folder, Design.of(options.design, names, options.blocks), words)
+    else:
+        ablation = Ablation.open(folder)
+    ablation.run(lambda line: print(line, file=sys.stderr, flush=True))
+    found = analyse(ablation)
+    print(json.dumps(found, indent=1, allow_nan=False) if options.json else render(found))
+    return 0

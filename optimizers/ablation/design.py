@@ -1,0 +1,117 @@
+"""Which stacks an ablation trains, and in which order, so that drift cancels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import TechniqueRefused, UsageError
+from ..stack import Stack, discover
+from .shapley import EXACT, Set, orders, sampled_orders
+
+NO_OP = "no-op"
+DESIGNS = ("cumulative", "leave-one-out", "shapley")
+_ORDERS = 8  # sampled per block where there are too many
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One stack; ``name`` is unique."""
+
+    name: str
+    techniques: Set
+
+    @property
+    def stack(self) -> str:
+        """As a command line takes it."""
+        return ",".join(sorted(self.techniques)) or "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Techniques in the order given, the kind of design, seed blocks."""
+
+    kind: str
+    techniques: tuple[str, ...]
+    blocks: int
+    seed: int = 0
+
+    @classmethod
+    def of(cls, kind: str, techniques: Sequence[str], blocks: int, seed: int = 0) -> Design:
+        """Raises UsageError: nothing that can be run."""
+        if kind not in DESIGNS:
+            raise UsageError(f"no design {kind!r}: choose from {', '.join(DESIGNS)}")
+        if not techniques:
+            raise UsageError("name the techniques: --techniques schedule,precision")
+        if len(set(techniques)) != len(techniques):
+            raise UsageError("a technique is named twice: leave one out")
+        if blocks < 1:
+            raise UsageError("--blocks: at least 1, and 3 before anything can be called a gain")
+        known = discover()
+        for name in techniques:
+            if name not in known:
+                raise UsageError(f"no technique is called {name!r}; there are: "
+                                 f"{', '.join(sorted(known))}")
+        made = cls(kind, tuple(techniques), blocks, seed)
+        if not valid(frozenset(techniques)):
+            Stack.of(",".join(techniques))  # says why
+        made.arms(0)
+        return made
+
+    @property
+    def exact(self) -> bool:
+        """Whether Shapley values go through all orders."""
+        return len(self.techniques) <= EXACT
+
+    def joining(self, block: int) -> list[tuple[str, ...]]:
+        """Orders of joining that a block's Shapley values are averaged over.
+
+        Raises:
+            UsageError: no order passes through stacks that can run.
+        """
+        if self.exact:
+            found = orders(self.techniques, valid)
+            if not found:
+                raise UsageError("no order of these techniques passes through stacks that can run")
+            return found
+        try:
+            return sampled_orders(self.techniques, valid, _ORDERS,
+                                  random.Random(f"{self.seed} orders {block}"))
+        except ValueError as error:
+            raise UsageError(f"{error}: fewer techniques, or another design") from None
+
+    def arms(self, block: int) -> list[Arm]:
+        """Of a block, baseline and no-op first. Raises UsageError."""
+        sets: list[Set] = []
+        if self.kind == "cumulative":
+            sets = [frozenset(self.techniques[:n]) for n in range(1, len(self.techniques) + 1)]
+            for some in sets:
+                if not valid(some):
+                    Stack.of(",".join(sorted(some)))  # says why
+        elif self.kind == "leave-one-out":
+            full = frozenset(self.techniques)
+            sets = [full, *(full - {name} for name in self.techniques if valid(full - {name}))]
+        else:
+            passed = {frozenset(order[:n]) for order in self.joining(block)
+                      for n in range(1, len(order) + 1)}
+            sets = sorted(passed, key=lambda some: (len(some), sorted(some)))
+        named = {some: Arm("+".join(name for name in self.techniques if name in some), some)
+                 for some in sets if some}
+        return [Arm("baseline", frozenset()), Arm(NO_OP, frozenset()), *named.values()]
+
+    def order(self, block: int) -> list[Arm]:
+        """The arms of a block as they are run: at random, the same however often it is asked."""
+        arms = self.arms(block)
+        random.Random(f"{self.seed} block {block}").shuffle(arms)
+        return arms
+
+
+def valid(techniques: Set) -> bool:
+    """Whether a stack of these can be made."""
+    try:
+        Stack.of(",".join(sorted(techniques)) or "baseline")
+    except TechniqueRefused:
+        return False
+    return True
+

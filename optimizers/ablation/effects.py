@@ -1,0 +1,185 @@
+"""What an ablation found: a row for every technique, in every cell, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from probe.errors import NothingToReport
+from probe.gains import TOLERANCE
+from probe.gains.campaign import Campaign
+from probe.gains.cells import Layout, Row, energy_row, time_row
+from probe.gains.classes import classes
+from probe.gains.comparison import Question, Side, compare
+from probe.gains.contrast import Contrast, holm, paired
+from probe.gains.trial import Trial
+from probe.model import Provenance
+
+from .design import NO_OP, Design
+from .runner import Ablation
+from .shapley import Floats, Set, interactions, values
+
+_ALPHA = 0.05
+_BASE = "baseline"
+
+
+def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
+    """The JSON of ``probe ablate``; of the blocks that are complete.
+
+    Raises:
+        UsageError: no block is, or the runs cannot be held against each other.
+    """
+    design = ablation.design
+    missing = {block for block, _ in ablation.missing()}
+    whole = [block for block in range(design.blocks) if block not in missing]
+    if not whole:
+        raise NothingToReport(f"no block of the ablation in {ablation.folder} is complete yet")
+    runs = {(one.block, one.arm): ablation.folder / one.run for one in ablation.done()}
+    names = list(dict.fromkeys(arm.name for block in whole for arm in design.arms(block)))
+    places = {name: [block for block in whole if (block, name) in runs] for name in names}
+    campaign = Campaign.over([(name, [runs[block, name] for block in places[name]])
+                              for name in names])
+    sides = {
+        name: [replace(trial, block=str(block))
+               for trial, block in zip(side.trials, places[name], strict=True)]
+        for name, side in zip(names, campaign.sides, strict=True)}
+    return evaluate(design, whole, sides, campaign.question(tolerance)) | {
+        "folder": str(ablation.folder), "command": ablation.command,
+        "trials": len(ablation.done()), "missing": len(ablation.missing())}
+
+
+def evaluate(
+    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]],
+    question: Question,
+) -> dict[str, Any]:
+    """Of trials by arm, their ``block`` set."""
+    bases = trials[_BASE]
+    shares = classes(bases)
+
+    def against(base: str, other: str) -> dict[str, Any]:
+        found = compare(Side(base, trials[base]), [Side(other, trials[other])], question,
+                        shares=shares)
+        return dict(found["comparisons"][0])
+
+    nothing = against(_BASE, NO_OP)
+    sound = all(_holds_zero(nothing[kind]["interval"]) for kind in ("time_s", "energy_j")
+                if nothing[kind]["interval"] is not None)
+    told: dict[str, Any] = {
+        "schema": 1, "design": design.kind, "techniques": list(design.techniques),
+        "blocks": len(blocks), "mode": question.mode, "no_op": nothing,
+        "sound": sound if len(blocks) > 1 else None,
+    }
+    if design.kind == "cumulative":
+        arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
+        told["steps"] = [{"technique": technique, "step": against(before, after),
+                          "in_all": against(_BASE, after)}
+                         for technique, (before, after)
+                         in zip(design.techniques, pairwise(arms), strict=True)]
+    elif design.kind == "leave-one-out":
+        by_set = {arm.techniques: arm.name for arm in design.arms(0)[2:]} | {frozenset(): _BASE}
+        full = frozenset(design.techniques)
+        told["all"] = against(_BASE, by_set[full])
+        told["left_out"] = [
+            {"technique": name, "gain": against(by_set[full - {name}], by_set[full])}
+            for name in design.techniques if full - {name} in by_set]
+    else:
+        told["shapley"] = _shapley(design, blocks, trials, shares)
+    return told
+
+
+def _shapley(
+    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], shares: Any
+) -> dict[str, Any]:
+    layout = Layout.of([trial for side in trials.values() for trial in side], shares)
+    energies = {trial.energy for side in trials.values() for trial in side}
+    measured = energies == {Provenance.MEASURED}
+    cells = [{"stage": stage, "class": kind} for stage, kind in layout.cells]
+    found: dict[str, Any] = {
+        "exact": design.exact, "cells": cells,
+        "orders": len(design.joining(blocks[0])),
+        "valid_orders_only": design.exact and len(design.joining(0)) < _factorial(design),
+    }
+    for name, row_of in (("time_s", time_row), ("energy_j", energy_row)):
+        if name == "energy_j" and not measured:
+            found[name] = None
+            continue
+        per_block = [_block(design, block, trials, layout, row_of) for block in blocks]
+        found[name] = _told(design, per_block)
+    return found
+
+
+def _block(
+    design: Design, block: int, trials: Mapping[str, Sequence[Trial]], layout: Layout, row_of: Any
+) -> tuple[dict[str, Floats], dict[tuple[str, str], Floats]]:
+    """(technique → cells and total, pair → the same) of one block: what each saved."""
+    of_block = {name: next((t for t in side if t.block == str(block)), None)
+                for name, side in trials.items()}
+    base = of_block[_BASE]
+    assert base is not None
+
+    def cells(trial: Trial) -> Floats:
+        row: Row = row_of(trial, layout)
+        return np.append(row.all, row.all.sum())
+
+    mine = cells(base)
+    worth: dict[Set, Floats] = {frozenset(): np.zeros(len(mine))}
+    for arm in design.arms(block)[2:]:
+        trial = of_block[arm.name]
+        assert trial is not None
+        worth[arm.techniques] = mine - cells(trial)
+    pairs = interactions(worth, design.techniques) if design.exact else {}
+    return values(worth, design.joining(block)), pairs
+
+
+def _told(
+    design: Design,
+    per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
+) -> dict[str, Any]:
+    each = np.array([[told[name] for name in design.techniques] for told, _ in per_block])
+    pairs = list(per_block[0][1])
+    return {
+        "techniques": [
+            {"technique": name, **entry} for name, entry in
+            zip(design.techniques, _rows(each), strict=True)],
+        "interactions": [
+            {"techniques": list(pair), "gain": entry["gain"], "interval": entry["interval"],
+             "verdict": entry["verdict"]}
+            for pair, entry in zip(pairs, _rows(np.array(
+                [[told[pair][-1:] for pair in pairs] for _, told in per_block])), strict=True)
+        ] if pairs else [],
+    }
+
+
+def _rows(each: Floats) -> list[dict[str, Any]]:
+    """From (blocks, players, cells + total): total with its interval, cells with theirs, verdicts
+    adjusted over players for totals, over players and cells for cells.
+    """
+    blocks, players, width = each.shape
+    contrast: Contrast = paired(each.reshape(blocks, -1))
+    half, p = contrast.half().reshape(players, width), contrast.p_values().reshape(players, width)
+    value = contrast.value.reshape(players, width)
+    totals = holm(p[:, -1])
+    cells = holm(p[:, :-1].ravel()).reshape(players, width - 1)
+
+    def entry(gain: float, wide: float, adjusted: float) -> dict[str, Any]:
+        clear = contrast.known and adjusted < _ALPHA and gain
+        return {"gain": gain, "interval": [gain - wide, gain + wide] if contrast.known else None,
+                "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence"}
+
+    return [entry(float(value[i, -1]), float(half[i, -1]), float(totals[i])) | {
+        "cells": [entry(float(value[i, j]), float(half[i, j]), float(cells[i, j]))
+                  for j in range(width - 1)]} for i in range(players)]
+
+
+def _holds_zero(interval: Sequence[float | None]) -> bool:
+    low, high = interval
+    return (low is None or low <= 0) and (high is None or high >= 0)
+
+
+def _factorial(design: Design) -> int:
+    return math.factorial(len(design.techniques))

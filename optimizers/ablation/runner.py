@@ -1,0 +1,193 @@
+"""Runs an ablation's trials, each in a fresh process, one at a time; goes on where it was ended.
+
+The folder of an ablation::
+
+    ablation.json               the design and the command
+    trials.jsonl                one line for every trial that ended well: block, arm, run
+    trials/00-precision/        of block 0: its runs/, and log.txt with what it printed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from probe.errors import ProbeError
+from probe.model import RunStatus
+from probe.report.digits import duration
+from probe.store.files import write_json
+from probe.store.reader import RunReader
+from probe.store.runs import list_runs
+
+from ..errors import UsageError
+from .design import Arm, Design
+
+Say = Callable[[str], None]
+_STACK, _SEED = "{stack}", "{seed}"
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+class TrialFailed(ProbeError):
+    """A trial ended badly; what was done is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A trial that ended well."""
+
+    block: int
+    arm: str
+    run: str  # relative to the ablation's folder
+    seconds: float
+
+
+class Ablation:
+    """A design and a command in a folder."""
+
+    def __init__(self, folder: Path, design: Design, command: Sequence[str]):
+        """
+        Args:
+            command: words in which ``{stack}`` and ``{seed}`` are filled in.
+
+        Raises:
+            UsageError: the command has no ``{stack}``, or another ablation lies in the folder.
+        """
+        if not any(_STACK in word for word in command):
+            raise UsageError("the command must say where the stack goes: "
+                             "-- python train.py --stack {stack} --seed {seed}")
+        if not any(_SEED in word for word in command) and design.blocks > 1:
+            raise UsageError("the command must say where the seed goes: … --seed {seed}")
+        self.folder, self.design, self.command = folder, design, list(command)
+        told = {"schema": 1, "design": asdict(design) | {"techniques": list(design.techniques)},
+                "command": self.command}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / "ablation.json").exists():
+                if self._stored() != told:
+                    raise UsageError(f"{folder} holds another ablation: give another --dir, or "
+                                     "the same words to go on with it")
+            else:
+                write_json(folder / "ablation.json", told)
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+
+    @classmethod
+    def open(cls, folder: Path) -> Ablation:
+        """One that was begun. Raises UsageError."""
+        try:
+            told = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
+            design = told["design"]
+            return cls(folder, Design(design["kind"], tuple(design["techniques"]),
+                                      design["blocks"], design["seed"]), told["command"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UsageError(f"{folder} holds no ablation") from None
+
+    def _stored(self) -> Any:
+        with contextlib.suppress(ValueError):
+            return json.loads((self.folder / "ablation.json").read_text(encoding="utf-8"))
+        return None
+
+    def done(self) -> list[Done]:
+        """Trials that ended well, whose runs are still there."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self.folder / "trials.jsonl").read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError, TypeError):  # a torn last line
+                    one = Done(**json.loads(line))
+                    if (self.folder / one.run).is_dir():
+                        found.append(one)
+        return list({(one.block, one.arm): one for one in found}.values())
+
+    def missing(self) -> list[tuple[int, Arm]]:
+        """Trials still to be run, in their order."""
+        known = {(one.block, one.arm) for one in self.done()}
+        return [(block, arm) for block in range(self.design.blocks)
+                for arm in self.design.order(block) if (block, arm.name) not in known]
+
+    def run(self, say: Say) -> None:
+        """Run what is missing.
+
+        Raises:
+            TrialFailed: a trial did; the same command goes on with it.
+            UsageError: another process runs this ablation.
+        """
+        with self._alone():
+            left = self.missing()
+            total = len(left) + len(self.done())
+            if len(left) < total:
+                say(f"{total - len(left)} of {total} trials were done before")
+            begin, before = time.monotonic(), len(left)
+            for at, (block, arm) in enumerate(left):
+                say(f"[{total - before + at + 1}/{total}] block {block}, {arm.name}"
+                    + _time_left(time.monotonic() - begin, at, before))
+                self._trial(block, arm)
+
+    def _trial(self, block: int, arm: Arm) -> None:
+        place = self._place(f"{block:02d}-{re.sub('[^A-Za-z0-9+._-]', '_', arm.name)}")
+        words = [word.replace(_STACK, arm.stack).replace(_SEED, str(block))
+                 for word in self.command]
+        environment = {**os.environ, "PROBE_DIR": str((place / "runs").resolve())}
+        begin = time.monotonic()
+        with (place / "log.txt").open("wb") as log:
+            try:
+                code = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT,
+                                      stdin=subprocess.DEVNULL, env=environment, check=False,
+                                      preexec_fn=_end_with_parent).returncode
+            except OSError as error:
+                raise TrialFailed(f"cannot run {words[0]!r}: {error.strerror}") from None
+        if code:
+            raise TrialFailed(f"the trial {arm.name} of block {block} ended with {code}: see "
+                              f"{place / 'log.txt'}; the same command goes on with it")
+        runs = [run for run in list_runs(place / "runs")
+                if RunReader(run).status is RunStatus.FINISHED]
+        if len(runs) != 1:
+            raise TrialFailed(
+                f"the trial {arm.name} of block {block} recorded {len(runs)} finished runs, not "
+                "one: watch it with optimizers.Trainer, probe.watch() or `probe run --`, and let "
+                "it keep its run where PROBE_DIR says")
+        told = Done(block, arm.name, str(runs[0].relative_to(self.folder)),
+                    time.monotonic() - begin)
+        with (self.folder / "trials.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(told)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _place(self, stem: str) -> Path:
+        """A folder for one attempt; that of a trial that was ended stays as it is."""
+        for attempt in range(1, 10_000):
+            place = self.folder / "trials" / (stem if attempt == 1 else f"{stem}-{attempt}")
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(parents=True)
+                return place
+        raise TrialFailed(f"{self.folder / 'trials'} is full of attempts at {stem}")
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two of them at once would measure each other."""
+        with (self.folder / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(f"another process runs the ablation in {self.folder}") from None
+            yield
+
+
+def _end_with_parent() -> None:
+    """In the child: a trial must not go on beside the one that is run instead of it (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _time_left(spent_s: float, done: int, all_: int) -> str:
+    return f"; about {duration(spent_s / done * (all_ - done))} left" if done else ""

@@ -1,0 +1,115 @@
+"""An ablation for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probe.report.tables import Table, between, joules, percent, seconds
+
+
+def render(found: dict[str, Any]) -> str:
+    """Whether it is sound, then a row for every technique."""
+    lines = [_headline(found), _soundness(found), ""]
+    kinds = {"cumulative": _cumulative, "leave-one-out": _left_out, "shapley": _shapley}
+    for table in kinds[found["design"]](found):
+        lines += [*table.lines(), ""]
+    if found.get("missing"):
+        lines.append(f"! {found['missing']} trials are still to be run")
+    return "\n".join(lines).rstrip()
+
+
+def _headline(found: dict[str, Any]) -> str:
+    work = "the same work" if found["mode"] == "equal_work" else "cost to the target"
+    return (f"ablation of {', '.join(found['techniques'])}: {found['design']}, "
+            f"{found['blocks']} blocks, {work}; positive is saved")
+
+
+def _soundness(found: dict[str, Any]) -> str:
+    nothing = found["no_op"]
+    parts = [f"time {_gained(nothing['time_s'], seconds)}"]
+    if nothing["energy_j"]["provenance"] == "measured":
+        parts.append(f"energy {_gained(nothing['energy_j'], joules)}")
+    told = f"no-op (the baseline again): {', '.join(parts)}"
+    if found["sound"] is None:
+        return f"{told}; one block cannot tell whether the ablation is sound"
+    if found["sound"]:
+        return f"{told}: holds zero, as it must"
+    return f"{told}\n! UNSOUND: doing nothing made a difference, so no figure below can be trusted"
+
+
+def _gained(g: dict[str, Any], said: Any) -> str:
+    if g["gain"] is None:
+        return "not known"
+    return f"{said(g['gain'])} ({between(g['interval'], said)})"
+
+
+def _cumulative(found: dict[str, Any]) -> list[Table]:
+    rows: list[list[str]] = [["baseline", *_side(found["no_op"], "base"), *[""] * 6]]
+    for row in found["steps"]:
+        step, all_ = row["step"], row["in_all"]
+        time, energy = step["time_s"], step["energy_j"]
+        rows.append([
+            f"+ {row['technique']}", *_side(step, "other"),
+            percent(time["percent"]), _called(time), percent(energy["percent"]), _called(energy),
+            percent(all_["time_s"]["percent"]), percent(all_["energy_j"]["percent"])])
+    return [Table("one after the other", [
+        "", "time", "energy", "peak memory", "quality", "its time gain", "", "its energy gain", "",
+        "all so far: time", "energy"], rows, frozenset({0, 6, 8}))]
+
+
+def _side(comparison: dict[str, Any], side: str) -> list[str]:
+    quality = comparison["quality"][side]
+    memory = comparison["memory_bytes"].get(side)
+    energy = comparison["energy_j"]
+    return [seconds(comparison["time_s"].get(side)),
+            joules(energy.get(side)) + (" modelled" if energy["provenance"] == "modelled" else ""),
+            "—" if memory is None else f"{memory / 2**20:.0f} MiB",
+            "—" if quality is None else f"{quality:.4g}"]
+
+
+def _called(g: dict[str, Any]) -> str:
+    return "modelled" if g.get("provenance") == "modelled" else str(g["verdict"])
+
+
+def _left_out(found: dict[str, Any]) -> list[Table]:
+    rows = []
+    for row in [{"technique": "all of them", "gain": found["all"]}, *found["left_out"]]:
+        time, energy = row["gain"]["time_s"], row["gain"]["energy_j"]
+        rows.append([row["technique"], _gained(time, seconds), percent(time["percent"]),
+                     _called(time), _gained(energy, joules), percent(energy["percent"]),
+                     _called(energy)])
+    return [Table("what each saves beside all others", [
+        "", "time", "", "", "energy", "", ""], rows, frozenset({0, 3, 6}))]
+
+
+def _shapley(found: dict[str, Any]) -> list[Table]:
+    told = found["shapley"]
+    tables = []
+    for key, said, what in (("time_s", seconds, "time"), ("energy_j", joules, "energy")):
+        if told[key] is None:
+            continue
+        cells = [f"{cell['stage']} {cell['class']}" for cell in told["cells"]]
+        rows = [[row["technique"], said(row["gain"]),
+                 between(row["interval"], said) if row["interval"] else "",
+                 row["verdict"], *(said(cell["gain"]) for cell in row["cells"])]
+                for row in told[key]["techniques"]]
+        total = [sum(row["cells"][i]["gain"] for row in told[key]["techniques"])
+                 for i in range(len(cells))]
+        rows.append(["all of them", said(sum(total)), "", "", *map(said, total)])
+        tables.append(Table(f"{what} saved, Shapley values ({_over(told)})", [
+            "", "saved", "95 % interval", "verdict", *cells], rows, frozenset({0, 3})))
+        pairs = [row for row in told[key]["interactions"] if row["verdict"] != "no evidence"]
+        if pairs:
+            tables.append(Table(f"{what}: together they save more or less than apart", [
+                "", "more", "95 % interval"], [
+                    [" and ".join(row["techniques"]), said(row["gain"]),
+                     between(row["interval"], said)] for row in pairs]))
+    return tables
+
+
+def _over(told: dict[str, Any]) -> str:
+    if not told["exact"]:
+        return f"{told['orders']} orders sampled in each block"
+    if told["valid_orders_only"]:
+        return f"over the {told['orders']} orders that pass through stacks that can run"
+    return f"over all {told['orders']} orders"
