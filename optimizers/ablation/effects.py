@@ -67,12 +67,12 @@ def evaluate(
         return dict(found["comparisons"][0])
 
     nothing = against(_BASE, NO_OP)
-    sound = all(_holds_zero(nothing[kind]["interval"]) for kind in ("time_s", "energy_j")
-                if nothing[kind]["interval"] is not None)
+    told_of = [nothing[kind]["interval"] for kind in ("time_s", "energy_j")
+               if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None]
     told: dict[str, Any] = {
         "schema": 1, "design": design.kind, "techniques": list(design.techniques),
         "blocks": len(blocks), "mode": question.mode, "no_op": nothing,
-        "sound": sound if len(blocks) > 1 else None,
+        "sound": all(map(_holds_zero, told_of)) if told_of and len(blocks) > 1 else None,
     }
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
@@ -176,9 +176,8 @@ def _rows(each: Floats) -> list[dict[str, Any]]:
                   for j in range(width - 1)]} for i in range(players)]
 
 
-def _holds_zero(interval: Sequence[float | None]) -> bool:
-    low, high = interval
-    return (low is None or low <= 0) and (high is None or high >= 0)
+def _holds_zero(interval: Sequence[float]) -> bool:
+    return interval[0] <= 0 <= interval[1]
 
 
 def _factorial(design: Design) -> int:

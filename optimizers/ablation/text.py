@@ -13,6 +13,7 @@ def render(found: dict[str, Any]) -> str:
     kinds = {"cumulative": _cumulative, "leave-one-out": _left_out, "shapley": _shapley}
     for table in kinds[found["design"]](found):
         lines += [*table.lines(), ""]
+    lines += [f"{name}: {why}" for name, why in _reasons(found)]
     if found.get("missing"):
         lines.append(f"! {found['missing']} trials are still to be run")
     return "\n".join(lines).rstrip()
@@ -31,10 +32,18 @@ def _soundness(found: dict[str, Any]) -> str:
         parts.append(f"energy {_gained(nothing['energy_j'], joules)}")
     told = f"no-op (the baseline again): {', '.join(parts)}"
     if found["sound"] is None:
-        return f"{told}; one block cannot tell whether the ablation is sound"
+        return f"{told}; whether the ablation is sound cannot be told ({nothing['reason']})"
     if found["sound"]:
         return f"{told}: holds zero, as it must"
     return f"{told}\n! UNSOUND: doing nothing made a difference, so no figure below can be trusted"
+
+
+def _reasons(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Why a technique has no verdict, where it is more than an interval that holds zero."""
+    rows = [(f"+ {row['technique']}", row["step"]) for row in found.get("steps", [])]
+    rows += [(row["technique"], row["gain"]) for row in found.get("left_out", [])]
+    return [(name, one["reason"]) for name, one in rows
+            if one["reason"] and not one["reason"].startswith(("the interval", "by time"))]
 
 
 def _gained(g: dict[str, Any], said: Any) -> str:
@@ -50,9 +59,9 @@ def _cumulative(found: dict[str, Any]) -> list[Table]:
         time, energy = step["time_s"], step["energy_j"]
         rows.append([
             f"+ {row['technique']}", *_side(step, "other"),
-            percent(time["percent"]), _called(time), percent(energy["percent"]), _called(energy),
-            percent(all_["time_s"]["percent"]), percent(all_["energy_j"]["percent"])])
-    return [Table("one after the other", [
+            _percent(time), _called(time), _percent(energy), _called(energy),
+            _percent(all_["time_s"]), _percent(all_["energy_j"])])
+    return [Table("one after the other, means of all blocks", [
         "", "time", "energy", "peak memory", "quality", "its time gain", "", "its energy gain", "",
         "all so far: time", "energy"], rows, frozenset({0, 6, 8}))]
 
@@ -65,6 +74,11 @@ def _side(comparison: dict[str, Any], side: str) -> list[str]:
             joules(energy.get(side)) + (" modelled" if energy["provenance"] == "modelled" else ""),
             "—" if memory is None else f"{memory / 2**20:.0f} MiB",
             "—" if quality is None else f"{quality:.4g}"]
+
+
+def _percent(g: dict[str, Any]) -> str:
+    """Of the base; a bound where a target was missed."""
+    return "not known" if g["gain"] is None else percent(g["percent"])
 
 
 def _called(g: dict[str, Any]) -> str:

@@ -52,7 +52,8 @@ class Layout:
         for trial in trials:
             for stage in STAGES:
                 part = _stage(trial, stage)
-                used |= {(stage, kind) for phase, use in part.phases.items() if use.time_s > 0
+                used |= {(stage, kind) for phase, use in part.phases.items()
+                         if use.time_s > 0 or use.energy_j
                          for kind, share in kinds.of(shares, phase).items() if share > 0}
                 if trial.energy is not None and (refused[stage] or part.unidentified.energy_j):
                     used.add((stage, kinds.UNIDENTIFIED))
