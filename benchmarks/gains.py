@@ -3,9 +3,10 @@
     python benchmarks/gains.py [--comparisons 2000]
 
 Samples to the target vary by 8 % from run to run, power by 2 %, the machine warms up, and phases
-are told apart with errors that our own estimator made on simulated traces (tests/rigs/campaign.py).
-Each line is so many comparisons with 3 and 5 runs a side, in seed blocks and without. A *false cell*
-is a comparison in which any verdict of any cell is one that it must not be.
+are told apart with errors that our own estimator made on simulated traces
+(tests/rigs/campaign.py). Each line is so many comparisons with 3 and 5 runs a side, in seed blocks
+and without. *any cell* is the share of comparisons in which any verdict of any cell is no "no
+evidence".
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ def main() -> None:
     result: dict[str, Any] = {"comparisons": args.comparisons, "lines": []}
     ok = True
     print(f"{args.comparisons} comparisons a line; shares in %")
-    print(f"  {'technique':22}{'mode':11}{'runs':>5}  {'':8}{'coverage':>9}{'of cost':>9}{'gain':>7}"
-          f"{'loss':>7}{'cost':>7}{'progress':>10}{'any cell':>10}{'its time':>10}{'add up':>9}")
+    print(f"  {'technique':22}{'mode':11}{'runs':>5}  {'':8}{'coverage':>9}{'of cost':>9}"
+          f"{'gain':>7}{'loss':>7}{'cost':>7}{'progress':>10}{'any cell':>10}{'its time':>10}"
+          f"{'add up':>9}")
     with multiprocessing.Pool() as pool:
         for name in TECHNIQUES:
             for equal in (False, True):

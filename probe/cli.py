@@ -102,6 +102,23 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--quality", type=_share, default=None, metavar="PERCENT",
                          help="how much worse the final quality may be (0.5)")
     compare.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    tables = commands.add_parser(
+        "tables", help="the tables of the paper from your runs, each beside the paper's figure")
+    tables.add_argument("base", metavar="BASE", help="as of `probe compare`")
+    tables.add_argument("other", metavar="OTHER", help="likewise")
+    tables.add_argument("--dir", help="where runs are kept (./runs)")
+    tables.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
+    tables.add_argument("--ablation", metavar="DIR", help="of `probe ablate`, for Table III")
+    tables.add_argument("--months", type=_seconds, default=5.0,
+                        help="over which the gain was made, for the doubling time (5)")
+    tables.add_argument("--format", default="text", help="text, md or json")
+    tables.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    advise = commands.add_parser(
+        "advise", help="what to try next on a run, and what it could gain at most")
+    advise.add_argument("run", nargs="?", default="latest",
+                        help="a directory, an id prefix, a name or `latest`")
+    advise.add_argument("--dir", help="where runs are kept (./runs)")
+    advise.add_argument("--json", action="store_true")
     ablate = commands.add_parser(
         "ablate", help="train with and without each technique: which one made the gain",
         usage="probe ablate --techniques A,B,C [--design D] [--blocks N] [--dir D] "
@@ -151,6 +168,10 @@ def _dispatch(arguments: list[str]) -> int:
         return _report(options)
     if options.command == "compare":
         return _compare(options)
+    if options.command == "tables":
+        return _tables(options)
+    if options.command == "advise":
+        return _advise(options)
     if options.command in ("ablate", "export", "serve"):
         from .plugins import SERVICES, load
 
@@ -231,6 +252,32 @@ def _compare(options: argparse.Namespace) -> int:
     found = compare(options.base, options.others, directory=options.dir, target=options.target,
                     tolerance=TOLERANCE if options.quality is None else options.quality / 100)
     return _write(comparison.render(found, options.format), options.format, options.output)
+
+
+def _tables(options: argparse.Namespace) -> int:
+    from .gains.tables import tables
+    from .report import paper
+
+    if options.format not in ("text", "md", "json"):
+        raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
+    found = tables(options.base, options.other, directory=options.dir, target=options.target,
+                   ablation=options.ablation, months=options.months)
+    if options.format == "json":
+        rendered = json.dumps(found, indent=1, allow_nan=False)
+    else:
+        rendered = paper.text(found) if options.format == "text" else paper.md(found)
+    return _write(rendered, options.format, options.output)
+
+
+def _advise(options: argparse.Namespace) -> int:
+    from .gains.advise import advise
+    from .report.advice import advice
+    from .store.layout import runs_dir
+    from .store.runs import find_run
+
+    found = advise(find_run(options.run, runs_dir(options.dir)))
+    print(json.dumps(found, indent=1, allow_nan=False) if options.json else advice(found))
+    return 0
 
 
 def _write(rendered: str | bytes, format_: str, output: str | None) -> int:

@@ -103,6 +103,7 @@ class Source:
     resolution_s: float | None = None  # update period or averaging window, where known
     lag_s: float | None = None  # calibrated time constant between power and meter
     offset_s: float | None = None  # how far its clock is ahead of the host's, calibrated with it
+    limit: float | None = None  # the most that the device has of it (memory), in the unit
     wrap_raw: float | None = None  # raw value at which a counter starts again from 0
     attributable: bool = True  # False: shared or partitioned device; no number is derived
     in_total: bool = False  # counts into the run's measured energy

@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from probe.store.files import write_json
+
 from . import Ablation, Design, analyse
 from .text import render
 
@@ -22,5 +24,6 @@ def ablate(options: argparse.Namespace) -> int:
         ablation = Ablation.open(folder)
     ablation.run(lambda line: print(line, file=sys.stderr, flush=True))
     found = analyse(ablation)
+    write_json(folder / "result.json", found)  # for `probe tables`
     print(json.dumps(found, indent=1, allow_nan=False) if options.json else render(found))
     return 0

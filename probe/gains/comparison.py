@@ -19,7 +19,7 @@ from ..target import Target
 from . import TOLERANCE
 from . import classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
-from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing
+from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing, pairs
 from .trial import Trial
 
 
@@ -92,7 +92,7 @@ class _Comparison:
         self._energy = energies.pop() if len(energies) == 1 else None
         missed = [sum(trial.reached is False for trial in side.trials) for side in (base, other)]
         self._frame = Frame(
-            self._layout.cells, _pairs(base.trials, other.trials), _factors(base, other, question),
+            self._layout.cells, pairs(base.trials, other.trials), _factors(base, other, question),
             (missed[0], missed[1]), self._quality["ok"], not problems,
             len({trial.meters for trial in trials}) == 1,
         )
@@ -250,17 +250,6 @@ def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
     silent = dict.fromkeys(("verdict", "progress_verdict", "cost_verdict"), NO_EVIDENCE)
     return silent | {key: None for key in told if key.endswith("interval")
                      and not key.startswith("time")}
-
-
-def _pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:
-    """Places of runs that share a block: all runs of the smaller side, two at least; else none."""
-    mine = {trial.block: at for at, trial in enumerate(bases) if trial.block is not None}
-    theirs = {trial.block: at for at, trial in enumerate(others) if trial.block is not None}
-    if len(mine) != len(bases) or len(theirs) != len(others):
-        return []
-    both = [block for block in mine if block in theirs]
-    fits = len(both) >= 2 and len(both) == min(len(mine), len(theirs))
-    return [(mine[block], theirs[block]) for block in both] if fits else []
 
 
 def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _PREFIXES = ("eval_", "val_", "valid_", "validation_", "test_", "")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Samples trained by each instant (tokens, or steps if neither was logged); linear between."""
+    """Samples trained by each instant (tokens, or steps if neither was logged)."""
 
     time_ns: Times
     total: Floats
@@ -50,12 +50,12 @@ class Work:
         return float(self.total[-1])
 
     def by(self, time_ns: Times) -> Floats:
-        """Samples trained by some instants."""
-        found: Floats = np.interp(time_ns, self.time_ns, self.total)
+        """Samples whose training had been logged by some instants."""
+        found: Floats = self.total[np.searchsorted(self.time_ns, time_ns, "right") - 1]
         return found
 
     def when(self, samples: float) -> int:
-        """The instant by which so many were trained."""
+        """The instant by which so many were trained; linear between two that are known."""
         return round(float(np.interp(samples, self.total, self.time_ns)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from . import classes as kinds
 from .cells import COST, GAIN, PROGRESS, Cell, Floats, Row, differences
 from .contrast import Contrast, Pair, holm, paired, unpaired
-from .trial import EARLY
+from .trial import EARLY, Trial
 
 GAINED, LOST, NO_EVIDENCE = "gain", "loss", "no evidence"
 CARD = 0.05  # how far a card's meter may be off, as a share (Yang et al., SC24)
@@ -203,9 +203,11 @@ def gain(
     else:
         half = float(contrast.half()[column])
         low, high = (contrast.bootstrap(column) if whole else None) or (value - half, value + half)
+    if contrast.known and frame.same_meters:  # whose scale cannot turn a sign
+        verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
     low = value - math.hypot(value - low, shared_half)
     high = value + math.hypot(high - value, shared_half)
-    if contrast.known:
+    if contrast.known and not frame.same_meters:
         verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
     return {"gain": value, "interval": [low, high],
             "percent": 100 * value / base if base else None,
@@ -220,3 +222,14 @@ def nothing() -> dict[str, Any]:
 
 def _sign(value: float) -> str:
     return GAINED if value > 0 else LOST if value < 0 else NO_EVIDENCE
+
+
+def pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:
+    """Places of runs that share a block: all runs of the smaller side, two at least; else none."""
+    mine = {trial.block: at for at, trial in enumerate(bases) if trial.block is not None}
+    theirs = {trial.block: at for at, trial in enumerate(others) if trial.block is not None}
+    if len(mine) != len(bases) or len(theirs) != len(others):
+        return []
+    both = [block for block in mine if block in theirs]
+    fits = len(both) >= 2 and len(both) == min(len(mine), len(theirs))
+    return [(mine[block], theirs[block]) for block in both] if fits else []

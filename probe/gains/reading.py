@@ -101,6 +101,8 @@ class Recording:
                    for share, at in ends.items() if share != MARK},
             memory=self._memory(), bound_share=_bound(config.get("roofline")),
             is_like=self.likeness(), unit=self.work.unit,
+            ranks=max(1, len(self.reader.ranks())), settings=_settings(config),
+            g_per_kwh=(self.reader.meta.get("carbon") or {}).get("g_per_kwh"),
         )
 
     def likeness(self) -> dict[str, Any]:
@@ -238,6 +240,12 @@ def _final(quality: Quality, target: Target | None) -> float:
     if target is not None and quality.stopped_at(target):
         return target.value
     return quality.last
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """What a reader of a table must know: no lists, no counts of operations."""
+    return {name: value for name, value in config.items()
+            if isinstance(value, str | int | float) and name not in ("seed", "block")}
 
 
 def _bound(roofline: Any) -> dict[str, float]:

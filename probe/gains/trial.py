@@ -64,9 +64,10 @@ class Trial:
 
     ``block`` names what it shares with a run of the other side (its seed); ``reached`` is None
     without a target; ``energy`` says how its joules came about, None if there are none;
-    ``energy_half_j`` is how well its meter knows their total. ``early`` holds (time_s, energy_j) at
-    other marks, by the share of samples that sets them. ``memory`` is in bytes by component, the
-    peak under "peak". ``is_like`` holds what must agree for runs to be comparable, by name.
+    ``energy_half_j`` is how well its meter knows their total. ``early`` holds (time_s, energy_j)
+    at other marks, by the share of samples that sets them. ``memory`` is in bytes by component,
+    the peak under "peak". ``is_like`` holds what must agree for runs to be comparable, by name,
+    ``settings`` what it was trained with; ``g_per_kwh`` is the carbon intensity recorded with it.
     """
 
     id: str
@@ -83,6 +84,9 @@ class Trial:
     bound_share: Mapping[str, float] = field(default_factory=dict)
     is_like: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "samples"
+    ranks: int = 1
+    g_per_kwh: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:

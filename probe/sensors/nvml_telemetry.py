@@ -83,7 +83,15 @@ class NvmlTelemetrySensor(NvmlPoller):
                 NS_PER_S,
                 (f"GPU {device.index} utilization", f"GPU {device.index} memory utilization"),
             ),
-            one("memory_used", "B", 1.0, _MAX_BYTES, lambda h: n.nvmlDeviceGetMemoryInfo(h).used),
+            Meter(
+                (replace(source("memory_used", "B", 1.0), limit=_memory(n, device)),),
+                lambda handle: (
+                    bounded(n.nvmlDeviceGetMemoryInfo(handle).used, _MAX_BYTES, "memory_used"),
+                ),
+                NS_PER_S,
+                (f"GPU {device.index} memory_used",),
+                slow_call_ns=5 * NS_PER_MS,
+            ),
             one(
                 "sm_clock",
                 "Hz",
@@ -131,6 +139,12 @@ class NvmlTelemetrySensor(NvmlPoller):
                 "over 20 ms",
             ),
         )
+
+
+def _memory(nvml: Any, device: Device) -> float | None:
+    """All that the device has, in bytes."""
+    found = attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(device.handle).total)
+    return None if isinstance(found, Failed) else float(found)
 
 
 def _temperature(nvml: Any, handle: Any) -> Any:

@@ -36,11 +36,10 @@ SAMPLES_CV, POWER_CV, TIME_CV, DRIFT = 0.08, 0.02, 0.005, 0.03
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """What it does to the truth: factors on samples needed and on a sample's seconds by phase."""
+    """What it does to the truth: factors on samples needed and on a sample's seconds."""
 
     samples: float = 1.0
     seconds: float = 1.0
-    only: tuple[str, ...] = PHASES
     bound: float = 0.0  # moves spans to memory-bound, by that much
 
 
@@ -73,19 +72,19 @@ def estimator_errors(traces: int = 40) -> tuple[tuple[tuple[float, ...], tuple[b
 def expected_j(technique: Technique, *, equal_work: bool = False) -> float:
     """Mean joules of a run, warm-up over the campaign included."""
     samples = SAMPLES if equal_work else SAMPLES * technique.samples
-    steps = sum(SECONDS[p] * (technique.seconds if p in technique.only else 1.0) * WATTS[p]
-                for p in PHASES)
-    evals = samples / EVAL_EVERY * EVAL_S * EVAL_W
-    return (samples * steps + evals + START_S * START_W) * (1 + DRIFT / 2)
+    return (samples * _per_sample_j(technique) + START_S * START_W) * (1 + DRIFT / 2)
 
 
-def expected_cost_j(technique: Technique, base: Technique | None = None) -> float:
-    """Mean of the cost part of the gain over the base."""
-    base = base or Technique()
-    per = [sum(SECONDS[p] * (t.seconds if p in t.only else 1.0) * WATTS[p] for p in PHASES)
-           for t in (base, technique)]
-    samples = SAMPLES * (base.samples + technique.samples) / 2
-    return (per[0] - per[1]) * samples * (1 + DRIFT / 2)
+def expected_cost_j(technique: Technique) -> float:
+    """Mean of the cost part of the gain over a base that has no technique."""
+    samples = SAMPLES * (1 + technique.samples) / 2
+    saved = _per_sample_j(Technique()) - _per_sample_j(technique)
+    return saved * samples * (1 + DRIFT / 2)
+
+
+def _per_sample_j(technique: Technique) -> float:
+    steps = sum(SECONDS[phase] * WATTS[phase] for phase in PHASES)
+    return technique.seconds * (steps + EVAL_S * EVAL_W / EVAL_EVERY)
 
 
 def campaign(
@@ -120,8 +119,7 @@ def _run(
         wrong, stated = errors[rng.integers(len(errors))]
         uses, true_j = {}, []
         for phase in PHASES:
-            faster = technique.seconds if phase in technique.only else 1.0
-            seconds = samples * SECONDS[phase] * faster * pace
+            seconds = samples * SECONDS[phase] * technique.seconds * pace
             true_j.append(seconds * WATTS[phase] * power)
             uses[phase] = seconds
         joules = np.array(true_j) * (1 + np.array(wrong))
@@ -130,7 +128,7 @@ def _run(
                          Status.RESOLVED if ok else Status.NOT_IDENTIFIABLE)
                   for p, j, ok in zip(PHASES, joules, stated, strict=True)}
         refused = float(sum(j for j, ok in zip(joules, stated, strict=True) if not ok))
-        evals = samples / EVAL_EVERY * EVAL_S * pace
+        evals = samples / EVAL_EVERY * EVAL_S * technique.seconds * pace
         phases["eval"] = Use(evals, evals * EVAL_W * power)
         if stage == EARLY:
             phases["unattributed"] = Use(START_S, START_S * START_W * power)

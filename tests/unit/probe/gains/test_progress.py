@@ -21,7 +21,7 @@ def test_samples_and_instants() -> None:
     one = work([10, 10, 20])
     assert one.all == 40 and one.unit == "samples"
     assert one.when(10) == 1000 and one.when(30) == 2500
-    assert one.by(np.array([500, 3000, 9000])).tolist() == [5.0, 40.0, 40.0]
+    assert one.by(np.array([500, 1000, 2999, 9000])).tolist() == [0.0, 10.0, 20.0, 40.0]
 
 
 def test_steps_where_nothing_was_logged() -> None:
