@@ -20,10 +20,13 @@ demo: $(STAMP)
 	$(RUN) examples/01_digits_cnn.py
 	$(RUN) examples/02_stdlib_gpt.py
 	@echo
+	$(RUN) examples/03_did_it_pay.py
+	@echo
 	@$(BIN)/probe ls runs
 	@echo
 	@echo "The last run again:      $(BIN)/probe report latest"
 	@echo "All of it as JSON:       $(BIN)/probe report latest --format json"
+	@echo "Did the stack pay:       $(BIN)/probe compare digits-baseline digits-paper"
 	@echo "What can be measured:    $(BIN)/probe doctor"
 
 lint: $(STAMP)

@@ -112,7 +112,7 @@ def fresh_clone() -> Iterator[Figure]:
         rows = [line for line in demo.stdout.splitlines()
                 if line.split()[:1] in (["forward"], ["backward"], ["optimizer"])]
         yield Figure("make demo", f"exit {demo.returncode}, {seconds:.0f} s, {len(rows)} rows of "
-                     "named phases", demo.returncode == 0 and len(rows) >= 6 and seconds < 120)
+                     "named phases", demo.returncode == 0 and len(rows) >= 6 and seconds < 240)
         done = call(["make", "test"], clone)
         last = next((line.strip("= ") for line in reversed(done.stdout.splitlines())
                      if " passed" in line), "no summary")

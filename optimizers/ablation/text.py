@@ -43,7 +43,7 @@ def _reasons(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [(f"+ {row['technique']}", row["step"]) for row in found.get("steps", [])]
     rows += [(row["technique"], row["gain"]) for row in found.get("left_out", [])]
     return [(name, one["reason"]) for name, one in rows
-            if one["reason"] and not one["reason"].startswith(("the interval", "by time"))]
+            if one["reason"] and not one["reason"].startswith("the interval")]
 
 
 def _gained(g: dict[str, Any], said: Any) -> str:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ..attribution.meters import is_rate
 from ..clock import Anchor
 from ..model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
@@ -15,7 +14,7 @@ from ..store.segments import segment_files
 from ..units import NS_PER_S
 from . import energy
 from .phases import Rows, row
-from .rates import rate_rows
+from .rates import rates
 from .raw import RawScene
 from .scene import Scene
 from .sealed import SealedScene
@@ -66,7 +65,7 @@ def build(
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
-        "rates": _rates(scene),
+        "rates": rates(scene),
         "power": [row for device in found if _shown_over_time(device)
                   if (row := energy.power_row(device, run)) is not None],
         "overhead": _overhead(meta),
@@ -114,17 +113,6 @@ def total(path: Path) -> dict[str, Any] | None:
            for path in segment_files(node, "samples")) > _MOST_BYTES:
         return None
     return totals(RawScene(reader), Tariffs())[0]
-
-
-def _rates(scene: Scene) -> list[dict[str, Any]]:
-    rows = []
-    for meter in scene.meters:
-        if is_rate(meter.source):
-            mine = scene.owner_of(meter.source)
-            statistics = scene.statistics_of(meter.source, mine)
-            if mine is not None and statistics is not None:
-                rows += rate_rows(meter.source, mine, scene.run, statistics)
-    return rows
 
 
 def _run(scene: Scene) -> dict[str, Any]:

@@ -9,9 +9,23 @@ from typing import Any
 from ..attribution.blocks import DIRECT_J, MIXED_J
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
+from ..attribution.meters import is_rate
 from ..attribution.statistics import Statistics
 from ..model import Phase, Provenance, Source, Status
+from .scene import Scene
 from .tally import Tally
+
+
+def rates(scene: Scene) -> list[dict[str, Any]]:
+    """Rows of every meter that tells a share, phase by phase."""
+    rows = []
+    for meter in scene.meters:
+        if is_rate(meter.source):
+            mine = scene.owner_of(meter.source)
+            statistics = scene.statistics_of(meter.source, mine)
+            if mine is not None and statistics is not None:
+                rows += rate_rows(meter.source, mine, scene.run, statistics)
+    return rows
 
 
 def rate_rows(

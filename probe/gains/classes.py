@@ -1,17 +1,19 @@
 """Which of the mission's classes a phase's time and energy belong to.
 
 Decided once per comparison, on the base, and used for all its runs: faster arithmetic moves the
-ridge point, and a span that is called something else has gained nothing. Forward, backward and
-optimizer are divided by how long each operation would take at the device's peaks (Williams 2009):
-operations that wait for memory count as memory-bound. A run says what part that is
-(``roofline`` in its config, which :class:`optimizers.Trainer` counts); without it forward and
-backward are unclassified.
+ridge point, and a span that is called something else has gained nothing. Forward, backward,
+recompute and optimizer are memory-bound if the device says that its DRAM was busier than its tensor
+cores. Where it does not say, they are divided by how long each operation would take at the device's
+peaks (Williams 2009), and operations that wait for memory count as memory-bound; a run tells that
+part (``roofline`` in its config, which :class:`optimizers.Trainer` counts). Without either they are
+unclassified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from statistics import fmean
+from typing import Any
 
 from ..model import Phase
 from .trial import Trial
@@ -31,9 +33,8 @@ _DIVIDED = {
     Phase.FORWARD: COMPUTE, Phase.BACKWARD: GRADIENT_HEAVY, Phase.RECOMPUTE: GRADIENT_HEAVY,
     Phase.OPTIMIZER: GRADIENT_HEAVY,
 }
-# Without operation counts: an optimizer only touches each weight a few times, but what a backward
-# waits for is anybody's guess.
 _MOVED = 0.1
+_BUSY = 0.5  # of its peak: a unit that is less busy limits nobody
 
 Shares = Mapping[str, Mapping[str, float]]
 
@@ -54,6 +55,27 @@ def classes(bases: Iterable[Trial]) -> Shares:
 def of(shares: Shares, phase: str) -> Mapping[str, float]:
     """A phase's; a user's own phase is nobody's to classify."""
     return shares.get(phase, {UNCLASSIFIED: 1.0})
+
+
+def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Phase → 1 if DRAM limits it, 0 if something else does, from the report's ``rates``; phases of
+    which that cannot be said are not there.
+    """
+    told: dict[str, dict[str, float]] = {}
+    for row in rates:
+        if row["value"] is not None and row["phase"] in _DIVIDED:
+            kept = told.setdefault(row["phase"], {})
+            kept[row["quantity"]] = max(row["value"], kept.get(row["quantity"], 0.0))
+    found = {}
+    for phase, values in told.items():
+        dram, tensor = values.get("dram_activity"), values.get("tensor_activity")
+        if dram is None or tensor is None:
+            continue
+        if dram >= _BUSY and dram > tensor:
+            found[phase] = 1.0
+        elif tensor >= dram or values.get("sm_activity", 0.0) >= _BUSY:
+            found[phase] = 0.0
+    return found
 
 
 def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, float | str]]:

@@ -151,7 +151,7 @@ class _Comparison:
                 return (f"target missed by {missed} of {len(side.trials)} runs of {side.name}: "
                         "what they cost is a bound")
         if verdict != NO_EVIDENCE:
-            return "" if by == "energy" else "by time: no measured energy"
+            return ""
         if min(len(self._base.trials), len(self._other.trials)) < 2:
             return "one run a side says nothing of how runs differ: make three or more"
         return f"the interval of the {by} gain holds zero"

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..account import energy
+from ..account.rates import rates
 from ..account.raw import RawScene
 from ..model import Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
 from ..target import Target
+from .classes import limited
 from .progress import Floats, Quality, Work
 from .trial import EARLY, LATE, Joint, Stage, Trial, Use
 
@@ -99,7 +101,8 @@ class Recording:
             energy_half_j=self._half(end_ns, energy_of), meters=self._meters(energy_of),
             early={share: self._until(self.work.when(at), energy_of)
                    for share, at in ends.items() if share != MARK},
-            memory=self._memory(), bound_share=_bound(config.get("roofline")),
+            memory=self._memory(),
+            bound_share=_bound(config.get("roofline")) | limited(rates(self._scene)),
             is_like=self.likeness(), unit=self.work.unit,
             ranks=max(1, len(self.reader.ranks())), settings=_settings(config),
             g_per_kwh=(self.reader.meta.get("carbon") or {}).get("g_per_kwh"),

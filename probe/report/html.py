@@ -18,7 +18,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 0 auto; max-width: 62rem; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
-p { max-width: 46rem; } .soft { color: var(--soft); } code { overflow-wrap: anywhere; }
+p { max-width: 46rem; } h2, h3, p { overflow-wrap: anywhere; } h3 { font-size: 1rem; }
+.soft { color: var(--soft); } code { overflow-wrap: anywhere; }
 .figure { font-size: 2rem; font-weight: 600; margin: .6rem 0 0; }
 figure { margin: 1rem 0; padding: .8rem; background: #fff; border: 1px solid var(--line);
   border-radius: 6px; overflow-x: auto; }
@@ -28,6 +29,7 @@ figure svg { width: 100%; height: auto; } figcaption { color: #5a5a5a; font-size
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--soft); } td:first-child, th:first-child, td.text, th.text {
   text-align: left; overflow-wrap: anywhere; }
+.plain th { white-space: nowrap; }
 .modelled { font-style: italic; color: var(--soft); } .refused { color: var(--soft); }
 ul.warnings { padding: .7rem 1rem .7rem 2rem; border-left: 4px solid #E69F00;
   background: var(--card); overflow-wrap: anywhere; }

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from probe.account import Report
+from probe.report import comparison
+from tests.contract.test_comparisons import found
 from tests.contract.test_exporters import HOSTILE, recorded
 
 
@@ -19,6 +21,28 @@ def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path.write_text(str(Report.of(run.path).render("html")), encoding="utf-8")
     assert path.stat().st_size < 2_000_000
     return path
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@pytest.mark.parametrize("name", ["base", HOSTILE])
+def test_a_comparison_opens_too(
+    name: str, scheme: str, width: int, browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "comparison.html"
+    path.write_text(comparison.render(found(name, "refused"), "html"), encoding="utf-8")
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("dialog", lambda dialog: said.append("a dialog"))
+    page.goto(path.as_uri())
+    assert asked == [path.as_uri()] and not said
+    assert page.locator("table").count() >= 4 and "gain of energy" in page.inner_text("body")
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{wide} px run over the edge at {width} px"
+    page.screenshot(path=tmp_path / f"comparison-{scheme}-{width}.png", full_page=True)
+    page.close()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])

@@ -30,6 +30,7 @@ def command(folder: Path, *more: str, samples: int = 320) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     rig = NvmlRig(folder, gpus=1, power_w=90.0, period_s=0.1, jitter_s=0.0002)
+    rig.gpu(0).gpm = 0  # no activity of units: classes come from counted operations
     return {**os.environ, **rig.env(), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 

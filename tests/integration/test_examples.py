@@ -258,3 +258,13 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_starts(watched):
     with pytest.raises(UsageError, match="needs evaluate="):
         Trainer(stacked(), samples(64), loss, samples=64, batch_size=32, target="loss<=1")
     assert not (watched / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_stack_is_held_against_the_baseline(tmp_path):
+    done = run("03_did_it_pay.py", "--seeds", "2", "--samples", "640", "--stack",
+               "schedule,clipping", folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = done.stdout[done.stdout.index("base digits-baseline, 2 runs"):]
+    assert "in blocks with the base's" in said and "no verdict on a model" in said
+    assert "memory-bound" in said and "gradient-heavy" in said and "eval_accuracy" in said

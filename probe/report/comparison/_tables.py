@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._words import short
 from ..digits import number
 from ..tables import Table, between, joules, mebibytes, percent, seconds
 
+_LONGEST = 100
 _FOUR = {"early": "early training", "gradient": "gradient-heavy", "memory": "memory-bound",
          "communication": "communication", "rest": "the rest"}
 
@@ -31,7 +33,7 @@ def what(comparison: dict[str, Any]) -> str:
         asked = f"the same work ({comparison['unit']})"
     else:
         asked = f"until {target['metric']} {target['direction']} {number(target['value'])}"
-    return f"base {base['name']}, {runs}; {asked}; positive is saved"
+    return f"base {short(base['name'], _LONGEST)}, {runs}; {asked}; positive is saved"
 
 
 def parts(comparison: dict[str, Any]) -> list[Part]:
@@ -49,7 +51,8 @@ def _part(one: dict[str, Any]) -> Part:
         tables.append(_four(one))
     if one["memory_bytes"].get("components"):
         tables.append(_memory(one))
-    return Part(f"{other['name']}, {_runs(other)}{paired}", _verdict(one), tables, _remarks(one))
+    heading = f"{short(other['name'], _LONGEST)}, {_runs(other)}{paired}"
+    return Part(heading, _verdict(one), tables, _remarks(one))
 
 
 def _runs(side: dict[str, Any]) -> str:
@@ -57,9 +60,10 @@ def _runs(side: dict[str, Any]) -> str:
 
 
 def _verdict(one: dict[str, Any]) -> str:
-    word = one["verdict"]
-    return f"{word}: {one['reason']}" if one["reason"] else (
-        f"{word} of {one['verdict_by']}")
+    if one["verdict"] == "no evidence":
+        return f"no evidence: {short(one['reason'], 3 * _LONGEST)}"
+    return f"{one['verdict']} of {one['verdict_by']}" + (
+        "; energy was not measured" if one["verdict_by"] == "time" else "")
 
 
 def _totals(one: dict[str, Any]) -> Table:
@@ -78,8 +82,7 @@ def _totals(one: dict[str, Any]) -> Table:
         rows.append([
             f"{name} (modelled)" if modelled else name, said(g.get("base")), said(g.get("other")),
             gained, percent(g["percent"]), between(g["interval"], said),
-            said(g["progress"]) if g["progress"] is not None else "",
-            said(g["cost"]) if g["cost"] is not None else "",
+            *(said(g[part]) if g["progress"] else "" for part in ("progress", "cost")),
             "no verdict on a model" if modelled else _called(g)])
     return Table("", ["", "base", "other", "gain", "", "95 % interval", "of it progress", "cost",
                       "verdict"], rows, frozenset({0, 8}))
@@ -101,7 +104,8 @@ def _cells(one: dict[str, Any]) -> Table:
         row = [cell["stage"], cell["class"], ", ".join(cell["phases"]), seconds(cell["time_s"])]
         if measured:
             row += [joules(cell["energy_j"]), between(cell["energy_j_interval"], joules),
-                    joules(cell["progress_j"]), joules(cell["cost_j"])]
+                    *(joules(cell[part]) if cell["progress_j"] else ""
+                      for part in ("progress_j", "cost_j"))]
         else:
             row.append(between(cell["time_s_interval"], seconds))
         verdict = cell["verdict"] if measured else cell["time_verdict"]
@@ -126,8 +130,9 @@ def _four(one: dict[str, Any]) -> Table:
     rows = []
     for name, share in one["four"].items():
         limits = one["four_intervals"][name]
-        rows.append([_FOUR[name], percent(100 * share),
-                     between([100 * v for v in limits], percent) if limits else "not bounded"])
+        known = between([100 * v for v in limits], percent) if limits else "not bounded"
+        rows.append([_FOUR[name], percent(100 * share), known] if share else [
+            _FOUR[name], "none", ""])
     return Table(f"the {one['verdict']} of {one['four_of']} by kind of phase",
                  ["", "share", "95 % interval"], rows)
 
@@ -151,6 +156,9 @@ def _remarks(one: dict[str, Any]) -> list[str]:
              if "loss" in (cell["verdict"], cell["cost_verdict"])]
     if costs and one["verdict"] == "gain":
         told.append(f"it costs more in {', '.join(costs)}")
+    if one["cells"]:
+        told.append("verdicts of single lines are adjusted for asking about all of them at once "
+                    "(Holm), their intervals are not")
     told += [f"{row['phase']}: {100 * row['memory_bound_base']:.0f} % memory-bound in the base, "
              f"{100 * row['memory_bound_other']:.0f} % here; the base's class is used for both"
              for row in one["moved"]]

@@ -20,16 +20,24 @@ def render(comparison: dict[str, Any]) -> str:
     if comparison["warnings"]:
         lines = "".join(f"<li>{escaped(line)}</li>" for line in comparison["warnings"])
         body.append(f"<ul class='warnings'>{lines}</ul>")
-    return page(escaped(f"{comparison['base']['name']} compared"), "".join(body))
+    return page(escaped(f"{comparison['base']['name'][:100]} compared"), "".join(body))
 
 
 def _table(table: Table) -> str:
     def row(cells: Any, tag: str) -> str:
-        said = "".join(f"<{tag}{' class=text' if i in table.text else ''}>{escaped(cell)}</{tag}>"
-                       for i, cell in enumerate(cells))
-        return f"<tr>{said}</tr>"
+        said = []
+        for i, cell in enumerate(cells):
+            words = i in table.text
+            said.append(f"<{tag}{' class=text' if words else ''}>"
+                        f"{escaped(cell if words else _unbroken(cell))}</{tag}>")
+        return f"<tr>{''.join(said)}</tr>"
 
     title = f"<h3>{escaped(table.title)}</h3>" if table.title else ""
     rows = "".join(row(cells, "td") for cells in table.rows)
-    return (f"{title}<div class='scroll'><table><thead>{row(table.head, 'th')}</thead>"
-            f"<tbody>{rows}</tbody></table></div>")
+    return (f"{title}<div class='scroll'><table class='plain'><thead>{row(table.head, 'th')}"
+            f"</thead><tbody>{rows}</tbody></table></div>")
+
+
+def _unbroken(cell: str) -> str:
+    """A number stays with its unit; an interval may be broken at its middle."""
+    return cell.replace(" ", "\u00a0").replace("\u00a0…\u00a0", " … ")

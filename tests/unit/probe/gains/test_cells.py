@@ -101,3 +101,19 @@ def test_classes_are_the_bases() -> None:
     (row,) = kinds.moved([base], [other])
     assert (row["phase"], row["memory_bound_base"], row["memory_bound_other"]) == (
         "backward", 0.25, 0.6)
+
+
+@pytest.mark.parametrize(("dram", "tensor", "sm", "expected"), [
+    (0.8, 0.1, 0.9, {"forward": 1.0}),
+    (0.3, 0.6, 0.9, {"forward": 0.0}),
+    (0.3, 0.0, 0.9, {"forward": 0.0}),  # fp32 arithmetic: SMs are busy, DRAM is not
+    (0.2, 0.1, 0.2, {}),  # nothing is busy: who knows
+    (None, 0.1, 0.9, {}),
+])
+def test_the_devices_own_word(
+    dram: float | None, tensor: float, sm: float, expected: dict[str, float]
+) -> None:
+    rows = [{"phase": phase, "quantity": f"{name}_activity", "value": value}
+            for phase in ("forward", "data")
+            for name, value in (("dram", dram), ("tensor", tensor), ("sm", sm))]
+    assert kinds.limited(rows) == expected

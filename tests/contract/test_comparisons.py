@@ -1,0 +1,113 @@
+"""What every format of a comparison promises, over comparisons of all kinds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from probe.errors import UsageError
+from probe.gains.comparison import Question, Side, compare
+from probe.gains.trial import Trial
+from probe.model import Provenance
+from probe.report.comparison import formats, render
+from probe.target import Target
+from tests.unit.probe.gains.test_comparison import BASE, BETTER, WORSE
+
+HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + "x" * 5000
+
+
+def refused(trial: Trial) -> Trial:
+    stages = {name: replace(stage, phases={
+        phase: replace(use, energy_j=None) if phase == "optimizer" else use
+        for phase, use in stage.phases.items()}) for name, stage in trial.stages.items()}
+    return replace(trial, stages=stages)
+
+
+def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
+    base, others = BASE, {"better": BETTER, "worse": WORSE}
+    question = Question(metric="eval_loss", higher=False)
+    problems: list[list[str]] = [[], []]
+    if kind == "modelled":
+        base = [replace(t, energy=Provenance.MODELLED) for t in base]
+        others = {key: [replace(t, energy=Provenance.MODELLED) for t in side]
+                  for key, side in others.items()}
+    elif kind == "no meter":
+        base = [replace(t, energy=None) for t in base]
+        others = {key: [replace(t, energy=None) for t in side] for key, side in others.items()}
+    elif kind == "missed":
+        question = Question(Target("eval_loss", False, 0.5), metric="eval_loss", higher=False)
+        base = [replace(t, reached=True) for t in base]
+        others = {key: [replace(t, reached=False) for t in side] for key, side in others.items()}
+    elif kind == "refused":
+        others = {key: [refused(t) for t in side] for key, side in others.items()}
+    elif kind == "single":
+        base, others = base[:1], {key: side[:1] for key, side in others.items()}
+    elif kind == "unlike":
+        problems = [["other data: a against b"], []]
+    sides = [Side(f"{name} {key}", side) for key, side in others.items()]
+    told = compare(Side(name, base), sides, question, problems)
+    return told | {"warnings": [f"{name} is left out"], "tolerance_percent": 0.5}
+
+
+KINDS = ("gain", "modelled", "no meter", "missed", "refused", "single", "unlike")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format_", formats())
+def test_every_kind_is_told(format_: str, kind: str) -> None:
+    said = render(found(kind=kind), format_)
+    assert said and not re.search(r"\b(None|nan|NaN|inf)\b", said)
+
+
+@pytest.mark.parametrize("format_", ["text", "md", "html"])
+def test_what_readers_must_not_miss(format_: str) -> None:
+    def told(kind: str) -> str:
+        return render(found(kind=kind), format_).replace("&#95;", "_").replace("\u00a0", " ")
+
+    assert "gain of energy" in told("gain") and "loss of energy" in told("gain")
+    assert "no verdict on a model" in told("modelled")
+    assert "not measured" in told("no meter")
+    assert "target missed by 3 of 3 runs of base better" in told("missed")
+    assert "cannot be told apart" in told("refused") and "without optimizer" not in told("gain")
+    assert "one run a side" in told("single")
+    assert "not comparable: other data: a against b" in told("unlike")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_is_the_contract(kind: str) -> None:
+    told = json.loads(render(found(kind=kind), "json"))
+    assert told["schema"] == 1 and told["mode"] in ("equal_work", "to_target")
+    for one in told["comparisons"]:
+        for key in ("time_s", "energy_j", "memory_bytes"):
+            assert {"gain", "interval", "percent", "progress", "cost", "verdict"} <= one[key].keys()
+            assert one[key]["verdict"] in ("gain", "loss", "no evidence")
+        assert {"base", "other", "difference_percent", "ok"} <= one["quality"].keys()
+        for cell in one["cells"]:
+            assert {"stage", "class", "time_s", "time_s_interval", "energy_j", "energy_j_interval",
+                    "progress_j", "cost_j", "share", "status", "provenance"} <= cell.keys()
+        four = one["four"]
+        assert four is None or set(four) == {"early", "gradient", "memory", "communication",
+                                             "rest"}
+        assert (four is None) == (one["verdict"] == "no evidence") or one["time_s"]["gain"] is None
+        assert {"verdict", "reason"} <= one.keys()
+
+
+def test_hostile_names_are_only_names() -> None:
+    html = render(found(HOSTILE), "html")
+    assert "<script>" not in html and "<a " not in html
+    md = render(found(HOSTILE), "md")
+    assert "<script>" not in md and "](http" not in md and "@all" not in md
+    rows = list(csv.reader(io.StringIO(render(found("=1+1"), "csv"))))
+    assert all(len(row) == len(rows[0]) for row in rows)
+    assert not any(cell.startswith("=") for row in rows for cell in row)
+
+
+def test_a_format_that_is_none() -> None:
+    with pytest.raises(UsageError, match="choose from csv, html, json, md, text"):
+        render(found(), "pdf")
