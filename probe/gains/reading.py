@@ -174,11 +174,12 @@ class Recording:
                     joules[phase] = joules.get(phase, 0.0) + value
                     if row["status"] != Status.RESOLVED:
                         weak.add(phase)
-        for phase in refused & joules.keys():  # told apart on another device only
+        for phase in sorted(refused & joules.keys()):  # told apart on another device only
             value = joules.pop(phase)
             joint, low, high = joint + value, low + value, high + value
         uses = {}
-        for phase in seconds.keys() | joules.keys():
+        # Sorted, or sums would depend on the order of a set.
+        for phase in sorted(seconds.keys() | joules.keys()):
             known = joules.get(phase)
             status = (Status.NOT_IDENTIFIABLE if known is None
                       else Status.WEAK if phase in weak else Status.RESOLVED)
