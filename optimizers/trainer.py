@@ -60,7 +60,7 @@ class Trainer:
         dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
         snapshots: str | Path | None = None, snapshot_every: int = 0,
         config: Mapping[str, Any] | None = None, data_name: str | None = None,
-        quiet: bool = False,
+        quiet: bool = False, modules: bool = False,
     ):
         """
         Args:
@@ -75,6 +75,7 @@ class Trainer:
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
+            modules: as in :class:`probe.watch`.
 
         Raises:
             UsageError: what was given cannot be used; one line says why.
@@ -94,7 +95,7 @@ class Trainer:
         self._eval_every = eval_every or samples
         self._progress = Progress(Target.of(target)) if target else None
         self._samples, self._budget = samples, budget or Budget()
-        self._name, self._dir, self._quiet = name, dir, quiet
+        self._name, self._dir, self._quiet, self._modules = name, dir, quiet, modules
         self._config, self._data_name = dict(config or {}), data_name
         self._snapshots = Path(snapshots) if snapshots else None
         self._snapshot_every = snapshot_every
@@ -157,6 +158,7 @@ class Trainer:
         watching = probe.watch(
             self.engine.module, self.engine.optimizer, name=self._name, dir=self._dir,
             target=str(self._progress.target) if self._progress else None, data=self._data_name,
+            modules=self._modules,
             config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
                     "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
                     "samples": self._samples, "roofline": self._roofline},

@@ -12,7 +12,7 @@ from .target import Target
 def options(
     *, name: str | None, dir_: str | os.PathLike[str] | None, devices: str | list[int] | None,
     prometheus: int | str | None, country: str | None, dither: float | None, target: str | None,
-    config: dict[str, Any] | None, data: str | None,
+    config: dict[str, Any] | None, data: str | None, modules: bool = False,
 ) -> dict[str, Any]:
     """As :class:`probe.watch` documents them. Raises UsageError."""
     environment = os.environ.get
@@ -27,6 +27,7 @@ def options(
         "prometheus": _address(prometheus if prometheus is not None
                                else environment("PROBE_PROMETHEUS")),
         "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
+        "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
     }
 
 

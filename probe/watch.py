@@ -65,7 +65,7 @@ class Run:
         place = RingPlace(self.path, self._job.rank, _count)
         self._engine = PhaseEngine(
             self._ring_opener(place), model=model, optimizer=optimizer, chores=self._chores,
-            dither=options["dither"],
+            dither=options["dither"], modules=options["modules"],
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._main_ring)
@@ -250,6 +250,9 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             warns.
         config: anything that JSON can hold; stands in run.json.
         data: the data set's name.
+        modules: tell forward and backward apart by kind of module (attention, MLP, convolution,
+            norm), as phases ``forward/attention`` and so on; four more records for each of them a
+            step, with which the report's overhead reckons.
 
     Re-entering while a run is active gives the same run. Also a decorator.
 
@@ -269,13 +272,14 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         devices: str | list[int] | None = None, prometheus: int | str | None = None,
         dashboard: bool = False, country: str | None = None, dither: float | None = None,
         target: str | None = None, config: dict[str, Any] | None = None, data: str | None = None,
+        modules: bool = False,
     ):
         if dashboard:
             raise UsageError("watch(dashboard=…) is not part of this version: leave it out")
         self._model, self._optimizer = model, optimizer
         self._options = checked(
             name=name, dir_=dir, devices=devices, prometheus=prometheus, country=country,
-            dither=dither, target=target, config=config, data=data,
+            dither=dither, target=target, config=config, data=data, modules=modules,
         )
         self._entered: list[Run | _Unwatched] = []
 

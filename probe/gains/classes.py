@@ -53,8 +53,8 @@ def classes(bases: Iterable[Trial]) -> Shares:
 
 
 def of(shares: Shares, phase: str) -> Mapping[str, float]:
-    """A phase's; a user's own phase is nobody's to classify."""
-    return shares.get(phase, {UNCLASSIFIED: 1.0})
+    """A phase's; ``forward/attention`` is forward; a user's own is nobody's to classify."""
+    return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
 
 
 def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:

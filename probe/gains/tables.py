@@ -83,8 +83,8 @@ def of_campaign(
             _table("III", "one technique after the other", _ablation(ablation)),
             _table("IV", "scaling over ranks", _scaling(other)),
             _table("", "where the gain comes from", _by_phase(one, [*base, *other])),
-            _table("", "architecture patterns", [
-                _row(name, ours=NOT_MEASURED) for name in _PATTERNS]),
+            _table("", "architecture patterns, seconds of forward and backward per sample",
+                   _patterns(base, other)),
             _table("", "speed-up and doubling time, eq. (21)–(23)", _doubling(one, other, months)),
         ],
     }
@@ -211,6 +211,20 @@ def _scaling(trials: Sequence[Trial]) -> list[Row]:
         rows.append(_row(f"{ranks} rank{'s' if ranks > 1 else ''}, communication", unit="%",
                          other=100 * share if ranks > 1 else None,
                          ours=None if ranks > 1 else NOT_APPLICABLE))
+    return rows
+
+
+def _patterns(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+    """By kind of module, of runs that were watched with ``modules=True``."""
+    rows = []
+    for kind in _PATTERNS:
+        phases = (f"{Phase.FORWARD}/{kind}", f"{Phase.BACKWARD}/{kind}")
+
+        def each(trial: Trial, phases: tuple[str, ...] = phases) -> float | None:
+            spent = sum(_spent(trial, phase) for phase in phases)
+            return spent / trial.samples if spent and trial.samples else None
+
+        rows.append(_compared(kind, "s", "", base, other, each))
     return rows
 
 

@@ -21,12 +21,14 @@ from .importing import when_imported
 from .lanes import Lanes
 from .machine import Machine
 from .overhead import Overhead
+from .splitting import SplitMachine
 from .values import Values
 
 if TYPE_CHECKING:
     from ..devices import DeviceClock
     from ..ring.writer import RingWriter
     from .memory import Memory
+    from .modules import Split
     from .search import Search
 
 _WARNINGS = 32
@@ -47,7 +49,7 @@ class PhaseEngine:
     def __init__(
         self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
         optimizer: Any = None, chores: Callable[[], None] | None = None,
-        dither: float | None = None,
+        dither: float | None = None, modules: bool = False,
     ):
         """Open the main ring.
 
@@ -57,6 +59,7 @@ class PhaseEngine:
             optimizer: one or several; only needed where their steps are compiled.
             chores: called after a step closed, a few times a second.
             dither: share of steps that begin with a short random rest.
+            modules: tell forward and backward apart by kind of module.
 
         Raises:
             StoreError: the main ring cannot be opened.
@@ -64,7 +67,8 @@ class PhaseEngine:
         self.warnings: list[str] = []
         self._ring = open_ring("main", MAIN_CAPACITY)
         self._lanes = Lanes(open_ring)
-        self._machine = Machine(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
+        kind = SplitMachine if modules else Machine
+        self._machine = kind(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
         if dither:
             self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
         self._values = Values(self._ring, self.warn)
@@ -192,10 +196,19 @@ class PhaseEngine:
             from .search import Search
 
             self._machine.grad_enabled = torch.is_grad_enabled
-            self._search = Search(self._machine, self._model, self._optimizers, self.warn)
+            self._search = Search(self._machine, self._model, self._optimizers, self.warn,
+                                  self._splitter())
             self._search.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
+
+    def _splitter(self) -> Callable[[Any], Split] | None:
+        machine = self._machine
+        if not isinstance(machine, SplitMachine):
+            return None
+        from .modules import Split
+
+        return lambda root: Split(machine, root, self._ring.code)
 
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""

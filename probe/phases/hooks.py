@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 
-class _Hook:
+class Hook:
     """One forward hook of one module: its bound ``__exit__``, a name chosen with care.
 
     A model that was pickled while it was watched must load where phasewatt is not
@@ -30,14 +30,14 @@ class _Hook:
     def __init__(self, machine: Machine | None, root: int):
         self._machine, self._root = machine, root
 
-    def __deepcopy__(self, _memo: dict[int, Any]) -> _Hook:
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Hook:
         return type(self)(None, 0)
 
     def __reduce__(self) -> Any:
         return contextlib.nullcontext, ()
 
 
-class _Before(_Hook):
+class _Before(Hook):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, _args: Any) -> None:
@@ -46,7 +46,7 @@ class _Before(_Hook):
         self._machine.forward_begin(self._root)  # type: ignore[union-attr]  # root 0: no module
 
 
-class _After(_Hook):
+class _After(Hook):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, _args: Any, _output: Any) -> None:
@@ -92,4 +92,4 @@ def hidden(module: nn.Module) -> Iterator[None]:
 
 
 def _is_ours(hook: Any) -> bool:
-    return isinstance(getattr(hook, "__self__", None), _Hook)
+    return isinstance(getattr(hook, "__self__", None), Hook)

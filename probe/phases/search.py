@@ -15,6 +15,7 @@ from .hooks import Root
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .modules import Split
 
 _TRIES = 32  # backwards after which no parameter with a gradient is looked for any more
 _THEFTS = 3
@@ -25,14 +26,17 @@ class Search:
 
     def __init__(
         self, machine: Machine, model: Any, optimizers: Sequence[Any],
-        warn: Callable[[str], None],
+        warn: Callable[[str], None], split: Callable[[Any], Split] | None = None,
     ):
+        """``split`` hooks the modules inside a root, where that was asked for."""
+        self._split = split
         self.found = ""  # how the root was found, for run.json
         self.hash = ""
         self._machine, self._warn = machine, warn
         self._given = model
         self._optimizers = list(optimizers)
         self._roots: list[Root] = []
+        self._splits: list[Split] = []
         self._queue: list[Any] | None = None  # candidates not tried yet; None: not scanned
         self._settled = False
         self._backwards = 0
@@ -59,9 +63,7 @@ class Search:
 
     def stop(self) -> None:
         """Remove all hooks."""
-        for root in self._roots:
-            root.remove()
-        self._roots.clear()
+        self._unhook()
         self._given, self._queue, self._optimizers = None, [], []
 
     def after_optimizer(self, optimizer: Any) -> None:
@@ -137,9 +139,7 @@ class Search:
 
     def _try_next(self) -> None:
         if self._given is None:
-            for root in self._roots:
-                root.remove()
-            self._roots.clear()
+            self._unhook()
         if self._queue:
             module = self._queue.pop(0)
             self._hook(module, f"found by its parameters: {type(module).__name__}")
@@ -150,8 +150,18 @@ class Search:
             self.found = "not found"
         self._warn("no forward of the model was seen: forward is inferred")
 
+    def _unhook(self) -> None:
+        for root in self._roots:
+            root.remove()
+        for split in self._splits:
+            split.remove()
+        self._roots.clear()
+        self._splits.clear()
+
     def _hook(self, module: Any, how: str) -> None:
         self._roots.append(Root(self._machine, module))
+        if self._split is not None and not self._splits:
+            self._splits.append(self._split(module))
         self.found = how
         try:
             self.hash = roots.parameters_hash(module)

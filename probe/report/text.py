@@ -185,8 +185,9 @@ def _quality(report: dict[str, Any]) -> list[str]:
 
 def _place(row: dict[str, Any]) -> tuple[int, str]:
     name = row["phase"]
-    if name in _ORDER:
-        return _ORDER.index(name), name
+    whole = name.partition("/")[0]  # forward/attention stands with forward
+    if whole in _ORDER:
+        return _ORDER.index(whole), name
     if name in _LAST:
         return 100 + _LAST.index(name), name
     return 50, name

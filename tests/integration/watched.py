@@ -79,7 +79,7 @@ class Watched:
 @contextlib.contextmanager
 def watched(
     tmp_path: Path, model: Any = None, optimizer: Any = None, *, failed: bool = False,
-    dither: float | None = None,
+    dither: float | None = None, modules: bool = False,
 ) -> Iterator[Watched]:
     """Records what happens inside; the books are checked on the way out."""
     folder = tmp_path / f"rings{next(_number)}"
@@ -88,7 +88,8 @@ def watched(
     def opened(label: str, capacity: int) -> RingWriter:
         return RingWriter(folder / f"{label}.ring", capacity=capacity)
 
-    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither)
+    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither,
+                         modules=modules)
     found = Watched(engine, folder)
     engine.install()
     try:
