@@ -43,7 +43,8 @@ def tables(one: Campaign, ablation: Any = None) -> dict[str, Any]:
 
 
 # 73.8 s of 100: the paper's −26.2 %.
-BETTER = [run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300.0}) for i in range(3)]
+BETTER = [run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300.0})
+          for i in range(3)]
 
 
 def test_every_figure_is_what_it_must_be() -> None:
@@ -82,7 +83,7 @@ def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
 
 
 def test_no_gain_is_no_speed_up() -> None:
-    same = [run(i, 100.0 + (i * 7 % 3) / 10, 10_000.0, name="again") for i in range(3)]
+    same = [run(i, 100.0 + (1 - i) / 5, 10_000.0) for i in range(3)]
     told = rows(tables(campaign([replace(t, id=t.id + "b") for t in same])))
     assert told["speed-up (21)"]["ours"] == "no evidence of time"
     assert told["doubling time (22)(23)"]["ours"] == "no evidence of time"
