@@ -23,7 +23,7 @@ from .engines import Engine, MakeOptimizer, make_engine
 from .errors import TrainingFailed, UsageError
 from .plan import Plan
 from .progress import Bar
-from .ranks import agreed, join_ranks, peak_memory
+from .ranks import agreed, join_ranks, peak_memory, resident_memory
 from .result import Result
 from .schedule import rate
 from .stack import Stack
@@ -163,12 +163,13 @@ class Trainer:
                     "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
                     "samples": self._samples, "roofline": self._roofline},
         )
+        before = 0 if self.device == "cuda" else resident_memory()
         silent = self._quiet or self.rank > 0
         with watching as run, Bar(self._samples, run.live, quiet=silent) as bar:
             self._run = run
             try:
                 ended = self._train(run, bar)
-                self._told(run)
+                self._told(run, before)
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -216,9 +217,18 @@ class Trainer:
             self._evaluated(run)
         return "samples"
 
-    def _told(self, run: Any) -> None:
-        """What is known only at the end, for the comparison of runs."""
-        values: dict[str, float] = {"peak_memory_bytes": peak_memory(self.device),
+    def _told(self, run: Any, before: int) -> None:
+        """What is known only at the end, for the comparison of runs.
+
+        Args:
+            before: bytes that the process held before it trained; 0 on a GPU.
+        """
+        peak = peak_memory(self.device)
+        if self._held:
+            if before:
+                self._held["process"] = max(0, before - self._held.get("weights", 0))
+            self._held["workspace"] = max(0, peak - sum(self._held.values()))
+        values: dict[str, float] = {"peak_memory_bytes": peak,
                                     "train_s": self._at.seconds - self._at.eval_seconds}
         values |= {f"memory_{name}_bytes": amount for name, amount in self._held.items() if amount}
         self._mfu = self._utilisation()

@@ -253,8 +253,14 @@ def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
-    told = [[trial.quality for trial in side.trials if trial.quality is not None]
-            for side in (base, other)]
+    """Means of the final values. Where any run stopped at its target nobody is asked for more than
+    that: how far it overshot says nothing.
+    """
+    trials = [*base.trials, *other.trials]
+    target = question.target
+    at_most = target.value if target is not None and any(t.stopped for t in trials) else None
+    told = [[_no_better(trial.quality, at_most, question.higher) for trial in side.trials
+             if trial.quality is not None] for side in (base, other)]
     found: dict[str, Any] = {"metric": question.metric, "base": None, "other": None,
                              "difference_percent": None, "ok": None}
     if question.higher is None or not all(told):
@@ -265,6 +271,12 @@ def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
     return found | {"base": mine, "other": theirs,
                     "difference_percent": percent if math.isfinite(percent) else None,
                     "ok": bool(worse <= 100 * question.tolerance)}
+
+
+def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:
+    if limit is None:
+        return quality
+    return min(quality, limit) if higher else max(quality, limit)
 
 
 def _factors(base: Side, other: Side, question: Question) -> Floats:

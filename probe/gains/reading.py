@@ -97,7 +97,8 @@ class Recording:
         return Trial(
             id=self.id, name=self.name, stages=stages, reached=reached,
             block=None if block is None else str(block),
-            quality=None if quality is None else _final(quality, target), energy=energy_of,
+            stopped=quality is not None and target is not None and quality.stopped_at(target),
+            quality=None if quality is None else quality.last, energy=energy_of,
             energy_half_j=self._half(end_ns, energy_of), meters=self._meters(energy_of),
             early={share: self._until(self.work.when(at), energy_of)
                    for share, at in ends.items() if share != MARK},
@@ -237,13 +238,6 @@ def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
             found[name] = found.get(name, 0.0) + seconds / len(tallies)
     found[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(found.values()))
     return found
-
-
-def _final(quality: Quality, target: Target | None) -> float:
-    """The last value; a run that stopped at its target is as good as that, not as it overshot."""
-    if target is not None and quality.stopped_at(target):
-        return target.value
-    return quality.last
 
 
 def _settings(config: Any) -> dict[str, Any]:

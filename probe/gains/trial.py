@@ -63,11 +63,12 @@ class Trial:
     """One run as far as it counts: to its target, or to its end.
 
     ``block`` names what it shares with a run of the other side (its seed); ``reached`` is None
-    without a target; ``energy`` says how its joules came about, None if there are none;
-    ``energy_half_j`` is how well its meter knows their total. ``early`` holds (time_s, energy_j)
-    at other marks, by the share of samples that sets them. ``memory`` is in bytes by component,
-    the peak under "peak". ``is_like`` holds what must agree for runs to be comparable, by name,
-    ``settings`` what it was trained with; ``g_per_kwh`` is the carbon intensity recorded with it.
+    without a target, ``stopped`` says that it ended there; ``energy`` says how its joules came
+    about, None if there are none; ``energy_half_j`` is how well its meter knows their total.
+    ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
+    ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
+    for runs to be comparable, by name, ``settings`` what it was trained with; ``g_per_kwh`` is the
+    carbon intensity recorded with it.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Trial:
     name: str = ""
     block: str | None = None
     reached: bool | None = None
+    stopped: bool = False
     quality: float | None = None
     energy: Provenance | None = Provenance.MEASURED
     energy_half_j: float = 0.0

@@ -136,6 +136,16 @@ def test_worse_quality_is_no_evidence() -> None:
     assert held(base, [replace(t, quality=0.89) for t in BETTER], wide)["verdict"] == "gain"
 
 
+def test_who_stopped_at_the_target_is_as_good_as_that() -> None:
+    question = Question(Target("accuracy", True, 0.8), metric="accuracy", higher=True)
+    # The base overshot, or went on to the end: no more than the target is asked of the other.
+    base = [replace(t, reached=True, quality=0.9) for t in BASE]
+    other = [replace(t, reached=True, stopped=True, quality=0.81) for t in BETTER]
+    assert held(base, other, question)["verdict"] == "gain"
+    went_on = [replace(t, stopped=False) for t in other]
+    assert held(base, went_on, question)["reason"].startswith("quality: accuracy is 10 % worse")
+
+
 def test_a_missed_target_is_a_bound_and_never_a_gain() -> None:
     reached = [replace(t, reached=True) for t in BASE]
     missed = [replace(t, reached=i > 0) for i, t in enumerate(BETTER)]
