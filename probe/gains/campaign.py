@@ -81,6 +81,12 @@ class Campaign:
         metric, higher = self.judged or (None, None)
         return Question(self.target, tolerance, metric, higher)
 
+    def _remarks(self) -> list[str]:
+        if any(trial.unit == "steps" for side in self.sides for trial in side.trials):
+            return ["work is counted in steps, which may differ in size: run.log(samples=…) tells "
+                    "how much was trained"]
+        return []
+
     def compared(self, tolerance: float) -> dict[str, Any]:
         """The JSON of ``probe compare``. Raises UsageError if a side mixes what differs."""
         base, others = self.sides[0], self.sides[1:]
@@ -96,7 +102,7 @@ class Campaign:
             "early_ends_at": [{"share_of_samples": share, "quality": value}
                               for share, value in self.marks.items()],
             "tolerance_percent": 100 * tolerance,
-            "warnings": list(self.left_out),
+            "warnings": [*self.left_out, *self._remarks()],
         }
 
 

@@ -129,7 +129,7 @@ class _Comparison:
             "four_intervals": None if four is None else
             {name: limits for name, (_, limits) in four.items()},
             "four_of": by,
-            "early_at": self._early(by),
+            "early_at": self._early(by, leading["gain"] if known else None),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),
             "runs": len(self._frame.pairs) or min(len(s.trials)
@@ -231,7 +231,7 @@ class _Comparison:
         (base_low, base_high), (other_low, other_high) = halves
         return [joule["gain"] - base_low - other_high, joule["gain"] + base_high + other_low]
 
-    def _early(self, by: str) -> list[dict[str, Any]]:
+    def _early(self, by: str, total: float | None) -> list[dict[str, Any]]:
         """What the early stage gained if it ended at another mark."""
         place = 1 if by == "energy" else 0
         rows = []
@@ -240,8 +240,9 @@ class _Comparison:
                      for side in (self._base, self._other)]
             known = [[value for value in side if value is not None] for side in sides]
             if all(known):
-                rows.append({"share_of_samples": mark, "of": by,
-                             "gain": fmean(known[0]) - fmean(known[1])})
+                gained = fmean(known[0]) - fmean(known[1])
+                rows.append({"share_of_samples": mark, "of": by, "gain": gained,
+                             "share": gained / total if total else None})
         return rows
 
 

@@ -156,6 +156,10 @@ def _remarks(one: dict[str, Any]) -> list[str]:
              if "loss" in (cell["verdict"], cell["cost_verdict"])]
     if costs and one["verdict"] == "gain":
         told.append(f"it costs more in {', '.join(costs)}")
+    marks = [f"{percent(100 * row['share'])} after {100 * row['share_of_samples']:.0f} %"
+             for row in one["early_at"] if row["share"] is not None]
+    if one["four"] and marks:
+        told.append(f"if early training ended elsewhere in the base's samples: {', '.join(marks)}")
     if one["cells"]:
         told.append("verdicts of single lines are adjusted for asking about all of them at once "
                     "(Holm), their intervals are not")
