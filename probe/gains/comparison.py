@@ -215,7 +215,7 @@ class _Comparison:
                             "progress_verdict": joule["progress_verdict"]}
                 if kind == kinds.UNIDENTIFIED:
                     row["bounds_j"] = self._bounds(stage, joule)
-            if shared_out is not None:
+            if shared_out is not None and (told or shared_out is time):
                 row["share"], row["share_interval"] = shared_out.share(at)
             rows.append(row)
         return rows

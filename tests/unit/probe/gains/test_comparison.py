@@ -211,6 +211,21 @@ def test_refused_phases_are_one_row_with_bounds() -> None:
     assert sum(joules) == pytest.approx(one["energy_j"]["gain"], rel=1e-9)
 
 
+def test_a_class_of_which_nothing_is_known_has_no_share() -> None:
+    def lacks(trial: Trial) -> Trial:
+        return replace(trial, stages={name: Stage(
+            stage.samples, {**stage.phases, "data": Use(1.0, None)}, Joint(5.0, 0.0, 9.0))
+            for name, stage in trial.stages.items()})
+
+    one = held([lacks(t) for t in BASE], [lacks(t) for t in BETTER])
+    waiting = [cell for cell in one["cells"] if cell["class"] == "waiting"]
+    assert one["verdict"] == "gain" and len(waiting) == 2
+    assert all(cell["energy_j"] is None and cell["share"] is None and cell["refused"] == ["data"]
+               for cell in waiting)
+    assert sum(cell["share"] for cell in one["cells"]
+               if cell["share"] is not None) == pytest.approx(1.0)
+
+
 def test_what_is_not_comparable_has_no_verdict() -> None:
     one = held(BASE, BETTER, WORK, ["other hardware: A against B"])
     assert one["verdict"] == one["energy_j"]["verdict"] == one["memory_bytes"]["verdict"]
