@@ -24,8 +24,12 @@ from .flops import ATTENTION, Stand
 from .plan import Plan, Precision
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
-MakeOptimizer = Callable[..., torch.optim.Optimizer]
 
+_ELEMENTWISE = (
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.Adamax,
+    torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.NAdam, torch.optim.RAdam,
+    torch.optim.ASGD, torch.optim.Rprop,
+)
 _SIDE, _BYTES, _TRIES = 1024, 32 << 20, 5
 
 
@@ -70,8 +74,7 @@ class _Watching(TorchDispatchMode):
 
 
 def memory_bound(
-    model: nn.Module, loss: Loss, sample: Any, size: int, plan: Plan,
-    make_optimizer: MakeOptimizer, ridge: Ridge,
+    model: nn.Module, loss: Loss, sample: Any, size: int, plan: Plan, ridge: Ridge,
 ) -> dict[str, float] | None:
     """Phase → part of its roofline time that waits for memory; None if it cannot be counted.
 
@@ -93,7 +96,7 @@ def memory_bound(
         ops = [_Op(a.phase, a.flops + (size - 2) * (b.flops - a.flops),
                    a.moved + (size - 2) * (b.moved - a.moved))
                for a, b in zip(two, three, strict=True)]
-        return _shares([*ops, *_update(model, plan, make_optimizer)], plan.precision, ridge)
+        return _shares(ops, plan.precision, ridge)
     return None
 
 
@@ -117,29 +120,19 @@ def _step(model: nn.Module, loss: Loss, sample: Any, number: int, device: str) -
         return tensor.detach().to(device)
 
     batch = tree_map_only(torch.Tensor, lambda t: there(torch.cat([t] * number)), sample)
-    seen = _Watching()
+    stand, seen = Stand(model, there), _Watching()
     with seen:
-        value = loss(Stand(model, there), batch)
+        value = loss(stand, batch)
         seen.phase = "backward"
         value.backward()
     return seen.ops
 
 
-def _update(model: nn.Module, plan: Plan, make: MakeOptimizer) -> list[_Op]:
-    """A step of the optimizer; nothing if it cannot step on ``meta``."""
-    weights = [nn.Parameter(torch.empty_like(p, device="meta")) for p in model.parameters()
-               if p.requires_grad]
-    for weight in weights:
-        weight.grad = torch.empty_like(weight)
-    seen = _Watching()
-    seen.phase = "optimizer"
-    try:
-        optimizer = make(weights, lr=plan.lr)
-        with seen:
-            optimizer.step()
-    except Exception:
-        return []
-    return seen.ops
+def is_elementwise(optimizer: Any) -> bool:
+    """Does a step of it touch every number of the weights a few times and compute next to nothing?
+    Such a step is memory-bound on every device.
+    """
+    return isinstance(optimizer, _ELEMENTWISE)
 
 
 def ridge(device: str, dtype: torch.dtype) -> Ridge:

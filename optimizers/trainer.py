@@ -104,9 +104,10 @@ class Trainer:
         if plan.tf32:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
-        make = optimizer or adamw
-        self._flops, self._roofline = self._count(model, data, micro, make)
-        self.engine: Engine = make_engine(model, plan, make, micro)
+        self._flops, self._roofline = self._count(model, data, micro)
+        self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
+        if self._roofline is not None and roofline.is_elementwise(self.engine.optimizer):
+            self._roofline["memory_bound"]["optimizer"] = 1.0
         self._variance: GradientVariance | None = None
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
@@ -121,7 +122,7 @@ class Trainer:
         return self._run.report()
 
     def _count(
-        self, model: nn.Module, data: Dataset[Any], micro: int, make: MakeOptimizer
+        self, model: nn.Module, data: Dataset[Any], micro: int
     ) -> tuple[float | None, dict[str, Any] | None]:
         """Operations per sample of the model as it was given, before anything is recomputed; and
         which part of each phase waits for memory, for the classes of ``probe compare``.
@@ -130,7 +131,7 @@ class Trainer:
         try:
             sample = default_collate([data[0]])
             ridge = roofline.ridge(self.device, self.plan.precision.dtype)
-            bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, make, ridge)
+            bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
             told = None if bound is None else {
                 "memory_bound": bound, "flops_per_s": ridge.flops_per_s,
                 "bytes_per_s": ridge.bytes_per_s}

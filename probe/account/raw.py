@@ -48,15 +48,14 @@ class RawScene(Scene):
         gaps = reader.gaps()
         super().__init__(reader, run, [energy.Meter(one.source, summary(one, gaps))
                                        for one in self.series])
-        ranks = reader.ranks()
-        self._host = self._timelines(ranks, device=False)
-        self._device = self._timelines(ranks, device=True)
+        self._host: dict[int, Timeline] = {}
+        self._device: dict[int, Timeline] = {}
+        for rank in reader.ranks():
+            for told, device in ((self._host, False), (self._device, True)):
+                found = timeline(reader, rank, device=device)
+                if found is not None:
+                    told[rank] = found if run == whole else found.part(*run)
         self.on_device = self._device
-
-    def _timelines(self, ranks: Sequence[int], *, device: bool) -> dict[int, Timeline]:
-        told = {rank: timeline(self.reader, rank, device=device) for rank in ranks}
-        return {rank: t if self.run == self.whole else t.part(*self.run)
-                for rank, t in told.items() if t is not None}
 
     @cached_property
     def tallies(self) -> Sequence[Tally]:

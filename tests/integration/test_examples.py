@@ -266,5 +266,5 @@ def test_a_stack_is_held_against_the_baseline(tmp_path):
                "schedule,clipping", folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     said = done.stdout[done.stdout.index("base digits-baseline, 2 runs"):]
-    assert "in blocks with the base's" in said and "no verdict on a model" in said
+    assert "in blocks with the base's" in said and "peak memory" in said
     assert "memory-bound" in said and "gradient-heavy" in said and "eval_accuracy" in said
