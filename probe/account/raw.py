@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..attribution.curve import Times
 from ..attribution.statistics import Statistics
 from ..attribution.summing import Levels, Summary
 from ..attribution.timesplit import Shares, split
@@ -76,10 +75,6 @@ class RawScene(Scene):
                                     for told in (self._host, self._device))
         part.on_device = part._device
         return part
-
-    def steps_ns(self, rank: int) -> Times:
-        """When a rank's steps closed."""
-        return self._host[rank].step_ns
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the first rank logged: name → count, last, sum."""

@@ -3,9 +3,10 @@
     from probe.gains import compare
     found = compare("base", ["bf16"], directory="runs")     # the JSON of `probe compare`
 
-The flow: :mod:`reading` makes a :class:`trial.Trial` of each run, :mod:`classes` decides on the
-base what kind of work each phase is, :mod:`cells` adds up stage × class, :mod:`contrast` and
-:mod:`quantity` say how sure the differences are, :mod:`comparison` writes the JSON.
+The flow: :mod:`recording` makes a :class:`trial.Trial` of each run (:mod:`progress` knows how far
+it was, :mod:`measured` what it used), :mod:`classes` decides on the base what kind of work a phase
+is, :mod:`cells` adds up stage × class, :mod:`contrast` and :mod:`quantity` say how sure the
+differences are, :mod:`comparison` writes the JSON.
 """
 
 from __future__ import annotations

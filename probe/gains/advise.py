@@ -13,12 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..account.build import build
-from ..account.raw import RawScene
+from ..account.build import build, open_scene
 from ..model import SCHEMA_VERSION, Phase
-from ..store.reader import RunReader
 
 _HEADROOM = 1.3  # memory left over before a larger batch is worth a word
 _CAPPED = 0.05  # share of the time under the power cap, likewise
@@ -143,9 +139,7 @@ def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
-    found: list[tuple[float, float]] = []
-    for one in RawScene(RunReader(path)).series:
-        limit = one.source.limit
-        if one.source.quantity == "memory_used" and limit and len(one.value):
-            found.append((float(np.max(one.value)), limit))
+    found = [(meter.summary.highest, meter.source.limit) for meter in open_scene(path).meters
+             if meter.source.quantity == "memory_used" and meter.source.limit
+             and meter.summary.samples]
     return max(found, key=lambda told: told[0] / told[1]) if found else (None, None)

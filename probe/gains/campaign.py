@@ -14,7 +14,7 @@ from ..target import Target
 from . import comparable
 from .comparison import Question, Side, compare
 from .progress import judged_by
-from .reading import MARKS, Recording, median_run
+from .recording import MARKS, Recording, median_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Campaign:
         for name, paths in sides:
             recordings = [Recording(path) for path in dict.fromkeys(paths)]
             ended = [one for one in recordings if one.finished]
-            left_out += [f"{one.id} is left out: it was {one.reader.status}"
+            left_out += [f"{one.id} is left out: it was {one.status}"
                          for one in recordings if not one.finished]
             if not ended:
                 raise UsageError(f"{name!r} has no finished run to compare")

@@ -118,7 +118,7 @@ class _Comparison:
         leading, leader = (energy_g, joules) if by == "energy" else (time_g, time)
         assert leader is not None
         verdict = str(leading["verdict"])
-        known = verdict != NO_EVIDENCE
+        known = verdict != NO_EVIDENCE and leading["gain"] is not None
         four = leader.four() if known else None
         return {
             "other": self._other.told(),
@@ -144,8 +144,9 @@ class _Comparison:
         if self._problems:
             return "not comparable: " + "; ".join(self._problems)
         if self._quality["ok"] is False and verdict != LOST:
-            return (f"quality: {self._quality['metric']} is "
-                    f"{abs(self._quality['difference_percent']):.2g} % worse")
+            percent = self._quality["difference_percent"]
+            much = "" if percent is None else f"{abs(percent):.2g} % "
+            return f"quality: {self._quality['metric']} is {much}worse"
         for side, missed in zip((self._base, self._other), self._frame.missed, strict=True):
             if missed:
                 return (f"target missed by {missed} of {len(side.trials)} runs of {side.name}: "

@@ -92,6 +92,7 @@ class Quantity:
         lost = high is not None and high < 0 and self._contrast.known
         return nothing() | {
             "interval": None if low is None and high is None else [low, high],
+            # Two bounds from below say nothing of their difference.
             "bound": None if base_missed and other_missed else
             {"gain": found["gain"], "is": "at most" if other_missed else "at least"},
             "base": found["base"], "other": found["other"],

@@ -1,6 +1,6 @@
 """What a comparison knows of a run: how far it came, and what each phase used on the way.
 
-Data only. :mod:`reading` makes them from the store, a simulation makes them from nothing.
+Data only. :mod:`recording` makes them from the store, a simulation makes them from nothing.
 """
 
 from __future__ import annotations

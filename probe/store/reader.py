@@ -179,6 +179,12 @@ class RunReader:
         """What ``run.log`` recorded: name → (time_ns, value)."""
         return self._recorded(rank, Record.VALUE, np.float64)
 
+    def steps_ns(self, rank: int = 0) -> npt.NDArray[np.int64]:
+        """When a rank's steps closed."""
+        found = [rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
+                 for _, rows in self.rings(rank)]
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+
     def allocator(self, rank: int = 0) -> dict[str, Logged]:
         """What torch's allocator of the GPU held at step boundaries, in bytes: ``allocated``,
         ``reserved``, ``peak`` → (time_ns, value).

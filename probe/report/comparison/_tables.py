@@ -73,8 +73,10 @@ def _totals(one: dict[str, Any]) -> Table:
     rows = []
     for name, g, said in kinds:
         if g["gain"] is None and g.get("bound") is None:
-            if name == "energy":
-                rows.append([name, "—", "—", "not measured", "", "", "", "", ""])
+            if name != "peak memory":
+                silent = name == "energy" and g["provenance"] is None
+                rows.append([name, "—", "—", "not measured" if silent else "not known", "", "",
+                             "", "", ""])
             continue
         modelled = g.get("provenance") == "modelled"
         gained = said(g["gain"]) if g["gain"] is not None else (

@@ -132,6 +132,10 @@ def test_worse_quality_is_no_evidence() -> None:
     assert one["reason"].startswith("quality: accuracy is 1.1 % worse")
     assert one["quality"]["ok"] is False and one["four"] is None
     assert held(base, [replace(t, quality=0.897) for t in BETTER], question)["verdict"] == "gain"
+    # From an error of nothing there is no percentage.
+    perfect = held([replace(t, quality=0.0) for t in BASE],
+                   [replace(t, quality=0.1) for t in BETTER], Question(metric="e", higher=False))
+    assert perfect["reason"] == "quality: e is worse" and perfect["verdict"] == "no evidence"
     wide = replace(question, tolerance=0.02)
     assert held(base, [replace(t, quality=0.89) for t in BETTER], wide)["verdict"] == "gain"
 
@@ -156,7 +160,8 @@ def test_a_missed_target_is_a_bound_and_never_a_gain() -> None:
     assert one["reason"].startswith("target missed by 1 of 3 runs of other")
     # Whoever used more than the base and still is not there has lost.
     lost = held(reached, [replace(t, reached=False) for t in WORSE], LOSS)
-    assert lost["energy_j"]["verdict"] == "loss"
+    assert lost["energy_j"]["verdict"] == lost["verdict"] == "loss"
+    assert lost["four"] is None and lost["cells"] == []
     # The base's own miss is a bound from below, which is no gain either.
     late = held([replace(t, reached=False) for t in BASE],
                 [replace(t, reached=True) for t in BETTER], LOSS)
