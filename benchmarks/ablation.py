@@ -77,8 +77,19 @@ def main() -> None:
     if late:
         print(f"MISSED: {minutes:.1f} min, bar {MINUTES:g}")
     save(f"ablation-{args.design}", {"minutes": round(minutes, 2), "same_table": same,
-                                     "killed_after": len(kept.splitlines()), **found})
+                                     "killed_after": len(kept.splitlines()), **_short(found)})
     sys.exit(late or not same or found["sound"] is None)
+
+
+def _short(found: Any) -> Any:
+    """Without cells, folder and command: what is worth keeping under version control."""
+    if isinstance(found, list):
+        return [_short(one) for one in found]
+    if not isinstance(found, dict):
+        return found
+    return {key: _short(value) for key, value in found.items()
+            if key not in ("cells", "folder", "command", "other", "early_at")
+            or isinstance(value, float)}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from probe.errors import NothingToReport
 from probe.gains import TOLERANCE
 from probe.gains.campaign import Campaign
 from probe.gains.cells import Layout, Row, energy_row, time_row
-from probe.gains.classes import classes
+from probe.gains.classes import Shares, classes
 from probe.gains.comparison import Question, Side, compare
 from probe.gains.contrast import Contrast, holm, paired
 from probe.gains.trial import Trial
@@ -88,19 +88,26 @@ def evaluate(
             {"technique": name, "gain": against(by_set[full - {name}], by_set[full])}
             for name in design.techniques if full - {name} in by_set]
     else:
-        told["shapley"] = _shapley(design, blocks, trials, shares)
+        told["shapley"] = _shapley(design, blocks, trials, shares, question, against)
     return told
 
 
 def _shapley(
-    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], shares: Any
+    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], shares: Shares,
+    question: Question, against: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
+    missed = sum(trial.reached is False for side in trials.values() for trial in side)
+    if missed:  # what they cost so far is a bound, and sums of bounds attribute nothing
+        return {"refused": f"the target was missed by {missed} trials", "time_s": None,
+                "energy_j": None}
+    worse = [name for name in trials if name not in (_BASE, NO_OP)
+             and against(_BASE, name)["quality"]["ok"] is False]
     layout = Layout.of([trial for side in trials.values() for trial in side], shares)
     energies = {trial.energy for side in trials.values() for trial in side}
     measured = energies == {Provenance.MEASURED}
     cells = [{"stage": stage, "class": kind} for stage, kind in layout.cells]
     found: dict[str, Any] = {
-        "exact": design.exact, "cells": cells,
+        "exact": design.exact, "cells": cells, "worse_in_quality": worse, "refused": None,
         "orders": len(design.joining(blocks[0])),
         "valid_orders_only": design.exact and len(design.joining(0)) < _factorial(design),
     }
@@ -108,13 +115,15 @@ def _shapley(
         if name == "energy_j" and not measured:
             found[name] = None
             continue
-        per_block = [_block(design, block, trials, layout, row_of) for block in blocks]
-        found[name] = _told(design, per_block)
+        per_block = [_block(design, block, trials, layout, row_of, scaled=question.target is None)
+                     for block in blocks]
+        found[name] = _told(design, per_block, gains=not worse)
     return found
 
 
 def _block(
-    design: Design, block: int, trials: Mapping[str, Sequence[Trial]], layout: Layout, row_of: Any
+    design: Design, block: int, trials: Mapping[str, Sequence[Trial]], layout: Layout, row_of: Any,
+    *, scaled: bool,
 ) -> tuple[dict[str, Floats], dict[tuple[str, str], Floats]]:
     """(technique → cells and total, pair → the same) of one block: what each saved."""
     of_block = {name: next((t for t in side if t.block == str(block)), None)
@@ -124,6 +133,8 @@ def _block(
 
     def cells(trial: Trial) -> Floats:
         row: Row = row_of(trial, layout)
+        if scaled and trial.samples > 0 and base.samples > 0:  # the same work for all
+            row = row.scaled(base.samples / trial.samples)
         return np.append(row.all, row.all.sum())
 
     mine = cells(base)
@@ -138,26 +149,29 @@ def _block(
 
 def _told(
     design: Design,
-    per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
+    per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]], *,
+    gains: bool,
 ) -> dict[str, Any]:
     each = np.array([[told[name] for name in design.techniques] for told, _ in per_block])
     pairs = list(per_block[0][1])
     return {
         "techniques": [
             {"technique": name, **entry} for name, entry in
-            zip(design.techniques, _rows(each), strict=True)],
+            zip(design.techniques, _rows(each, gains=gains), strict=True)],
         "interactions": [
             {"techniques": list(pair), "gain": entry["gain"], "interval": entry["interval"],
              "verdict": entry["verdict"]}
             for pair, entry in zip(pairs, _rows(np.array(
-                [[told[pair][-1:] for pair in pairs] for _, told in per_block])), strict=True)
+                [[told[pair][-1:] for pair in pairs] for _, told in per_block]), gains=gains),
+                strict=True)
         ] if pairs else [],
     }
 
 
-def _rows(each: Floats) -> list[dict[str, Any]]:
+def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
     """From (blocks, players, cells + total): total with its interval, cells with theirs, verdicts
-    adjusted over players for totals, over players and cells for cells.
+    adjusted over players for totals, over players and cells for cells. Without ``gains`` none is
+    called one: some stack was worse in quality.
     """
     blocks, players, width = each.shape
     contrast: Contrast = paired(each.reshape(blocks, -1))
@@ -167,7 +181,7 @@ def _rows(each: Floats) -> list[dict[str, Any]]:
     cells = holm(p[:, :-1].ravel()).reshape(players, width - 1)
 
     def entry(gain: float, wide: float, adjusted: float) -> dict[str, Any]:
-        clear = contrast.known and adjusted < _ALPHA and gain
+        clear = contrast.known and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
         return {"gain": gain, "interval": [gain - wide, gain + wide] if contrast.known else None,
                 "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence"}
 

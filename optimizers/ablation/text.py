@@ -13,6 +13,8 @@ def render(found: dict[str, Any]) -> str:
     kinds = {"cumulative": _cumulative, "leave-one-out": _left_out, "shapley": _shapley}
     for table in kinds[found["design"]](found):
         lines += [*table.lines(), ""]
+    for name in (found.get("shapley") or {}).get("worse_in_quality") or []:
+        lines.append(f"! {name} is worse in quality than the baseline, so no gain is called one")
     lines += [f"{name}: {why}" for name, why in _reasons(found)]
     if found.get("missing"):
         lines.append(f"! {found['missing']} trials are still to be run")
@@ -98,6 +100,8 @@ def _left_out(found: dict[str, Any]) -> list[Table]:
 
 def _shapley(found: dict[str, Any]) -> list[Table]:
     told = found["shapley"]
+    if told["refused"]:
+        return [Table("no Shapley values", ["why"], [[told["refused"]]])]
     tables = []
     for key, said, what in (("time_s", seconds, "time"), ("energy_j", joules, "energy")):
         if told[key] is None:

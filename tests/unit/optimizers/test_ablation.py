@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import pytest
 from optimizers.ablation.design import Design, valid
 from optimizers.ablation.effects import evaluate
 from optimizers.ablation.shapley import interactions, orders, sampled_orders, subsets, values
+from optimizers.ablation.text import render
 from optimizers.errors import UsageError
 from probe.gains.comparison import Question
 from probe.gains.trial import EARLY, LATE, Stage, Trial, Use
+from probe.target import Target
 
 
 def anything(_some: frozenset[str]) -> bool:
@@ -192,6 +195,40 @@ def test_shapley_finds_who_did_it() -> None:
         assert sum(cell["gain"] for cell in row["cells"]) == pytest.approx(row["gain"], abs=1e-9)
     assert all(row["verdict"] == "no evidence"
                for row in found["shapley"]["energy_j"]["interactions"])
+
+
+def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
+    design = Design.of("shapley", tuple(SAVED), 5)
+    made = trials(design)
+    good = {name: [replace(t, quality=0.9) for t in side] for name, side in made.items()}
+    question = Question(metric="accuracy", higher=True)
+    told = evaluate(design, range(5), good, question)["shapley"]
+    assert told["worse_in_quality"] == []
+    bad = good | {"precision": [replace(t, quality=0.8) for t in good["precision"]]}
+    found = evaluate(design, range(5), bad, question)
+    verdicts = {row["technique"]: row["verdict"]
+                for row in found["shapley"]["energy_j"]["techniques"]}
+    assert found["shapley"]["worse_in_quality"] == ["precision"]
+    assert verdicts == {"schedule": "no evidence", "precision": "no evidence", "clipping": "loss"}
+    assert "precision is worse in quality" in render(found)
+    missed = {name: [replace(t, reached=name != "precision") for t in side]
+              for name, side in good.items()}
+    found = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
+    assert found["shapley"]["refused"] == "the target was missed by 5 trials"
+    assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(found)
+
+
+def test_shapley_is_of_the_same_work() -> None:
+    """A stack that trained a tenth more at the same price per sample has lost nothing."""
+    design = Design.of("shapley", ("precision",), 3)
+    more = {name: [replace(t, stages={
+        key: Stage(1.1 * s.samples, {p: Use(1.1 * u.time_s, 1.1 * (u.energy_j or 0.0))
+                                     for p, u in s.phases.items()})
+        for key, s in t.stages.items()}) if name == "precision" else t for t in side]
+        for name, side in trials(design).items()}
+    plain, scaled = (evaluate(design, range(3), each, Question())["shapley"]["energy_j"]
+                     for each in (trials(design), more))
+    assert scaled["techniques"][0]["gain"] == pytest.approx(plain["techniques"][0]["gain"])
 
 
 def test_a_no_op_that_does_something_makes_it_unsound() -> None:
