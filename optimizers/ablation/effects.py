@@ -118,7 +118,18 @@ def _shapley(
         per_block = [_block(design, block, trials, layout, row_of, scaled=question.target is None)
                      for block in blocks]
         found[name] = _told(design, per_block, gains=not worse)
+        if name == "energy_j":
+            _silence(found[name], layout, [trial for side in trials.values() for trial in side])
     return found
+
+
+def _silence(told: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
+    """A class of which nothing could be told apart has no joules; they stand in `unidentified`."""
+    for at, cell in enumerate(layout.cells):
+        stated, refused, _ = layout.known(cell, trials)
+        if refused and not stated:
+            for row in told["techniques"]:
+                row["cells"][at] = {"gain": None, "interval": None, "verdict": "no evidence"}
 
 
 def _block(

@@ -111,9 +111,10 @@ def _shapley(found: dict[str, Any]) -> list[Table]:
                  between(row["interval"], said) if row["interval"] else "",
                  row["verdict"], *(said(cell["gain"]) for cell in row["cells"])]
                 for row in told[key]["techniques"]]
-        total = [sum(row["cells"][i]["gain"] for row in told[key]["techniques"])
+        total = [_sum([row["cells"][i]["gain"] for row in told[key]["techniques"]])
                  for i in range(len(cells))]
-        rows.append(["all of them", said(sum(total)), "", "", *map(said, total)])
+        every = _sum([row["gain"] for row in told[key]["techniques"]])
+        rows.append(["all of them", said(every), "", "", *map(said, total)])
         tables.append(Table(f"{what} saved, Shapley values ({_over(told)})", [
             "", "saved", "95 % interval", "verdict", *cells], rows, frozenset({0, 3})))
         pairs = [row for row in told[key]["interactions"] if row["verdict"] != "no evidence"]
@@ -123,6 +124,11 @@ def _shapley(found: dict[str, Any]) -> list[Table]:
                     [" and ".join(row["techniques"]), said(row["gain"]),
                      between(row["interval"], said)] for row in pairs]))
     return tables
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _over(told: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from optimizers.ablation.shapley import interactions, orders, sampled_orders, su
 from optimizers.ablation.text import render
 from optimizers.errors import UsageError
 from probe.gains.comparison import Question
-from probe.gains.trial import EARLY, LATE, Stage, Trial, Use
+from probe.gains.trial import EARLY, LATE, Joint, Stage, Trial, Use
 from probe.target import Target
 
 
@@ -216,6 +216,20 @@ def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
     found = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
     assert found["shapley"]["refused"] == "the target was missed by 5 trials"
     assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(found)
+
+
+def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
+    design = Design.of("shapley", ("precision",), 3)
+    blind = {name: [replace(t, stages={
+        key: Stage(s.samples, s.phases | {"data": Use(1.0, None)}, Joint(3.0, 0.0, 9.0))
+        for key, s in t.stages.items()}) for t in side] for name, side in trials(design).items()}
+    found = evaluate(design, range(3), blind, Question())
+    told = found["shapley"]
+    place = told["cells"].index({"stage": "early", "class": "waiting"})
+    (row,) = told["energy_j"]["techniques"]
+    assert row["cells"][place]["gain"] is None and "—" in render(found)
+    assert sum(c["gain"] or 0.0 for c in row["cells"]) == pytest.approx(row["gain"])
+    assert told["time_s"]["techniques"][0]["cells"][place]["gain"] == pytest.approx(0.0)
 
 
 def test_shapley_is_of_the_same_work() -> None:
