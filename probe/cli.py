@@ -146,6 +146,19 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--otlp", metavar="URL", help="send them to an OpenTelemetry collector, too")
     serve.add_argument("--cert", metavar="FILE", help="certificate for TLS")
     serve.add_argument("--key", metavar="FILE", help="its key")
+    dashboard = commands.add_parser(
+        "dashboard", help="see runs live, which phase burns the energy, what paid")
+    dashboard.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
+    dashboard.add_argument("--host", default="127.0.0.1")
+    dashboard.add_argument("--port", type=int, default=8050)
+    dashboard.add_argument("--token", help="what others must know to look (PROBE_TOKEN)")
+    dashboard.add_argument("--allow-host", action="append", default=[], metavar="NAME",
+                           help="a name by which a proxy calls this server; may be repeated")
+    dashboard.add_argument("--base-path", default="/", metavar="PATH",
+                           help="below which a proxy shows it")
+    dashboard.add_argument("--idle", type=_seconds, default=None, metavar="S",
+                           help="end by itself when nothing goes on and nobody looks for so long")
+    dashboard.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
     calibrate = commands.add_parser(
         "calibrate", help="find out how this machine's GPUs show power; later runs use it")
     calibrate.add_argument("--seconds", type=_seconds, default=None, metavar="S",
@@ -172,7 +185,7 @@ def _dispatch(arguments: list[str]) -> int:
         return _tables(options)
     if options.command == "advise":
         return _advise(options)
-    if options.command in ("ablate", "export", "serve"):
+    if options.command in ("ablate", "dashboard", "export", "serve"):
         from .plugins import SERVICES, load
 
         return int(load(SERVICES, options.command)(options))

@@ -98,21 +98,26 @@ def open_scene(
     return RawScene(reader, recompute=recompute, part_s=part_s)
 
 
-def total(path: Path) -> dict[str, Any] | None:
-    """``total`` of the report alone, without the phases; None if that took reading all samples of
-    a long run.
+def glance(path: Path) -> dict[str, Any] | None:
+    """What a list of runs shows of one: ``total`` of the report, sums of ``logged`` samples and
+    tokens, mean ``power`` in a few bins; None if that took reading all samples of a long run.
 
     Raises:
         StoreError: it cannot be read.
     """
     reader = RunReader(path)
-    scene = SealedScene.open(reader)
-    if scene is not None:
-        return totals(scene, Tariffs())[0]
-    if sum(path.stat().st_size for node in reader.nodes()
-           for path in segment_files(node, "samples")) > _MOST_BYTES:
-        return None
-    return totals(RawScene(reader), Tariffs())[0]
+    scene: Scene | None = SealedScene.open(reader)
+    if scene is None:
+        if sum(path.stat().st_size for node in reader.nodes()
+               for path in segment_files(node, "samples")) > _MOST_BYTES:
+            return None
+        scene = RawScene(reader)
+    logged = scene.values()
+    return {
+        "total": totals(scene, Tariffs())[0],
+        "logged": {name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged},
+        "power": energy.sketch(scene.devices, scene.run),
+    }
 
 
 def _run(scene: Scene) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .election import POWERS
 HEADROOM = 1.5
 SHORTEST_POWER_S = 0.3
 POWER_BINS = 400
+SKETCH_BINS = 32
 LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
@@ -117,6 +118,20 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
         "power_w": [None if gap else round(float(w), 3)
                     for w, gap in zip(watts, silent, strict=True)],
     }
+
+
+def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | None:
+    """Mean power of all meters that are in the total, else of the models', in some bins."""
+    known = [one for one in devices if one.curve is not None]
+    counted = [one for one in known if one.source.in_total]
+    shown = counted or [one for one in known if one.source.provenance is Provenance.MODELLED]
+    if not shown:
+        return None
+    edges = np.linspace(run[0], run[1], SKETCH_BINS + 1).astype(np.int64)
+    joules = np.sum([np.diff(one.curve.at(edges)) for one in shown if one.curve], axis=0)
+    watts = joules / (np.diff(edges).clip(1) / 1e9)
+    return {"provenance": str(shown[0].source.provenance),
+            "power_w": [round(float(w), 2) for w in watts]}
 
 
 def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:

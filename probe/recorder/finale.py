@@ -97,16 +97,16 @@ class Finale:
             status=outcome.status, end_ns=end_ns, duration_s=(end_ns - begin) / 1e9,
             exit_code=outcome.exit_code, ended_by=outcome.ended_by,
         )
-        self._write_total()
+        self._write_glance()
 
-    def _write_total(self) -> None:
-        """Keep the total in run.json, so that `probe ls` need not read the samples."""
-        from ..account.build import total
+    def _write_glance(self) -> None:
+        """Keep it in run.json, so that a list of runs need not read their samples."""
+        from ..account.build import glance
 
-        found = total(self._run)
+        found = glance(self._run)
         if found is not None:
             value = files.read_json(self._run / layout.RUN_FILE) or {}
-            files.write_json(self._run / layout.RUN_FILE, value | {"total": found})
+            files.write_json(self._run / layout.RUN_FILE, value | found)
 
 
 def outcome_of(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from ._words import short
 from .digits import duration, energy
+from .words import short
 
 # Okabe and Ito's colours, which people who see few colours can tell apart.
 _COLOURS = {"forward": "#0072B2", "backward": "#D55E00", "optimizer": "#009E73", "data": "#E69F00",

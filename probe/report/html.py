@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from . import _words as words
+from . import words
 from ._charts import charts
 from .digits import duration, energy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import _words as words
+from . import words
 from .digits import duration, energy
 
 MARKER = "<!-- phasewatt report -->"  # stable: a job finds the comment that it wrote before

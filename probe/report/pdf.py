@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ..errors import UsageError
-from . import _words as words
+from . import words
 from ._charts import charts
 from .digits import duration, energy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _words as words
+from . import words
 from .digits import duration, energy, interval, number
 
 _ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",

@@ -24,7 +24,15 @@ from . import files, layout
 from .members import Member, read_members
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
-from .segments import EDGES, LEDGER, SAMPLES, read_segment, read_segments, segment_files
+from .segments import (
+    EDGES,
+    LEDGER,
+    SAMPLES,
+    read_between,
+    read_segment,
+    read_segments,
+    segment_files,
+)
 
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
@@ -149,14 +157,20 @@ class RunReader:
             self._last = rank, told  # several questions about one rank follow each other
         return told
 
-    def _read_rings(self, rank: int | None) -> Rings:
+    def rings_between(self, rank: int, begin_ns: int, end_ns: int) -> Rings:
+        """As :meth:`rings`, but only edges in [begin, end]; other sealed segments are not read."""
+        return self._read_rings(rank, (begin_ns, end_ns))
+
+    def _read_rings(self, rank: int | None, part: tuple[int, int] | None = None) -> Rings:
         found: dict[tuple[int, str], list[npt.NDArray[np.void]]] = {}
         for r in self.ranks() if rank is None else [rank]:
             folder = layout.rank_dir(self.path, r)
             for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
-                found[r, name] = [_edges(folder, f"edges-{name}")]
+                found[r, name] = [_edges(folder, f"edges-{name}", part)]
         for r, name, rows in self._undrained():
             if rank is None or r == rank:
+                if part is not None:
+                    rows = rows[(rows["time_ns"] >= part[0]) & (rows["time_ns"] <= part[1])]
                 found.setdefault((r, name), []).append(rows)
         return [(name, _once(parts)) for (_, name), parts in sorted(found.items())]
 
@@ -273,8 +287,15 @@ def _columns(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArra
     return {name: table.column(name).to_numpy() for name in schema.names}
 
 
-def _edges(folder: Path, stem: str) -> npt.NDArray[np.void]:
-    columns = _columns(folder, stem, EDGES)
+def _edges(
+    folder: Path, stem: str, part: tuple[int, int] | None = None
+) -> npt.NDArray[np.void]:
+    if part is None:
+        columns = _columns(folder, stem, EDGES)
+    else:
+        table = pa.concat_tables([EDGES.empty_table(), *(
+            read_between(path, EDGES, *part) for path in segment_files(folder, stem))])
+        columns = {name: table.column(name).to_numpy() for name in EDGES.names}
     rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
     for name, column in columns.items():
         rows[name] = column

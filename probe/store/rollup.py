@@ -2,7 +2,8 @@
 
 A chart of a day reads these instead of ten million samples. A bucket without a
 sample has no row: gaps stay gaps. A segment's last bucket may go on in the next
-segment's file; readers merge by (source, bucket).
+segment's file; readers merge by (source, bucket). Files of the widest buckets are
+joined as they become many: a week has two thousand segments.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ WIDTHS = {"1s": 1, "10s": 10, "60s": 60}
 ROLLUP = pa.schema(
     [("source", pa.uint16()), ("begin_ns", pa.int64()), ("count", pa.uint32()),
      ("minimum", pa.float64()), ("maximum", pa.float64()), ("mean", pa.float64()),
-     ("last", pa.float64())]
+     ("last", pa.float64()), ("last_ns", pa.int64())]
 )
+MERGED = "merged"  # in the name of a file that holds several segments' buckets
+_MANY = 48  # files of the widest buckets that are joined into one
 
 
 def roll_up(segment: Path, folder: Path) -> None:
@@ -40,16 +43,37 @@ def roll_up(segment: Path, folder: Path) -> None:
         temporary = target / f".{label}-{segment.stem}.new"
         pq.write_table(rolled, temporary, compression="zstd")
         os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
+    _join(target, list(WIDTHS)[-1])
+
+
+def _join(folder: Path, label: str) -> None:
+    """Many files of one width into one; twice the same bucket, if this is interrupted, does no
+    harm but to its count. Raises OSError.
+    """
+    parts = [path for path in sorted(folder.glob(f"{label}-*.parquet"))
+             if not path.name.startswith(f"{label}-{MERGED}")]
+    if len(parts) < _MANY:
+        return
+    table = pa.concat_tables([pq.read_table(path) for path in parts], promote_options="default")
+    table = table.sort_by([("source", "ascending"), ("begin_ns", "ascending")])
+    number = len(list(folder.glob(f"{label}-{MERGED}-*.parquet"))) + 1
+    temporary = folder / f".{label}-{MERGED}.new"
+    pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 12)
+    os.replace(temporary, folder / f"{label}-{MERGED}-{number:06d}.parquet")
+    for path in parts:
+        path.unlink()
 
 
 def buckets(
     source: npt.NDArray[np.integer], time_ns: npt.NDArray[np.int64],
     value: npt.NDArray[np.float64], width_ns: int,
 ) -> pa.Table:
-    """Count, minimum, maximum, mean and last value per source and bucket of ``width_ns``."""
+    """Count, minimum, maximum, mean, last value and its time per source and bucket of ``width_ns``.
+    """
     bucket = time_ns // width_ns
     order = np.lexsort((time_ns, bucket, source))
     source, bucket, value = source[order], bucket[order], value[order]
+    time_ns = time_ns[order]
     new = np.ones(len(source), bool)
     new[1:] = (source[1:] != source[:-1]) | (bucket[1:] != bucket[:-1])
     first = np.flatnonzero(new)
@@ -61,6 +85,7 @@ def buckets(
             "maximum": np.maximum.reduceat(value, first),
             "mean": np.add.reduceat(value, first) / count,
             "last": value[first + count - 1],
+            "last_ns": time_ns[first + count - 1],
         },
         schema=ROLLUP,
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SAMPLES = pa.schema(
@@ -218,6 +219,20 @@ def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
             yield from read_segment(cold)
     except (OSError, pa.ArrowInvalid):
         return  # torn: everything before the tear was yielded
+
+
+def read_between(path: Path, schema: pa.Schema, begin_ns: int, end_ns: int) -> pa.Table:
+    """Rows of one segment in [begin, end]; of a sealed one only those row groups are read."""
+    try:
+        if path.suffix == ".parquet":
+            at = pc.field("time_ns")
+            return pq.read_table(path, filters=(at >= begin_ns) & (at <= end_ns),
+                                 use_threads=False).select(schema.names).cast(schema)
+    except (OSError, pa.ArrowException):
+        return schema.empty_table()
+    table = pa.Table.from_batches(list(read_segment(path)), schema=schema)
+    at = table["time_ns"]
+    return table.filter(pc.and_(pc.greater_equal(at, begin_ns), pc.less_equal(at, end_ns)))
 
 
 def _stream(sink: pa.NativeFile, schema: pa.Schema) -> pa.RecordBatchStreamWriter:

@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from ...errors import UsageError
+from ._tables import Part, parts, what
 
 
 def render(comparison: dict[str, Any], format: str = "text") -> str:  # noqa: A002
@@ -23,3 +24,6 @@ def render(comparison: dict[str, Any], format: str = "text") -> str:  # noqa: A0
 def formats() -> list[str]:
     """The formats that are installed."""
     return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))
+
+
+__all__ = ["Part", "formats", "parts", "render", "what"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._words import short
 from ..digits import number
 from ..tables import Table, between, joules, mebibytes, percent, seconds
+from ..words import short
 
 _LONGEST = 100
 _FOUR = {"early": "early training", "gradient": "gradient-heavy", "memory": "memory-bound",

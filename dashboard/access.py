@@ -1,0 +1,164 @@
+"""Who may look: by Host, by token, and no other site's pages.
+
+A page on the internet that a user of this machine has open must not read the dashboard, though it
+listens on loopback: a foreign Host header (DNS rebinding) and requests that another site made are
+refused. Whoever can reach the port otherwise needs the token, if there is one; on other addresses
+than loopback there must be one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from flask import Flask, Response, request
+
+from probe.errors import UsageError
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_COOKIE_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where to listen, and who may ask.
+
+    ``allowed`` are further names by which a proxy or another machine may call this one.
+
+    Raises:
+        UsageError: other than loopback without a token; a port that is none.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8050
+    token: str | None = None
+    allowed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"port {self.port}: 1 to 65535, or 0 for any free one")
+        if self.token is not None and not self.token.strip():
+            raise UsageError("the token is empty: choose one, or leave --token out")
+        if self.token is None and not is_loopback(self.host):
+            raise UsageError(f"{self.host} can be reached from other machines: give a token "
+                             "(--token or PROBE_TOKEN)")
+
+    @property
+    def cookie(self) -> str:
+        """Cookies know no port: two dashboards of one machine must not share theirs."""
+        return f"phasewatt-{self.port}"
+
+    def knows(self, host: str) -> bool:
+        """Whether a Host header means this server."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+        except ValueError:
+            return False
+        if name in self._names():
+            return True
+        if is_loopback(self.host):
+            return False
+        try:  # a name can be made to point here by anybody, an address cannot
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _names(self) -> set[str]:
+        own = {*_LOOPBACK, self.host.lower(), *(name.lower() for name in self.allowed)}
+        if not is_loopback(self.host):
+            own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return own - {""}
+
+    def matches(self, given: str | None) -> bool:
+        """Whether this is the token."""
+        return self.token is not None and given is not None and hmac.compare_digest(
+            given.encode("utf-8", "replace"), self.token.encode())
+
+
+def guard(server: Flask, access: Access, base: str) -> None:
+    """Every request passes here first, every answer last."""
+
+    @server.before_request
+    def admit() -> Any:
+        if not access.knows(request.headers.get("Host", "")):
+            return refusal(403, "this server is not known by that name: give it with --allow-host")
+        if _from_elsewhere():
+            return refusal(403, "another site asked for this")
+        if access.token is None or _authorised(access):
+            return None
+        if access.matches(request.args.get("token")):
+            return _welcome(access, base)
+        return refusal(401, "a token is needed: ?token=… in the address, or "
+                            "Authorization: Bearer …")
+
+    @server.after_request
+    def harden(response: Response) -> Response:
+        headers = response.headers
+        headers.setdefault("X-Content-Type-Options", "nosniff")
+        headers.setdefault("X-Frame-Options", "DENY")
+        headers.setdefault("Referrer-Policy", "same-origin")
+        if response.mimetype == "text/html":
+            headers.setdefault("Content-Security-Policy", server.config["CSP"]())
+        headers.setdefault("Cache-Control", "no-store")
+        return response
+
+
+def refusal(code: int, why: str) -> Response:
+    """One clear line."""
+    response = Response(f"{why}\n", code, mimetype="text/plain")
+    if code == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _from_elsewhere() -> bool:
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    if site not in ("none", "same-origin"):
+        # A link on another page may lead here; its scripts and forms may not.
+        return request.method != "GET" or request.headers.get("Sec-Fetch-Mode") != "navigate"
+    origin = request.headers.get("Origin")
+    if origin is None or request.method in ("GET", "HEAD"):
+        return False
+    return urlsplit(origin).netloc != request.headers.get("Host")
+
+
+def _authorised(access: Access) -> bool:
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    if kind.lower() == "bearer" and access.matches(given.strip()):
+        return True
+    return access.matches(request.cookies.get(access.cookie))
+
+
+def _welcome(access: Access, base: str) -> Response:
+    """Keep the token in a cookie and take it out of the address.
+
+    By a page and no redirect: whoever came by a link from another site is from that site until a
+    page of ours asks, and the cookie is not sent.
+    """
+    rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
+    where = "/" + request.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
+    target = escape(where, quote=True)
+    response = Response(
+        f"<!doctype html><html lang='en'><title>phasewatt</title>"
+        f"<meta http-equiv='refresh' content='0;url={target}'><a href='{target}'>go on</a>",
+        mimetype="text/html")
+    assert access.token is not None
+    response.set_cookie(access.cookie, access.token, max_age=_COOKIE_DAYS * 86400, path=base,
+                        httponly=True, samesite="Strict", secure=request.is_secure)
+    return response

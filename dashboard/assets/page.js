@@ -1,0 +1,96 @@
+/* What a page does without asking the server: theme, image of a chart, zoom into the address. */
+(function () {
+  "use strict";
+
+  function query() { return new URLSearchParams(window.location.search); }
+
+  /* The address follows what is looked at. Dash does not hear of it, so nothing is drawn anew;
+     going back does tell Dash, and the page is made from the address that it finds. */
+  function remember(asked) {
+    const now = query();
+    for (const key of ["t", "d"]) {
+      if (asked[key]) now.set(key, asked[key]); else now.delete(key);
+    }
+    const text = now.toString().replaceAll("%2C", ",");
+    const url = window.location.pathname + (text ? "?" + text : "");
+    if (url !== window.location.pathname + window.location.search) {
+      window.history.pushState({}, "", url);
+    }
+    return asked;
+  }
+
+  function unit(figure) {
+    const meta = figure && figure.layout && figure.layout.meta;
+    return (meta && meta.unit_s) || 1;
+  }
+
+  function six(value) { return String(Number(value.toPrecision(8))); }
+
+  function theme() {
+    const root = document.documentElement;
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : window.matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    try { window.localStorage.setItem("phasewatt-theme", root.dataset.theme); } catch (e) { /**/ }
+    return window.dash_clientside.no_update;
+  }
+
+  function zoomed(...given) {
+    const nothing = window.dash_clientside.no_update;
+    const before = given[given.length - 1] || {};
+    const count = (given.length - 1) / 2;
+    const trigger = window.dash_clientside.callback_context.triggered[0];
+    if (!trigger || !trigger.value) return nothing;
+    const view = JSON.parse(trigger.prop_id.slice(0, trigger.prop_id.lastIndexOf("."))).view;
+    const views = window.dash_clientside.callback_context.inputs_list.slice(0, count)
+      .map((one) => one.id.view);
+    const figure = given[count + views.indexOf(view)];
+    const event = trigger.value;
+    const asked = Object.assign({}, before);
+    if (event["xaxis.autorange"]) {
+      if (!before.t) return nothing;
+      delete asked.t;
+    } else if ("xaxis.range[0]" in event) {
+      const scale = unit(figure);
+      const low = Math.max(0, event["xaxis.range[0]"] * scale);
+      const high = Math.max(0, event["xaxis.range[1]"] * scale);
+      if (!(high > low)) return nothing;
+      asked.t = six(low) + "-" + six(high);
+    } else {
+      return nothing;
+    }
+    return remember(asked);
+  }
+
+  function chosen(devices, options, before) {
+    if (!devices) return window.dash_clientside.no_update;
+    const asked = Object.assign({}, before || {});
+    const all = devices.length === 0 || devices.length === options.length;
+    const text = all ? undefined : options.filter((one) => devices.includes(one)).join(",");
+    if (text === asked.d) return window.dash_clientside.no_update;
+    if (all) delete asked.d; else asked.d = text;
+    return remember(asked);
+  }
+
+  function slowly(_tick, _ended, seen, before) {
+    return seen && seen !== before ? seen : window.dash_clientside.no_update;
+  }
+
+  window.dash_clientside = Object.assign({}, window.dash_clientside, {
+    phasewatt: { theme, zoomed, chosen, slowly },
+  });
+
+  /* An image of a chart, dark on white whatever the page looks like. */
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("button.link");
+    const card = button && button.closest(".card");
+    const plot = card && card.querySelector(".js-plotly-plot");
+    if (!plot || !window.Plotly) return;
+    const title = card.querySelector("h2").textContent.trim().replace(/[^\w.-]+/g, "-");
+    window.Plotly.downloadImage(plot, {
+      format: "png", scale: 2, filename: "phasewatt-" + title,
+      width: Math.max(plot.clientWidth, 640), height: Math.max(plot.clientHeight, 200),
+    });
+  });
+})();

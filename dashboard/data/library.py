@@ -1,0 +1,101 @@
+"""A directory of runs, read once for everybody who looks at it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from probe.errors import UnknownRunError
+from probe.store.catalogue import summary
+from probe.store.layout import RUN_FILE
+from probe.store.live import read_live
+from probe.store.runs import list_runs
+
+from .run import OpenRun
+
+_FRESH_S = 0.4  # for so long everybody gets the same answer
+_OPEN = 8  # runs that are kept open
+_Stamp = tuple[int, int]
+
+
+class Library:
+    """Runs of one directory. Safe to use from many threads."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._rows: list[dict[str, Any]] = []
+        self._known: dict[str, tuple[_Stamp, dict[str, Any]]] = {}
+        self._read_at = -_FRESH_S
+        self._open: OrderedDict[str, OpenRun] = OrderedDict()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A summary of every run, those that go on first, then the newest."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= _FRESH_S:
+                self._rows = self._read()
+                self._read_at = time.monotonic()
+            return self._rows
+
+    def open(self, run_id: str) -> OpenRun:
+        """A run of this directory.
+
+        Raises:
+            UnknownRunError: there is none of that id.
+            StoreError: it cannot be read.
+        """
+        path = self._path(run_id)
+        with self._lock:
+            run = self._open.get(run_id)
+            if run is None:
+                run = self._open[run_id] = OpenRun(path)
+                while len(self._open) > _OPEN:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(run_id)
+        return run
+
+    def _path(self, run_id: str) -> Path:
+        path = self.directory / run_id
+        plain = run_id and not run_id.startswith(".") and "\0" not in run_id
+        if not plain or path.parent != self.directory or not (path / RUN_FILE).is_file():
+            with self._lock:
+                self._open.pop(run_id, None)
+            raise UnknownRunError("there is no such run here: it was deleted, or the address is "
+                                  "wrong")
+        return path
+
+    def _read(self) -> list[dict[str, Any]]:
+        known = {}
+        rows = []
+        for path in list_runs(self.directory):
+            stamp = _stamp(path / RUN_FILE)
+            before = self._known.get(path.name)
+            row = before[1] if before is not None and before[0] == stamp else None
+            if row is None or row["status"] == "running":
+                row = _with_live(path, summary(path))
+            known[path.name] = stamp, row
+            rows.append(row)
+        self._known = known
+        return sorted(rows, key=lambda row: row["status"] != "running")
+
+
+def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    live = read_live(path) if row["status"] == "running" else None
+    if live is None:
+        return row
+    modelled = [d.energy_j for d in live.devices if d.provenance == "modelled"]
+    return row | {
+        "energy_j": live.energy_j(), "modelled_energy_j": sum(modelled) if modelled else None,
+        "steps": max(page.steps for page in live.pages), "power_w": live.power_w(),
+    }
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        told = path.stat()
+    except OSError:
+        return 0, 0
+    return told.st_mtime_ns, told.st_size

@@ -1,0 +1,236 @@
+"""Power and other levels over any part of a run, from rollups or samples, whichever is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tsdownsample import MinMaxLTTBDownsampler
+
+from probe.account.raw import summary
+from probe.model import Gap, Kind, Provenance, Source
+from probe.store.history import Raw, Rolled
+from probe.store.reader import Series
+from probe.store.rollup import WIDTHS
+
+from ..nouns import Floats, Level, Power
+from .run import Meter, OpenRun
+
+BINS = 400  # of a chart; it has room for no more
+POINTS = 2000  # of a line
+_RAW_S = 600.0  # up to here samples are read themselves
+_SILENT = 3.0  # so many usual distances without an update are a gap
+_ENERGY, _W = "energy", "W"
+
+
+def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = (),
+          bins: int = BINS) -> Power | None:
+    """Of every device that has a meter of energy or power, else a model's; None if nothing was
+    read in ``span`` (seconds since the run's begin).
+    """
+    meters = run.meters()
+    gaps = run.reader.gaps()
+    begin_ns = run.reader.begin_ns
+    low, high = (begin_ns + int(s * 1e9) for s in span)
+    chosen = [meter for meter in speaking(meters) if not devices or meter.source.device in devices]
+    if not chosen or high <= low:
+        return None
+    reads = [read_of(meter, low, high) for meter in chosen]
+    usual_s = max(_usual_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
+    number = int(max(1, min(bins, (high - low) / 1e9 / (2 * usual_s))))
+    edges = np.linspace(low, high, number + 1)
+    rows = [_binned(meter.source, read, _polled(meter, meters, low, high), edges, gaps)
+            for meter, read in zip(chosen, reads, strict=True)]
+    mean = np.array([row[0] for row in rows])
+    if not np.isfinite(mean).any():
+        return None
+    return Power(
+        (edges - begin_ns) / 1e9, [meter.source.device for meter in chosen],
+        [str(meter.source.provenance) for meter in chosen],
+        [meter.source.method for meter in chosen], mean,
+        np.array([row[1] for row in rows]), np.array([row[2] for row in rows]),
+        _caps(chosen, meters, low, high),
+    )
+
+
+def levels(run: OpenRun, span: tuple[float, float], quantities: Collection[str],
+           devices: Collection[str] = (), points: int = POINTS) -> list[Level]:
+    """Gauges of some quantities."""
+    begin_ns = run.reader.begin_ns
+    low, high = (begin_ns + int(s * 1e9) for s in span)
+    found = []
+    for meter in run.meters():
+        source = meter.source
+        mine = source.device in devices or not source.device.rpartition("/")[2].startswith("gpu")
+        if source.quantity not in quantities or source.kind is not Kind.GAUGE or (
+                devices and not mine):
+            continue
+        read = read_of(meter, low, high)
+        if read is None:
+            continue
+        time_ns, value = _line(read)
+        if not len(time_ns):
+            continue
+        if len(time_ns) > points:
+            keep = MinMaxLTTBDownsampler().downsample(time_ns, value, n_out=points)
+            time_ns, value = time_ns[keep], value[keep]
+        at, values = _with_gaps((time_ns - begin_ns) / 1e9, value * source.scale)
+        found.append(Level(source.device, source.quantity, source.unit, at, values, source.limit))
+    return found
+
+
+def speaking(meters: Sequence[Meter]) -> list[Meter]:
+    """One per device: what counts into the total, else what a model says."""
+    chosen: dict[str, Meter] = {}
+    for meter in meters:
+        source = meter.source
+        modelled = source.provenance is Provenance.MODELLED and source.unit == _W
+        if source.in_total and source.attributable:
+            chosen[source.device] = meter
+        elif modelled:
+            chosen.setdefault(source.device, meter)
+    return list(chosen.values())
+
+
+def _polled(meter: Meter, meters: Iterable[Meter], low: int, high: int) -> Raw | Rolled | None:
+    """What was read of a counter's device as power: it shows how far power went within a bin."""
+    if meter.source.quantity != _ENERGY:
+        return None
+    for other in meters:
+        source = other.source
+        if source.device == meter.source.device and source.unit == _W and source.quantity in (
+                "power", "power_samples") and source.kind is Kind.GAUGE:
+            return read_of(other, low, high)
+    return None
+
+
+def read_of(meter: Meter, low: int, high: int) -> Raw | Rolled | None:
+    """Samples of a short span, buckets of a long one; some before and after it."""
+    seconds = (high - low) / 1e9
+    margin = int(max(2.0, 0.02 * seconds) * 1e9)
+    if seconds <= _RAW_S:
+        return meter.history.raw([meter.index], low - margin, high + margin).get(meter.index)
+    for label, width_s in WIDTHS.items():
+        if seconds / width_s <= 4 * POINTS or label == list(WIDTHS)[-1]:
+            return meter.history.rolled([meter.index], low - margin, high + margin,
+                                        label).get(meter.index)
+    return None
+
+
+def _usual_s(meter: Meter, read: Raw | Rolled | None) -> float:
+    """Distance of updates."""
+    if isinstance(read, Rolled):
+        return read.width_ns / 1e9
+    told = meter.source.resolution_s or 0.02
+    if read is None or len(read.time_ns) < 3:
+        return told
+    return max(told, float(np.median(np.diff(read.time_ns))) / 1e9)
+
+
+def _binned(
+    source: Source, read: Raw | Rolled | None, polled: Raw | Rolled | None, edges: Floats,
+    gaps: Sequence[Gap],
+) -> tuple[Floats, Floats, Floats]:
+    """(mean, least, most) in W per bin."""
+    nothing = np.full(len(edges) - 1, np.nan)
+    if read is None:
+        return nothing, nothing, nothing
+    if source.quantity == _ENERGY and source.kind is Kind.COUNTER:
+        mean = _of_counter(source, read, edges, gaps)
+        low, high = nothing, nothing
+        if polled is not None:
+            low, high = _extremes(polled, edges)
+        return mean, np.fmin(low, mean), np.fmax(high, mean)
+    low, high = _extremes(read, edges)
+    return _means(read, edges) * source.scale, low * source.scale, high * source.scale
+
+
+def _of_counter(source: Source, read: Raw | Rolled, edges: Floats, gaps: Sequence[Gap]) -> Floats:
+    """Joules between the edges of bins over their length; NaN where its updates are too far apart
+    to say.
+    """
+    at, joules = knots(source, read, gaps)
+    if len(at) < 2:
+        return np.full(len(edges) - 1, np.nan)
+    watts = np.diff(np.interp(edges, at, joules)) / (np.diff(edges) / 1e9)
+    before = np.searchsorted(at, edges[:-1], "right") - 1
+    after = np.searchsorted(at, edges[1:], "left")
+    known = (before >= 0) & (after < len(at))
+    last = len(at) - 1
+    apart = at[np.clip(after, 0, last)] - at[np.clip(before, 0, last)]
+    usual = float(np.median(np.diff(at)))
+    return np.where(known & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
+
+
+def knots(source: Source, read: Raw | Rolled, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:
+    """(ns, J) at which a counter's energy is known; empty if it hardly moved."""
+    if isinstance(read, Rolled):
+        return read.last_ns.astype(np.float64), _unwrapped(source, read.last)
+    series = Series(source, read.time_ns, read.value * source.scale, read.span_ns)
+    curve = summary(series, gaps).curve
+    if curve is None:
+        return np.zeros(0), np.zeros(0)
+    return curve.time_ns.astype(np.float64), curve.joules
+
+
+def _unwrapped(source: Source, value: Floats) -> Floats:
+    step = np.diff(value)
+    if source.wrap_raw:
+        step = np.where(step < 0, step + source.wrap_raw, step)
+    return np.concatenate([[0.0], np.cumsum(np.maximum(step, 0.0))]) * source.scale
+
+
+def _line(read: Raw | Rolled) -> tuple[Any, Floats]:
+    if isinstance(read, Raw):
+        return read.time_ns, read.value
+    return read.begin_ns + read.width_ns // 2, read.mean
+
+
+def _means(read: Raw | Rolled, edges: Floats) -> Floats:
+    time_ns, value = _line(read)
+    place = np.searchsorted(edges, time_ns, "right") - 1
+    inside = (place >= 0) & (place < len(edges) - 1)
+    count = np.bincount(place[inside], minlength=len(edges) - 1)
+    total = np.bincount(place[inside], value[inside], minlength=len(edges) - 1)
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _extremes(read: Raw | Rolled, edges: Floats) -> tuple[Floats, Floats]:
+    time_ns, value = _line(read)
+    least, most = (read.minimum, read.maximum) if isinstance(read, Rolled) else (value, value)
+    low, high = (np.full(len(edges) - 1, np.nan) for _ in range(2))
+    place = np.searchsorted(edges, time_ns, "right") - 1
+    inside = (place >= 0) & (place < len(edges) - 1)
+    for found, values, of in ((low, least, np.fmin), (high, most, np.fmax)):
+        _at(of)(found, place[inside], values[inside])
+    return low, high
+
+
+def _at(of: np.ufunc) -> Callable[[Floats, Any, Floats], None]:
+    return of.at
+
+
+def _caps(chosen: Sequence[Meter], meters: Sequence[Meter], low: int,
+          high: int) -> list[float | None]:
+    limits: Mapping[str, Meter] = {meter.source.device: meter for meter in meters
+                                   if meter.source.quantity == "power_limit"}
+    found: list[float | None] = []
+    for meter in chosen:
+        limit = limits.get(meter.source.device)
+        read = None if limit is None else read_of(limit, low - int(60e9), high + int(60e9))
+        value = None if read is None else _line(read)[1]
+        found.append(float(value[-1]) * limit.source.scale
+                     if limit is not None and value is not None and len(value) else None)
+    return found
+
+
+def _with_gaps(at: Floats, value: Floats) -> tuple[Floats, Floats]:
+    """A missing value where nothing came for long, so that no line is drawn across."""
+    if len(at) < 3:
+        return at, value
+    step = np.diff(at)
+    where = np.flatnonzero(step > 5 * max(float(np.median(step)), 1e-3)) + 1
+    middle = (at[where - 1] + at[where]) / 2
+    return np.insert(at, where, middle), np.insert(value, where, np.nan)

@@ -1,0 +1,43 @@
+"""What ``probe doctor`` finds, asked in a process of its own: opening sensors is not the
+dashboard's business, and their libraries are as large as all the rest of it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from probe.errors import StoreError
+
+_PATIENCE_S = 60.0
+
+
+class Sensors:
+    """Asked once, and again when somebody wants it. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, Any] | None = None
+
+    def examine(self, *, again: bool = False) -> dict[str, Any]:
+        """The JSON of ``probe doctor``. Raises StoreError with the reason."""
+        with self._lock:
+            if self._found is None or again:
+                self._found = _asked()
+            return self._found
+
+
+def _asked() -> dict[str, Any]:
+    command = [sys.executable, "-m", "probe", "doctor", "--json"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S,
+                              stdin=subprocess.DEVNULL, check=False)
+        found = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise StoreError(f"`probe doctor` gave no answer: {type(error).__name__}") from None
+    if not isinstance(found, dict):
+        raise StoreError("`probe doctor` gave no answer")
+    return found

@@ -1,0 +1,153 @@
+"""What the pages show: plain data, so that a test can write down what a chart is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+MEASURED, MODELLED, ESTIMATED = "measured", "modelled", "estimated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """A phase on a device, as in the report; ``energy_j`` None where it is refused or unknown."""
+
+    phase: str
+    device: str
+    count: int | None = None
+    time_s: float | None = None
+    energy_j: float | None = None
+    interval_j: tuple[float, float] | None = None
+    bounds_j: tuple[float, float] | None = None
+    power_w: float | None = None
+    status: str = "not_identifiable"
+    provenance: str = ESTIMATED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A run at a glance. While it goes on, it is what its recorders said last."""
+
+    id: str
+    name: str
+    status: str
+    ended_by: str = ""
+    started: str = ""
+    host: str = ""
+    duration_s: float = 0.0
+    steps: int = 0
+    ranks: int = 1
+    energy_j: float | None = None
+    interval_j: tuple[float, float] | None = None
+    modelled_j: float | None = None
+    power_w: float | None = None  # now, or the mean of a run that is over
+    cap_w: float | None = None
+    co2e_g: float | None = None
+    modelled_co2e_g: float | None = None
+    cost: str = ""
+    carbon: str = ""
+    coverage: float | None = None
+    logged: Mapping[str, float] | None = None  # sums of samples and tokens
+    last: Mapping[str, float] | None = None  # last values of what else was logged
+    phases: Sequence[PhaseRow] = ()
+    rates: Sequence[Mapping[str, Any]] = ()
+    sources: Sequence[Mapping[str, Any]] = ()
+    absent: Sequence[Mapping[str, Any]] = ()
+    quality: Sequence[tuple[str, str]] = ()
+    machine: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def live(self) -> bool:
+        """Whether it goes on."""
+        return self.status == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Power of devices in common bins: ``edges_s`` (bins + 1) since the run's begin; the matrices
+    are devices × bins, NaN where nothing was read.
+
+    ``low_w`` and ``high_w`` are the least and the most that was seen in a bin.
+    """
+
+    edges_s: Floats
+    devices: Sequence[str]
+    provenance: Sequence[str]
+    methods: Sequence[str]
+    mean_w: Floats
+    low_w: Floats
+    high_w: Floats
+    cap_w: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A gauge over time, thinned for a chart."""
+
+    device: str
+    quantity: str
+    unit: str
+    time_s: Floats
+    value: Floats
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Phases of one rank on one clock, back to back."""
+
+    name: str
+    begin_s: Floats
+    end_s: Floats
+    phase: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """Some steps: lanes, when they closed, and power beside them if anything was read."""
+
+    first_step: int
+    steps_s: Floats
+    lanes: Sequence[Lane]
+    power: Power | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Energy (J) or time (s) per step over blocks of steps, and where it changed for good."""
+
+    steps: Floats  # middle of each block
+    value: Floats
+    low: Floats
+    high: Floats
+    unit: str
+    block: int  # steps in one
+    changes: Sequence[int]  # places in ``steps`` before which a new level begins
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Of a table: a key for machines, a heading for people."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure (plotly's JSON), what it says in words, and the figures behind it.
+
+    ``figure`` None: there is nothing to draw, and ``caption`` says why.
+    """
+
+    caption: str
+    figure: dict[str, Any] | None
+    columns: Sequence[Column] = ()
+    rows: Sequence[Sequence[Any]] = ()

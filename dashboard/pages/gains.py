@@ -1,0 +1,155 @@
+"""Did it pay: runs against runs, techniques one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html, no_update
+
+from probe.errors import ProbeError
+from probe.report.comparison import parts, what
+
+from .. import ids, urls
+from ..components import card, notice, shell, table, trouble
+from ..nouns import Chart
+from ..server import Desk, desk
+from ..views import gains as views
+
+TITLE = "Gains"
+_ASKED = "gains-asked"
+_MOST_CHOICES = 2000
+
+
+def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: Any) -> Any:
+    """The page for ``?base=plain&other=paper&other=amp&target=loss<=2.5``."""
+    of = desk()
+    others = [other] if isinstance(other, str) else list(other)
+    others = [one for one in others if isinstance(one, str) and one]
+    base, target = (one if isinstance(one, str) else "" for one in (base, target))
+    choices = _choices(of, [base, *others])
+    form = html.Div([
+        html.Div([html.Label("base", htmlFor=ids.BASE, id="label-base"),
+                  dcc.Dropdown(choices, base or None, id=ids.BASE, placeholder="what you had")]),
+        html.Div([html.Label("held against it", htmlFor=ids.OTHERS, id="label-others"),
+                  dcc.Dropdown(choices, others, id=ids.OTHERS, multi=True,
+                               placeholder="what you changed")]),
+        html.Div([html.Label("until (may be empty)", htmlFor=ids.TARGET),
+                  dcc.Input(id=ids.TARGET, value=target, type="text", maxLength=100,
+                            placeholder="loss<=2.5")]),
+        html.Button("Compare", id=ids.COMPARE, type="button"),
+    ], className="form")
+    asked = {"base": base, "others": others, "target": target}
+    return shell(
+        form, dcc.Store(id=_ASKED, data=asked),
+        dcc.Loading(html.Div(id=ids.COMPARISON, className="results"), type="dot",
+                    delay_show=300),
+        *_ablations(of), title=TITLE, wide=True)
+
+
+def register(app: Dash) -> None:
+    """The button makes an address; the address makes the comparison."""
+
+    @app.callback(Output(ids.URL, "href"), Input(ids.COMPARE, "n_clicks"),
+                  State(ids.BASE, "value"), State(ids.OTHERS, "value"),
+                  State(ids.TARGET, "value"), prevent_initial_call=True)
+    def asked(clicks: Any, base: Any, others: Any, target: Any) -> Any:
+        if not clicks:
+            return no_update
+        chosen = [str(one) for one in others] if isinstance(others, list) else []
+        return desk().href(urls.gains(str(base or ""), chosen, str(target or "")))
+
+    @app.callback(Output(ids.COMPARISON, "children"), Input(_ASKED, "data"))
+    def compared(asked: Any) -> Any:
+        asked = asked if isinstance(asked, dict) else {}
+        base, target = str(asked.get("base") or ""), str(asked.get("target") or "")
+        others = asked.get("others")
+        others = [str(one) for one in others] if isinstance(others, list) else []
+        if not base or not others:
+            return notice("Choose a base and what to hold against it. A name stands for all runs "
+                          "so named: three or more of each make a verdict possible.")
+        try:
+            return comparison(desk().comparisons.compare(base, others, target),
+                              lambda view: _links(base, others, target, view))
+        except (ProbeError, OSError) as error:
+            return trouble(error)
+        except Exception as error:
+            return trouble(f"This cannot be compared: {type(error).__name__}. A run may be "
+                           "damaged.")
+
+
+def _links(base: str, others: Sequence[str], target: str, view: str) -> tuple[str, str]:
+    href = desk().href
+    table_, csv = (href(urls.gains_data(kind, view, base, others, target))
+                   for kind in (urls.TABLE, urls.CSV))
+    return table_, csv
+
+
+def charts(found: Mapping[str, Any]) -> dict[str, tuple[str, Chart]]:
+    """All charts of a comparison: name → title and chart."""
+    made = {"pareto": ("Energy and time", views.pareto(found))}
+    for place, one in enumerate(found["comparisons"]):
+        made[f"cells-{place}"] = "Where it lies", views.by_cell(one)
+        made[f"four-{place}"] = "By kind of phase", views.four(one)
+    return made
+
+
+def comparison(
+    found: Mapping[str, Any], links: Callable[[str], tuple[str, str]]
+) -> list[Any]:
+    """Verdict first, then where it lies, then all figures."""
+    made = charts(found)
+
+    def shown_as(name: str) -> Any:
+        return card(name, made[name][0], chart=made[name][1], hrefs=links(name))
+
+    shown: list[Any] = [html.P(what(dict(found)), className="soft")]
+    shown += [notice(line, "warn") for line in found.get("warnings") or []]
+    shown.append(html.Div([shown_as("pareto")], className="cards"))
+    for place, part in enumerate(parts(dict(found))):
+        kind = str(found["comparisons"][place]["verdict"]).replace(" ", "-")
+        shown += [
+            html.H2(part.heading),
+            html.P(part.verdict, className=f"verdict {kind}"),
+            html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
+            *(html.Details([html.Summary(one.title or "Totals"),
+                            table(one.head, one.rows, caption=one.title or "Totals",
+                                  numbers=[i for i in range(len(one.head))
+                                           if i not in one.text])], open=not one.title)
+              for one in part.tables),
+            html.Ul([html.Li(line) for line in part.remarks], className="soft"),
+        ]
+    return shown
+
+
+def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:
+    """Names with the number of their runs, then single runs."""
+    rows = [row for row in of.library.rows() if not row["problem"]]
+    names: dict[str, int] = {}
+    for row in rows:
+        if row["name"]:
+            names[row["name"]] = names.get(row["name"], 0) + 1
+    found = [{"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
+             for name, count in names.items()]
+    found += [{"value": row["id"], "label": row["id"]} for row in rows if row["id"] not in names]
+    found = found[:_MOST_CHOICES]
+    known = {one["value"] for one in found}
+    return found + [{"value": one, "label": one} for one in dict.fromkeys(asked)
+                    if one and one not in known]
+
+
+def _ablations(of: Desk) -> list[Any]:
+    shown: list[Any] = []
+    for place, found in enumerate(of.comparisons.ablations()):
+        try:
+            chart = views.by_technique(found)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            shown.append(trouble(f"The ablation in {found['folder']} was made by another version "
+                                 "and cannot be shown: run `probe ablate` there again."))
+            continue
+        shown.append(html.Div([card(
+            f"ablation-{place}", f"Ablation in {found['folder']}: {found['design']}, "
+            f"{found.get('blocks')} blocks", chart=chart, wide=True, hrefs=(
+                of.href(urls.ablation_data(urls.TABLE, found["folder"])),
+                of.href(urls.ablation_data(urls.CSV, found["folder"]))))], className="cards"))
+    return [html.H2("Technique by technique"), *shown] if shown else []

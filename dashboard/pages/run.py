@@ -1,0 +1,290 @@
+"""One run: how it stands, which phase burns it, when, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import (
+    ClientsideFunction,
+    Dash,
+    Input,
+    Output,
+    Patch,
+    State,
+    ctx,
+    dcc,
+    html,
+    no_update,
+)
+
+from probe.errors import ProbeError
+from probe.report.digits import duration, energy, number
+
+from .. import ids, urls
+from ..components import aria, badge, card, notice, shell, table, tile, tiles, trouble
+from ..data.run import OpenRun
+from ..nouns import Chart, Overview
+from ..run_views import VIEWS, View
+from ..server import desk
+from ..views.phases import most
+from ..views.quality import absent, quality
+from ..views.waste import wasted
+
+_EVERY_MS, _SLOW_MS = 500, 5000
+_MANY_DEVICES = 24  # more make no readable list of boxes
+_SLOW_SEEN, _HEAD, _METERS = "slow-seen", "run-head", "run-meters"
+
+
+def title(run_id: str = "", **_: Any) -> str:
+    """Of the browser's tab."""
+    return f"{run_id} · phasewatt"
+
+
+def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: Any) -> Any:
+    """The page of a run; ``t`` and ``d`` as in :class:`urls.State`."""
+    of = desk()
+    try:
+        run = of.library.open(run_id)
+        live, devices = run.live, _devices(run)
+    except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return shell(trouble(error), dcc.Link("All runs", href=of.href("/")),
+                     title="This run cannot be shown")
+    state = urls.State.of(t, d)
+    cards = [card(name, view.title, wide=view.wide, extra=_extras(name, of.href, run_id, devices,
+                                                                  state))
+             for name, view in VIEWS.items()]
+    return shell(
+        dcc.Store(id=ids.RUN, data=run_id), dcc.Store(id=ids.SPAN, data=state.query()),
+        dcc.Store(id=ids.SEEN), dcc.Store(id=_SLOW_SEEN),
+        dcc.Interval(id=ids.TICK, interval=_EVERY_MS, disabled=not live),
+        dcc.Interval(id=ids.SLOW_TICK, interval=_SLOW_MS),
+        html.Div(id=_HEAD), html.Div(id=ids.STRIP), html.Div(id=ids.NOTICES),
+        html.Div(cards, className="cards"),
+        html.Section([html.H2("How well it was measured"), html.Div(id=_METERS)],
+                     className="card wide"),
+        wide=True)
+
+
+def _extras(name: str, href: Any, run_id: str, devices: Sequence[str],
+            state: urls.State) -> list[Any]:
+    """Above the power chart: which part of the run, which devices."""
+    if name != "power":
+        return []
+    spans = [("whole run", state.everything())]
+    spans += [(label, urls.State(None, seconds, state.devices))
+              for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))]
+    links = [dcc.Link(label, href=href(urls.run(run_id, one)),
+                      className="on" if one == state else "") for label, one in spans]
+    extra: list[Any] = [html.Nav(links, className="spans", **aria(label="Part of the run"))]
+    if 1 < len(devices) <= _MANY_DEVICES:
+        chosen = [one for one in devices if one in state.devices] or list(devices)
+        extra.append(html.Fieldset([html.Legend("devices"), dcc.Checklist(
+            options=list(devices), value=chosen, id=ids.DEVICES, inline=True)],
+            className="devices"))
+    return extra
+
+
+def _devices(run: OpenRun) -> list[str]:
+    from ..data.power import speaking
+
+    return [meter.source.device for meter in speaking(run.meters())]
+
+
+def register(app: Dash) -> None:
+    """What is shown follows the run; a chart over time follows its zoom and the devices."""
+
+    @app.callback(
+        Output(_HEAD, "children"), Output(ids.STRIP, "children"), Output(ids.NOTICES, "children"),
+        Output(ids.SEEN, "data"), Output(ids.TICK, "disabled"),
+        Input(ids.RUN, "data"), Input(ids.TICK, "n_intervals"),
+        Input(ids.SLOW_TICK, "n_intervals"), State(ids.SEEN, "data"))
+    def follow(run_id: Any, _tick: Any, _slow: Any, seen: Any) -> Any:
+        try:
+            run = desk().library.open(str(run_id))
+            stamp = run.seen()
+            if stamp == seen:
+                return (no_update,) * 5
+            overview = run.overview()
+        except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            gone = f"gone {type(error).__name__}"
+            if gone == seen:
+                return (no_update,) * 5
+            told = trouble(f"{error}. What is below is what was last seen of it.")
+            return no_update, no_update, told, gone, True
+        return _head(overview), strip(overview), _notices(overview), stamp, not overview.live
+
+    for name, view in VIEWS.items():
+        _follow(app, name, view)
+    app.clientside_callback(
+        ClientsideFunction("phasewatt", "slowly"), Output(_SLOW_SEEN, "data"),
+        Input(ids.SLOW_TICK, "n_intervals"), Input(ids.TICK, "disabled"), State(ids.SEEN, "data"),
+        State(_SLOW_SEEN, "data"), prevent_initial_call=True)
+    zoomed = [name for name, view in VIEWS.items() if view.time and name != "anatomy"]
+    app.clientside_callback(
+        ClientsideFunction("phasewatt", "zoomed"), Output(ids.SPAN, "data"),
+        *(Input(ids.graph(name), "relayoutData") for name in zoomed),
+        *(State(ids.graph(name), "figure") for name in zoomed), State(ids.SPAN, "data"),
+        prevent_initial_call=True)
+    app.clientside_callback(
+        ClientsideFunction("phasewatt", "chosen"),
+        Output(ids.SPAN, "data", allow_duplicate=True), Input(ids.DEVICES, "value"),
+        State(ids.DEVICES, "options"), State(ids.SPAN, "data"), prevent_initial_call=True)
+
+    @app.callback(Output(_METERS, "children"), Input(ids.RUN, "data"),
+                  Input(_SLOW_SEEN, "data"))
+    def meters(run_id: Any, _seen: Any) -> Any:
+        try:
+            return _meters(desk().library.open(str(run_id)).overview())
+        except Exception as error:
+            return trouble(said(error))
+
+
+def _follow(app: Dash, name: str, view: View) -> None:
+    """Draw a chart, and again when there is something new or another part is looked at."""
+
+    @app.callback(
+        Output(ids.graph(name), "figure"), Output(ids.caption(name), "children"),
+        Output({"type": "plot", "view": name}, "style"),
+        Output(ids.links(name) | {"kind": "table"}, "href"),
+        Output(ids.links(name) | {"kind": "csv"}, "href"),
+        Input(ids.RUN, "data"), Input(ids.SEEN if view.live else _SLOW_SEEN, "data"),
+        Input(ids.SPAN, "data") if view.time else State(ids.SPAN, "data"))
+    def update(run_id: Any, _seen: Any, asked: Any) -> Any:
+        asked = asked if isinstance(asked, dict) else {}
+        state = urls.State.of(asked.get("t"), asked.get("d"))
+        first = not ctx.triggered_id or ctx.triggered_id == ids.RUN
+        of = desk()
+        try:
+            chart = view.draw(of.library.open(str(run_id)), state)
+        except Exception as error:
+            # One chart that cannot be drawn must not take the others with it.
+            shown = no_update if not first else {"display": "none"}
+            return no_update, said(error), shown, no_update, no_update
+        links = [of.href(urls.data(kind, str(run_id), name, state))
+                 for kind in (urls.TABLE, urls.CSV)]
+        return _drawn(chart, whole=first), chart.caption, _shown(chart), *links
+
+
+def _drawn(chart: Chart, *, whole: bool) -> Any:
+    """Whole at first; later only what changed, so that zoom and hover stay."""
+    if chart.figure is None:
+        return no_update
+    if whole:
+        return chart.figure
+    patch = Patch()
+    patch["data"] = chart.figure["data"]
+    patch["layout"] = chart.figure["layout"]
+    return patch
+
+
+def _shown(chart: Chart) -> dict[str, str]:
+    return {} if chart.figure is not None else {"display": "none"}
+
+
+def said(error: Exception) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, ProbeError):
+        return str(error)
+    return f"This cannot be shown: {type(error).__name__}."
+
+
+def _head(run: Overview) -> Any:
+    ended = f" ({run.ended_by})" if run.ended_by else ""
+    steps = f", {run.steps} steps" if run.steps else ""
+    ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
+    return html.Header([
+        html.H1(run.name or run.id),
+        html.P([badge(run.status), f"{ended} {'for' if run.live else 'after'} "
+                f"{duration(run.duration_s)}{steps}{ranks}, begun {run.started[:19]} UTC on "
+                f"{run.host} ", html.Code(run.id)], className="soft"),
+    ])
+
+
+def strip(run: Overview) -> Any:
+    """Good or bad, and how sure: six figures at the top."""
+    shown = [_energy(run), _each(run), _power(run), _waste(run), _carbon(run), _coverage(run)]
+    found = most(run)
+    verdict: Any = ""
+    if found is not None:
+        row, share = found
+        what = "energy" if any(one.energy_j is not None for one in run.phases) else "time"
+        verdict = html.P([html.Strong(row.phase), f" takes most of the {what}: "
+                          f"{100 * share:.0f} %."], className="verdict")
+    return html.Div([verdict, tiles(shown)])
+
+
+def _energy(run: Overview) -> Any:
+    if run.energy_j is not None:
+        half = (run.interval_j[1] - run.interval_j[0]) / 2 if run.interval_j else None
+        note = f"± {energy(half, half)}" if half is not None else "so far" if run.live else ""
+        return tile("energy, measured", energy(run.energy_j, half), note)
+    if run.modelled_j is not None:
+        return tile("energy, by a model", energy(run.modelled_j), "no meter was found", "modelled")
+    return tile("energy", "not known", "no meter" if not run.live else "waiting for a meter")
+
+
+def _each(run: Overview) -> Any:
+    joules = run.energy_j if run.energy_j is not None else run.modelled_j
+    kind = "modelled" if run.energy_j is None else ""
+    logged = run.logged or {}
+    for key, unit in (("samples", "sample"), ("tokens", "token")):
+        if joules is not None and logged.get(key):
+            return tile(f"per {unit}", energy(joules / logged[key]),
+                        f"{logged[key]:.0f} {key}", kind)
+    if joules is not None and run.steps:
+        return tile("per step", energy(joules / run.steps), f"{run.steps} steps", kind)
+    if run.steps:
+        return tile("per step", duration(run.duration_s / run.steps), f"{run.steps} steps")
+    return tile("per step", "—", "no step yet" if run.live else "no step")
+
+
+def _power(run: Overview) -> Any:
+    when = "now" if run.live else "on average"
+    if run.power_w is None:
+        return tile(f"power {when}", "—", "not measured")
+    cap = f"of {number(run.cap_w)} W cap" if run.cap_w else ""
+    return tile(f"power {when}", f"{number(run.power_w)} W", cap)
+
+
+def _waste(run: Overview) -> Any:
+    share = wasted(run)
+    return tile("waits or idles", "—" if share is None else f"{100 * share:.0f} %",
+                "data, other ranks, before and after")
+
+
+def _carbon(run: Overview) -> Any:
+    note = "; ".join(text for text in (run.cost, run.carbon) if text)
+    if run.co2e_g is not None:
+        return tile("CO2e", f"{number(run.co2e_g)} g", note)
+    if run.modelled_co2e_g is not None:
+        return tile("CO2e, of the model", f"{number(run.modelled_co2e_g)} g", note, "modelled")
+    return tile("CO2e", "—", "when it has ended" if run.live else "not known")
+
+
+def _coverage(run: Overview) -> Any:
+    if run.coverage is None:
+        return tile("measured", "—", "when it has ended" if run.live else "no meter")
+    return tile("measured", f"{100 * run.coverage:.1f} %", "of the run; the rest is extrapolated")
+
+
+def _notices(run: Overview) -> Any:
+    if not run.warnings:
+        return []
+    return notice(html.Ul([html.Li(line) for line in run.warnings]), "warn")
+
+
+def _meters(run: Overview) -> Any:
+    chart = quality(run)
+    told: list[Any] = [html.P(chart.caption, className="caption")]
+    if chart.rows:
+        told.append(table([c.label for c in chart.columns], chart.rows, caption="Meters",
+                          numbers=(3, 4, 5)))
+    missing = absent(run)
+    if missing:
+        told += [html.H3("Not measured"), html.Ul([
+            html.Li([html.Strong(what), f": {why} ", html.Code(mend) if mend else ""])
+            for what, why, mend in missing])]
+    if run.machine:
+        told.append(table(["where", ""], run.machine, caption="Machine"))
+    return told

@@ -1,0 +1,77 @@
+"""The server: waitress, a few threads, loopback unless told otherwise."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from waitress.server import create_server
+
+from probe.errors import UsageError
+
+from .access import Access
+from .app import create_app
+
+THREADS = 8
+_CONNECTIONS = 200
+
+
+class Serving:
+    """Serves from now on, until :meth:`close`."""
+
+    def __init__(self, directory: Path, access: Access, base: str = "/"):
+        """Raises UsageError if the address cannot be listened on."""
+        logging.getLogger("waitress").setLevel(logging.ERROR)
+        self._asked_at = time.monotonic()
+        self._app = create_app(directory, access, base)
+        self._access, self._base = access, f"/{base.strip('/')}/" if base.strip("/") else "/"
+        self._app.before_request(self._note)
+        try:
+            self._server: Any = create_server(
+                self._app, host=access.host.strip("[]"), port=access.port, threads=THREADS,
+                connection_limit=_CONNECTIONS, ident="", clear_untrusted_proxy_headers=True,
+                expose_tracebacks=False)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot listen on {access.host}:{access.port}: {why}; choose another "
+                             "--port") from None
+        self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.effective_port)
+
+    @property
+    def url(self) -> str:
+        """To be opened; with the token, if there is one."""
+        host = self._access.host.strip("[]")
+        if host in ("0.0.0.0", "::"):
+            import socket
+
+            host = socket.gethostname()
+        shown = f"[{host}]" if ":" in host else host
+        token = f"?token={self._access.token}" if self._access.token else ""
+        return f"http://{shown}:{self.port}{self._base}{token}"
+
+    def asked_at(self) -> float:
+        """When somebody asked last (monotonic seconds)."""
+        return self._asked_at
+
+    def live(self) -> bool:
+        """Whether any run goes on."""
+        return any(row["status"] == "running" for row in self._app.config["DESK"].library.rows())
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.close()
+        self._thread.join(2.0)
+
+    def _note(self) -> None:
+        self._asked_at = time.monotonic()
+
+

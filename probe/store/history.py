@@ -1,0 +1,257 @@
+"""The samples of one node over any span of time, as coarse as is asked for.
+
+Sealed segments are read through their rollups or, for a short span, row group by row group; the
+hot one is followed (:mod:`tail`), so that a look at a live run reads what is new and no more. One
+reader may serve many threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..units import NS_PER_S
+from .rollup import ROLLUP, WIDTHS, buckets
+from .segments import SAMPLES
+from .tail import Tail
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_KEPT_BYTES = 48 << 20  # rollups that were read
+_RAW = ("source", "time_ns", "value", "span_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Samples of one source in order of time, values as stored."""
+
+    time_ns: Ints
+    value: Floats
+    span_ns: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """Buckets of one source in order of time, values as stored; an empty bucket is not there."""
+
+    width_ns: int
+    begin_ns: Ints
+    minimum: Floats
+    maximum: Floats
+    mean: Floats
+    last: Floats
+    last_ns: Ints
+
+
+class History:
+    """Of ``node``, a recorder's directory. Damaged and vanished files are as if they held nothing.
+    """
+
+    def __init__(self, node: Path):
+        self._node = node
+        self._lock = threading.Lock()
+        self._hot: dict[str, Tail] = {}
+        self._hot_rows: dict[str, pa.Table] = {}
+        self._cold: list[Path] = []
+        self._spans: dict[str, tuple[int, int]] = {}
+        self._kept: OrderedDict[tuple[str, tuple[int, ...]], pa.Table] = OrderedDict()
+        self._kept_bytes = 0
+
+    def refresh(self) -> int:
+        """Look what was written since; the number of samples that are new."""
+        with self._lock:
+            return self._refresh()
+
+    def newest_ns(self) -> int | None:
+        """Time of the newest hot sample; None if all is sealed."""
+        with self._lock:
+            times = [int(pc.max(table["time_ns"]).as_py()) for table in self._hot_rows.values()
+                     if table.num_rows]
+        return max(times, default=None)
+
+    def raw(self, sources: Collection[int], begin_ns: int, end_ns: int) -> dict[int, Raw]:
+        """All samples of some sources in [begin, end]."""
+        with self._lock:
+            tables = [_chosen(table, sources, "time_ns", begin_ns, end_ns)
+                      for table in self._hot_rows.values()]
+            segments = self._between(begin_ns, end_ns)
+        tables += [_read(path, _RAW, sources, "time_ns", begin_ns, end_ns) for path in segments]
+        found = {}
+        for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items():
+            found[source] = Raw(rows["time_ns"], rows["value"], rows["span_ns"].astype(np.int64))
+        return found
+
+    def rolled(
+        self, sources: Collection[int], begin_ns: int, end_ns: int, label: str
+    ) -> dict[int, Rolled]:
+        """Buckets of some sources that begin in [begin, end].
+
+        Args:
+            label: one of ``rollup.WIDTHS``.
+        """
+        width_ns = WIDTHS[label] * NS_PER_S
+        chosen = tuple(sorted(sources))
+        with self._lock:
+            hot = [_chosen(table, chosen, "time_ns", begin_ns, end_ns)
+                   for table in self._hot_rows.values()]
+            files = self._rollups(label, begin_ns, end_ns)
+            tables = [self._rollup(path, chosen) for path in files]
+        tables = [_chosen(table, chosen, "begin_ns", begin_ns - width_ns + 1, end_ns)
+                  for table in tables]
+        for table in hot:
+            columns = {name: table[name].to_numpy() for name in ("source", "time_ns", "value")}
+            tables.append(buckets(columns["source"], columns["time_ns"], columns["value"],
+                                  width_ns))
+        return {source: _merged(rows, width_ns)
+                for source, rows in _apart(tables, ROLLUP, chosen, "begin_ns").items()}
+
+    # -- files ----------------------------------------------------------------------
+
+    def _refresh(self) -> int:
+        cold = sorted((self._node / "cold").glob("samples-*.parquet"))
+        stems = {path.stem for path in cold}
+        self._cold = cold
+        count = 0
+        for path in sorted((self._node / "hot").glob("samples-*.arrows")):
+            if path.stem not in stems and path.stem not in self._hot:
+                self._hot[path.stem] = Tail(path)
+                self._hot_rows[path.stem] = SAMPLES.empty_table()
+        for stem in [stem for stem in self._hot
+                     if stem in stems or not self._hot[stem].path.exists()]:
+            del self._hot[stem], self._hot_rows[stem]
+        for stem, tail in self._hot.items():
+            batches = tail.new()
+            if batches:
+                new = pa.Table.from_batches(batches, schema=SAMPLES)
+                count += new.num_rows
+                self._hot_rows[stem] = pa.concat_tables([self._hot_rows[stem], new])
+        return count
+
+    def _between(self, begin_ns: int, end_ns: int) -> list[Path]:
+        """Sealed segments that may hold samples of a span; they follow each other in time."""
+        if not self._cold:
+            return []
+        after = bisect_right(self._cold, end_ns, key=lambda path: self._span(path)[0])
+        first = after
+        while first > 0 and self._span(self._cold[first - 1])[1] >= begin_ns:
+            first -= 1
+        return self._cold[first:after]
+
+    def _rollups(self, label: str, begin_ns: int, end_ns: int) -> list[Path]:
+        folder = self._node / "rollup"
+        if label == list(WIDTHS)[-1]:  # joined, so not named like segments
+            return sorted(folder.glob(f"{label}-*.parquet"))
+        wide_ns = WIDTHS[label] * NS_PER_S
+        named = (folder / f"{label}-{path.stem}.parquet"
+                 for path in self._between(begin_ns - wide_ns, end_ns + wide_ns))
+        return [path for path in named if path.exists()]
+
+    def _span(self, path: Path) -> tuple[int, int]:
+        """First and last instant of a sealed segment, from its footer."""
+        known = self._spans.get(path.stem)
+        if known is None:
+            known = self._spans[path.stem] = _span(path)
+        return known
+
+    def _rollup(self, path: Path, sources: tuple[int, ...]) -> pa.Table:
+        key = (path.name, sources)
+        table = self._kept.get(key)
+        if table is None:
+            table = self._kept[key] = _read(path, ROLLUP.names, sources)
+            self._kept_bytes += table.nbytes
+            while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
+        else:
+            self._kept.move_to_end(key)
+        return table
+
+
+def _span(path: Path) -> tuple[int, int]:
+    try:
+        with pq.ParquetFile(path) as file:
+            place = file.schema_arrow.get_field_index("time_ns")
+            groups = [file.metadata.row_group(i).column(place).statistics
+                      for i in range(file.metadata.num_row_groups)]
+        return min(one.min for one in groups), max(one.max for one in groups)
+    except (OSError, ValueError, AttributeError, pa.ArrowException):
+        return 0, 0
+
+
+def _read(
+    path: Path, columns: Sequence[str], sources: Collection[int], time: str | None = None,
+    begin_ns: int = 0, end_ns: int = 0,
+) -> pa.Table:
+    where = pc.field("source").isin(pa.array(sorted(sources), pa.uint16()))
+    if time is not None:
+        where &= (pc.field(time) >= begin_ns) & (pc.field(time) <= end_ns)
+    try:
+        schema = pq.read_schema(path)
+        return pq.read_table(path, columns=[c for c in columns if c in schema.names],
+                             filters=where, use_threads=False)
+    except (OSError, pa.ArrowException):
+        return pa.table({})
+
+
+def _chosen(
+    table: pa.Table, sources: Collection[int], time: str, begin_ns: int, end_ns: int
+) -> pa.Table:
+    if not table.num_rows:
+        return table
+    at = table[time]
+    keep = pc.and_(pc.greater_equal(at, begin_ns), pc.less_equal(at, end_ns))
+    keep = pc.and_(keep, pc.is_in(table["source"], pa.array(sorted(sources), pa.uint16())))
+    return table.filter(keep)
+
+
+def _apart(
+    tables: Sequence[pa.Table], schema: pa.Schema, sources: Collection[int], time: str
+) -> dict[int, dict[str, npt.NDArray[Any]]]:
+    """Columns of each source in order of time."""
+    kept = [table for table in tables if table.num_rows]
+    if not kept:
+        return {}
+    if schema is ROLLUP:
+        kept = [_with_last(table) for table in kept]
+    columns = {name: np.concatenate([table[name].to_numpy() for table in kept])
+               for name in schema.names}
+    order = np.lexsort((columns[time], columns["source"]))
+    columns = {name: column[order] for name, column in columns.items()}
+    found = {}
+    for source in sources:
+        low, high = np.searchsorted(columns["source"], [source, source + 1])
+        if high > low:
+            found[source] = {name: column[low:high] for name, column in columns.items()}
+    return found
+
+
+def _with_last(table: pa.Table) -> pa.Table:
+    """Rollups of an older version do not tell when a bucket's last sample was read."""
+    if "last_ns" in table.schema.names:
+        return table
+    return table.append_column("last_ns", table["begin_ns"])
+
+
+def _merged(rows: dict[str, npt.NDArray[Any]], width_ns: int) -> Rolled:
+    """A bucket that two segments share, as one."""
+    begin = rows["begin_ns"].astype(np.int64)
+    first = np.flatnonzero(np.concatenate([[True], begin[1:] != begin[:-1]]))
+    count = rows["count"].astype(np.float64)
+    weight = np.add.reduceat(count, first)
+    last = np.append(first[1:], len(begin)) - 1
+    return Rolled(
+        width_ns, begin[first], np.minimum.reduceat(rows["minimum"], first),
+        np.maximum.reduceat(rows["maximum"], first),
+        np.add.reduceat(rows["mean"] * count, first) / weight,
+        rows["last"][last].astype(np.float64), rows["last_ns"][last].astype(np.int64),
+    )

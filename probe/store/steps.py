@@ -1,0 +1,58 @@
+"""When the steps of a rank closed, without reading its other edges; a live run's as they come."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..ring.layout import Record
+from . import layout
+from .segments import segment_files
+from .tail import Tail
+
+Ints = npt.NDArray[np.int64]
+
+
+class StepTimes:
+    """Of one rank of a run. Sealed segments are read once, hot ones followed."""
+
+    def __init__(self, run: Path, rank: int):
+        self._folder = layout.rank_dir(run, rank)
+        self._lock = threading.Lock()
+        self._known: dict[str, Ints] = {}
+        self._tails: dict[str, Tail] = {}
+
+    def read(self) -> Ints:
+        """All that are on disk, in order."""
+        with self._lock:
+            for path in segment_files(self._folder, "edges-main*"):
+                if path.suffix == ".parquet":
+                    if path.stem not in self._known or path.stem in self._tails:
+                        self._tails.pop(path.stem, None)
+                        self._known[path.stem] = _sealed(path)
+                    continue
+                tail = self._tails.setdefault(path.stem, Tail(path))
+                before = self._known.get(path.stem, np.zeros(0, np.int64))
+                self._known[path.stem] = np.concatenate(
+                    [before, *(_closed(batch) for batch in tail.new())])
+            return np.sort(np.concatenate([np.zeros(0, np.int64), *self._known.values()]))
+
+
+def _sealed(path: Path) -> Ints:
+    try:
+        table = pq.read_table(path, columns=["time_ns"], filters=pc.field("kind") == Record.STEP,
+                              use_threads=False)
+    except (OSError, pa.ArrowException):
+        return np.zeros(0, np.int64)
+    return np.asarray(table["time_ns"].to_numpy(), np.int64)
+
+
+def _closed(batch: pa.RecordBatch) -> Ints:
+    kind = batch.column("kind").to_numpy()
+    return np.asarray(batch.column("time_ns").to_numpy()[kind == Record.STEP], np.int64)
