@@ -6,10 +6,9 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
-from typing import Any, cast
+from typing import Any
 
 from probe.errors import UsageError
 from probe.store.layout import runs_dir
@@ -20,9 +19,6 @@ def dashboard(options: argparse.Namespace) -> int:
     directory = runs_dir(options.dir)
     if options.dir and not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
-    # pyarrow loads pandas (60 MB) on the first array if it can, in whatever thread, and plotly
-    # stumbles over it half loaded. Nothing here needs it.
-    sys.modules.setdefault("pandas", cast(Any, None))
     try:
         from .access import Access
         from .serving import Serving

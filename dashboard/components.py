@@ -58,14 +58,13 @@ def card(view: str, title: str, *, extra: Sequence[Any] = (), hrefs: tuple[str, 
     """A chart with its caption, table, CSV and image. Filled later if ``chart`` is None."""
     graph = dcc.Graph(
         id=ids.graph(view), config=CONFIG, className="graph",
-        figure=_figure(chart), responsive=True)
-    empty = chart is not None and chart.figure is None
+        figure=chart.figure if chart and chart.figure else {"data": [], "layout": {}},
+        responsive=True, style={"height": "100%"})
     table, csv = hrefs or ("", "")
     return html.Section([
         html.Div([html.H2(title, id=f"title-{view}"), *extra], className="card-head"),
         html.P(chart.caption if chart else "", id=ids.caption(view), className="caption"),
-        html.Div(graph, className="plot", style={"display": "none"} if empty or chart is None
-                 else {}, id={"type": "plot", "view": view}),
+        html.Div(graph, className="plot", style=room(chart), id={"type": "plot", "view": view}),
         html.Div([
             html.A("Table", href=table, id=ids.links(view) | {"kind": "table"}),
             html.A("CSV", href=csv, id=ids.links(view) | {"kind": "csv"}, download=""),
@@ -76,10 +75,11 @@ def card(view: str, title: str, *, extra: Sequence[Any] = (), hrefs: tuple[str, 
         **aria(labelledby=f"title-{view}"))
 
 
-def _figure(chart: Chart | None) -> dict[str, Any]:
+def room(chart: Chart | None) -> dict[str, str]:
+    """The place that a figure takes: as high as it wants to be, as wide as there is."""
     if chart is None or chart.figure is None:
-        return {"data": [], "layout": {"height": 40}}
-    return chart.figure
+        return {"display": "none"}
+    return {"height": f"{chart.figure['layout']['height']}px"}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str = "",
@@ -111,3 +111,8 @@ def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
     text = f"power {'(a model) ' if modelled else ''}from {min(watts):.0f} to {max(watts):.0f} W"
     return html.Img(src="data:image/svg+xml," + quote(svg), alt=text,
                     width=96, height=22)
+
+
+def with_code(text: str) -> list[Any]:
+    """What stands between backticks, as code."""
+    return [html.Code(part) if i % 2 else part for i, part in enumerate(text.split("`"))]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from waitress.server import create_server
 
+from probe.companion import serving
 from probe.errors import UsageError
+from probe.store.files import write_json
+from probe.store.layout import dashboard_path, node_name
+from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
 from .app import create_app
@@ -25,6 +33,9 @@ class Serving:
     def __init__(self, directory: Path, access: Access, base: str = "/"):
         """Raises UsageError if the address cannot be listened on."""
         logging.getLogger("waitress").setLevel(logging.ERROR)
+        # On its first array pyarrow loads pandas, if it is there, in whatever thread: two at a time
+        # see it half loaded.
+        pa.array(np.zeros(1))
         self._asked_at = time.monotonic()
         self._app = create_app(directory, access, base)
         self._access, self._base = access, f"/{base.strip('/')}/" if base.strip("/") else "/"
@@ -38,6 +49,8 @@ class Serving:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"cannot listen on {access.host}:{access.port}: {why}; choose another "
                              "--port") from None
+        self._directory = directory
+        self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
 
@@ -68,8 +81,19 @@ class Serving:
 
     def close(self) -> None:
         """Stop listening."""
+        if serving(self._directory) == self.port:
+            dashboard_path(self._directory).unlink(missing_ok=True)
         self._server.close()
         self._thread.join(2.0)
+
+    def _announce(self) -> None:
+        """So that a run that wants a dashboard finds this one; the first of a directory speaks."""
+        if self._base != "/" or serving(self._directory) is not None:
+            return
+        with contextlib.suppress(OSError):  # a directory that is only to be read
+            write_json(dashboard_path(self._directory), {
+                "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()) or 0,
+                "host": node_name(), "boot_id": boot_id(), "port": self.port})
 
     def _note(self) -> None:
         self._asked_at = time.monotonic()

@@ -16,8 +16,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from .companion import address, port_for
 from .errors import ProbeError, StoreError, UsageError
 from .job import current_job, device_request
+from .options import dashboard_port
 from .ring.layout import EndCode, Record
 from .rings import RingPlace
 from .store.layout import node_name, runs_dir
@@ -39,14 +41,18 @@ class Launch:
     def __init__(self, command: Sequence[str], *, directory: str | None, name: str | None):
         """Create the run and start its recorder. Raises StoreError."""
         runs = runs_dir(directory)
+        wanted = dashboard_port(os.environ.get("PROBE_DASHBOARD"))
+        dashboard = None if wanted is None else port_for(runs, wanted)
         self.run = create_run(
             runs, new_run_id(name, time.time()), shared=False,
             fields={
                 "name": name or _script_name(command), "command": list(command),
                 "country": os.environ.get("PROBE_COUNTRY") or None, "data": "unknown",
-                "config": None, "target": None,
+                "config": None, "target": None, "dashboard": dashboard,
             },
         )
+        if dashboard is not None:
+            _say(f"dashboard at {address(dashboard, self.run.name)}")
         place = RingPlace(self.run, -1)
         self._ring = place.open("main", 1 << 8)
         job = current_job()

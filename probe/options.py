@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from . import companion
 from .errors import UsageError
 from .target import Target
 
@@ -13,6 +14,7 @@ def options(
     *, name: str | None, dir_: str | os.PathLike[str] | None, devices: str | list[int] | None,
     prometheus: int | str | None, country: str | None, dither: float | None, target: str | None,
     config: dict[str, Any] | None, data: str | None, modules: bool = False,
+    dashboard: bool | int = False,
 ) -> dict[str, Any]:
     """As :class:`probe.watch` documents them. Raises UsageError."""
     environment = os.environ.get
@@ -26,6 +28,7 @@ def options(
         "target": _target(target or environment("PROBE_TARGET") or None),
         "prometheus": _address(prometheus if prometheus is not None
                                else environment("PROBE_PROMETHEUS")),
+        "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
         "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
         "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
     }
@@ -51,6 +54,20 @@ def _address(value: int | str | None) -> str | None:
     if not port.isdecimal() or not 0 < int(port) <= 65535:
         raise UsageError(f"prometheus={value!r} is no port: write for example 9400")
     return str(value)
+
+
+def dashboard_port(value: bool | int | str | None) -> int | None:
+    """A port, or that there is to be one."""
+    if value is None or value is False or value in ("", "0", "false", "no"):
+        return None
+    if value is True or value in ("1", "true", "yes"):
+        port = companion.PORT
+    elif str(value).isdecimal() and 0 < int(value) <= 65535:
+        port = int(value)
+    else:
+        raise UsageError(f"dashboard={value!r}: write True, or a port")
+    companion.check_installed()
+    return port
 
 
 def _share(value: float | str | None) -> float | None:

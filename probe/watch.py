@@ -21,7 +21,8 @@ from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import ProbeError, StoreError, UsageError
+from .companion import address, port_for
+from .errors import ProbeError, StoreError
 from .job import agree, current_job, device_request
 from .options import options as checked
 from .phases import PhaseEngine
@@ -144,8 +145,12 @@ class Run:
             "data": options["data"] or "unknown",
             "target": options["target"],
             "prometheus": options["prometheus"],
+            "dashboard": options["dashboard"] and port_for(directory, options["dashboard"]),
         }
-        return create_run(directory, run_id, shared=job.key is not None, fields=fields)
+        run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
+        if fields["dashboard"] and job.rank == 0:
+            _say(f"phasewatt: dashboard at {address(fields['dashboard'], run_id)}")
+        return run
 
     def _ring_opener(self, place: RingPlace) -> Callable[[str, int], Any]:
         def opened(label: str, capacity: int) -> Any:
@@ -244,6 +249,8 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         country: ISO 3166 alpha-3 code for the carbon intensity ("FRA").
         prometheus: port where the recorder serves the run's metrics while it lasts, on loopback;
             "host:port" with a token in PROBE_TOKEN for other machines.
+        dashboard: serve the dashboard of the directory of runs while this one goes on and a while
+            longer, on loopback; True, or a port (8050). The address is printed.
         target: the metric that ends a comparison, as ``"accuracy>=0.95"``.
         dither: share of steps (0.1: one in ten) that begin with a random rest of up to 20 ms,
             as a phase of its own; only for steps in lock with the meter, of which the report
@@ -270,16 +277,15 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         self, model: Any = None, optimizer: Any = None, *, name: str | None = None,
         dir: str | os.PathLike[str] | None = None,  # noqa: A002 (the contract's name)
         devices: str | list[int] | None = None, prometheus: int | str | None = None,
-        dashboard: bool = False, country: str | None = None, dither: float | None = None,
+        dashboard: bool | int = False, country: str | None = None, dither: float | None = None,
         target: str | None = None, config: dict[str, Any] | None = None, data: str | None = None,
         modules: bool = False,
     ):
-        if dashboard:
-            raise UsageError("watch(dashboard=…) is not part of this version: leave it out")
         self._model, self._optimizer = model, optimizer
         self._options = checked(
             name=name, dir_=dir, devices=devices, prometheus=prometheus, country=country,
             dither=dither, target=target, config=config, data=data, modules=modules,
+            dashboard=dashboard,
         )
         self._entered: list[Run | _Unwatched] = []
 

@@ -37,8 +37,8 @@ def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = ()
     if not chosen or high <= low:
         return None
     reads = [read_of(meter, low, high) for meter in chosen]
-    usual_s = max(_usual_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
-    number = int(max(1, min(bins, (high - low) / 1e9 / (2 * usual_s))))
+    finest_s = min(_finest_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
+    number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
     edges = np.linspace(low, high, number + 1)
     rows = [_binned(meter.source, read, _polled(meter, meters, low, high), edges, gaps)
             for meter, read in zip(chosen, reads, strict=True)]
@@ -93,15 +93,20 @@ def speaking(meters: Sequence[Meter]) -> list[Meter]:
     return list(chosen.values())
 
 
-def _polled(meter: Meter, meters: Iterable[Meter], low: int, high: int) -> Raw | Rolled | None:
-    """What was read of a counter's device as power: it shows how far power went within a bin."""
+def _polled(
+    meter: Meter, meters: Iterable[Meter], low: int, high: int
+) -> tuple[Raw | Rolled, float] | None:
+    """What was read of a counter's device as power, and its scale: it shows how far power went
+    within a bin.
+    """
     if meter.source.quantity != _ENERGY:
         return None
     for other in meters:
         source = other.source
         if source.device == meter.source.device and source.unit == _W and source.quantity in (
                 "power", "power_samples") and source.kind is Kind.GAUGE:
-            return read_of(other, low, high)
+            read = read_of(other, low, high)
+            return None if read is None else (read, source.scale)
     return None
 
 
@@ -118,39 +123,41 @@ def read_of(meter: Meter, low: int, high: int) -> Raw | Rolled | None:
     return None
 
 
-def _usual_s(meter: Meter, read: Raw | Rolled | None) -> float:
-    """Distance of updates."""
+def _finest_s(meter: Meter, read: Raw | Rolled | None) -> float:
+    """The shortest time over which a meter tells power: an update of a counter may be early or
+    late by much of its period.
+    """
     if isinstance(read, Rolled):
         return read.width_ns / 1e9
     told = meter.source.resolution_s or 0.02
-    if read is None or len(read.time_ns) < 3:
-        return told
-    return max(told, float(np.median(np.diff(read.time_ns))) / 1e9)
+    if read is not None and len(read.time_ns) > 2:
+        told = max(told, float(np.median(np.diff(read.time_ns))) / 1e9)
+    return 2 * told if _is_counter(meter.source) else told
 
 
 def _binned(
-    source: Source, read: Raw | Rolled | None, polled: Raw | Rolled | None, edges: Floats,
-    gaps: Sequence[Gap],
+    source: Source, read: Raw | Rolled | None, polled: tuple[Raw | Rolled, float] | None,
+    edges: Floats, gaps: Sequence[Gap],
 ) -> tuple[Floats, Floats, Floats]:
     """(mean, least, most) in W per bin."""
     nothing = np.full(len(edges) - 1, np.nan)
     if read is None:
         return nothing, nothing, nothing
-    if source.quantity == _ENERGY and source.kind is Kind.COUNTER:
-        mean = _of_counter(source, read, edges, gaps)
-        low, high = nothing, nothing
-        if polled is not None:
-            low, high = _extremes(polled, edges)
-        return mean, np.fmin(low, mean), np.fmax(high, mean)
-    low, high = _extremes(read, edges)
-    return _means(read, edges) * source.scale, low * source.scale, high * source.scale
+    mean = _means(*knots(source, read, gaps), edges)
+    seen = polled if _is_counter(source) else (read, source.scale)
+    if seen is None:
+        return mean, nothing, nothing
+    low, high = _extremes(seen[0], edges)
+    scale = seen[1]
+    known = np.isfinite(mean)
+    return (mean, np.where(known, np.fmin(low * scale, mean), np.nan),
+            np.where(known, np.fmax(high * scale, mean), np.nan))
 
 
-def _of_counter(source: Source, read: Raw | Rolled, edges: Floats, gaps: Sequence[Gap]) -> Floats:
-    """Joules between the edges of bins over their length; NaN where its updates are too far apart
-    to say.
+def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
+    """Joules between the edges of bins over their length; NaN where updates are too far apart to
+    say.
     """
-    at, joules = knots(source, read, gaps)
     if len(at) < 2:
         return np.full(len(edges) - 1, np.nan)
     watts = np.diff(np.interp(edges, at, joules)) / (np.diff(edges) / 1e9)
@@ -159,19 +166,30 @@ def _of_counter(source: Source, read: Raw | Rolled, edges: Floats, gaps: Sequenc
     known = (before >= 0) & (after < len(at))
     last = len(at) - 1
     apart = at[np.clip(after, 0, last)] - at[np.clip(before, 0, last)]
-    usual = float(np.median(np.diff(at)))
+    step = np.diff(at)
+    usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
     return np.where(known & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
 
 
 def knots(source: Source, read: Raw | Rolled, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:
-    """(ns, J) at which a counter's energy is known; empty if it hardly moved."""
-    if isinstance(read, Rolled):
+    """(ns, J) at which a meter's energy is known; empty if it hardly moved."""
+    if isinstance(read, Raw):
+        series = Series(source, read.time_ns, read.value * source.scale, read.span_ns)
+        curve = summary(series, gaps).curve
+        if curve is None:
+            return np.zeros(0), np.zeros(0)
+        return curve.time_ns.astype(np.float64), curve.joules
+    if _is_counter(source):
         return read.last_ns.astype(np.float64), _unwrapped(source, read.last)
-    series = Series(source, read.time_ns, read.value * source.scale, read.span_ns)
-    curve = summary(series, gaps).curve
-    if curve is None:
-        return np.zeros(0), np.zeros(0)
-    return curve.time_ns.astype(np.float64), curve.joules
+    at = np.repeat(read.begin_ns.astype(np.float64), 2)
+    at[1::2] += read.width_ns
+    joules = np.zeros(len(at))
+    joules[1::2] = read.mean * source.scale * read.width_ns / 1e9
+    return at, np.cumsum(joules)
+
+
+def _is_counter(source: Source) -> bool:
+    return source.quantity == _ENERGY and source.kind is Kind.COUNTER
 
 
 def _unwrapped(source: Source, value: Floats) -> Floats:
@@ -185,16 +203,6 @@ def _line(read: Raw | Rolled) -> tuple[Any, Floats]:
     if isinstance(read, Raw):
         return read.time_ns, read.value
     return read.begin_ns + read.width_ns // 2, read.mean
-
-
-def _means(read: Raw | Rolled, edges: Floats) -> Floats:
-    time_ns, value = _line(read)
-    place = np.searchsorted(edges, time_ns, "right") - 1
-    inside = (place >= 0) & (place < len(edges) - 1)
-    count = np.bincount(place[inside], minlength=len(edges) - 1)
-    total = np.bincount(place[inside], value[inside], minlength=len(edges) - 1)
-    with np.errstate(invalid="ignore"):
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _extremes(read: Raw | Rolled, edges: Floats) -> tuple[Floats, Floats]:

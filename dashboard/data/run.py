@@ -14,12 +14,14 @@ from probe.model import Source
 from probe.report.words import machine, quality, tariffs
 from probe.store.history import History
 from probe.store.layout import RUN_FILE
-from probe.store.live import Live, LivePage, read_live
+from probe.store.live import Live, LivePage, LivePhase, read_live
 from probe.store.reader import RunReader, read_sources
 from probe.store.steps import StepTimes
 
 from ..nouns import Overview, PhaseRow
 
+_SPOKEN_FOR = 0.6  # share of the energy that phases must have before any of them is called largest
+_REST = ("unattributed", "unresolved")
 _FRESH_S = 0.2  # samples are looked for at most so often, however many tabs ask
 
 
@@ -164,32 +166,55 @@ def _live(reader: RunReader, live: Live) -> Overview:
 
 
 def _live_phases(pages: Sequence[LivePage]) -> list[PhaseRow]:
-    """Joules where the estimator has begun to speak, else the time of each phase."""
+    """Joules once the estimator speaks for most of the energy, else the time of each phase."""
+    joules = [row for page in pages for row in _joules(page, len(pages) > 1)]
+    measured = sum(d.energy_j for page in pages for d in page.devices if d.provenance == "measured")
+    told = sum(row.energy_j or 0.0 for row in joules if row.phase not in _REST)
+    if measured and told > _SPOKEN_FOR * measured:
+        return joules
+    return [row for page in pages for row in _seconds(page, len(pages) > 1)]
+
+
+def _joules(page: LivePage, several: bool) -> list[PhaseRow]:
+    """Of every measured device; what no phase has yet is unresolved."""
+    prefix = f"{page.node}/" if several else ""
+    alone = len({time.rank for time in page.times}) == 1
+    times = {time.phase: time for time in page.times} if alone else {}
     rows = []
-    for page in pages:
-        prefix = f"{page.node}/" if len(pages) > 1 else ""
-        ranks = {time.rank for time in page.times}
-        seconds = {time.phase: time for time in page.times if time.rank == min(ranks, default=0)}
+    for device in page.devices:
+        if device.provenance != "measured":
+            continue
+        rest_j = device.energy_j
         for phase in page.phases:
-            time_ = seconds.get(phase.phase) if len(ranks) == 1 else None
-            known = phase.low_j is not None and phase.high_j is not None
+            if phase.device != device.device or phase.phase in _REST:
+                continue
+            time_ = times.get(phase.phase)
+            rest_j -= phase.energy_j or 0.0
+            power = phase.energy_j / time_.seconds if (
+                time_ and time_.seconds > 0 and phase.energy_j is not None) else None
             rows.append(PhaseRow(
                 phase=phase.phase, device=prefix + phase.device,
                 count=time_.count if time_ else None, time_s=time_.seconds if time_ else None,
-                energy_j=phase.energy_j,
-                interval_j=(phase.low_j, phase.high_j) if known else None,  # type: ignore[arg-type]
-                power_w=phase.energy_j / time_.seconds
-                if time_ and time_.seconds > 0 and phase.energy_j is not None else None,
-                status=phase.status,
-            ))
-        if not any(row.energy_j is not None for row in rows):
-            several = len(ranks) > 1
-            rows += [PhaseRow(phase=time.phase, device=prefix + (
-                f"rank{time.rank}" if several else "host"), count=time.count, time_s=time.seconds,
-                provenance="measured") for time in page.times]
-    if any(row.time_s for row in rows if row.device.split("/")[-1][:4] in ("host", "rank")):
-        return [row for row in rows if row.device.split("/")[-1][:4] in ("host", "rank")]
+                energy_j=phase.energy_j, interval_j=_limits(phase), power_w=power,
+                status=phase.status))
+        rows.append(PhaseRow(phase="unresolved", device=prefix + device.device,
+                             energy_j=max(0.0, rest_j)))
     return rows
+
+
+def _limits(phase: LivePhase) -> tuple[float, float] | None:
+    if phase.low_j is None or phase.high_j is None:
+        return None
+    return phase.low_j, phase.high_j
+
+
+def _seconds(page: LivePage, several: bool) -> list[PhaseRow]:
+    """Of the node's first rank."""
+    prefix = f"{page.node}/" if several else ""
+    first = min((time.rank for time in page.times), default=0)
+    return [PhaseRow(phase=time.phase, device=f"{prefix}rank {first}", count=time.count,
+                     time_s=time.seconds, provenance="measured")
+            for time in page.times if time.rank == first]
 
 
 def _reported(report: Mapping[str, Any]) -> Overview:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import ruptures
+from scipy.ndimage import median_filter
 
 from probe.account.on_device import on_device
 from probe.model import Kind
@@ -24,6 +25,7 @@ _RANKS = 4
 _WIDEST_S = 120.0
 _BLOCKS = 240
 _UPDATES = 10  # of the meter in a block, or its ends are all there is
+_SHORTEST = 6  # points of a level: fewer are an episode
 _CHANGE = 0.02  # a smaller step of the level is none that anybody looks for
 
 
@@ -145,16 +147,19 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
 
 def changes(value: Floats) -> list[int]:
     """Places where the level of a series changes for good (PELT with a linear kernel, Killick et
-    al. 2012, as ``ruptures`` has it; the noise is taken from neighbours' differences).
+    al. 2012, as ``ruptures`` has it). Single outliers (a step that saved a snapshot) are held at
+    what is usual beside them first; the noise is taken from neighbours' differences.
     """
-    if len(value) < 12 or not np.isfinite(value).all():
+    if len(value) < 4 * _SHORTEST or not np.isfinite(value).all():
         return []
+    usual = median_filter(value, 2 * _SHORTEST - 1, mode="nearest")
     noise = float(np.median(np.abs(np.diff(value)))) / 0.9539  # of a difference of two normals
     level = float(np.median(np.abs(value))) or 1.0
     noise = max(noise, 1e-3 * level)
-    penalty = 6.0 * np.log(len(value)) * noise**2
-    ends = ruptures.KernelCPD(kernel="linear", min_size=4).fit(value).predict(pen=penalty)
-    bounds = [0, *ends]
-    means = [float(np.mean(value[a:b])) for a, b in pairwise(bounds)]
-    return [end for end, before, after in zip(ends[:-1], means, means[1:], strict=False)
-            if abs(after - before) > _CHANGE * level]
+    held = np.clip(value, usual - 2 * noise, usual + 2 * noise)
+    penalty = 8.0 * np.log(len(held)) * noise**2
+    found = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(held)
+    ends = found.predict(pen=penalty)
+    levels = [float(np.median(value[a:b])) for a, b in pairwise([0, *ends])]
+    return [end for end, before, after in zip(ends[:-1], levels, levels[1:], strict=False)
+            if abs(after - before) > max(_CHANGE * level, noise)]

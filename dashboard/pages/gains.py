@@ -9,6 +9,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from probe.errors import ProbeError
 from probe.report.comparison import parts, what
+from probe.report.tables import Table
 
 from .. import ids, urls
 from ..components import card, notice, shell, table, trouble
@@ -105,21 +106,23 @@ def comparison(
 
     shown: list[Any] = [html.P(what(dict(found)), className="soft")]
     shown += [notice(line, "warn") for line in found.get("warnings") or []]
-    shown.append(html.Div([shown_as("pareto")], className="cards"))
     for place, part in enumerate(parts(dict(found))):
         kind = str(found["comparisons"][place]["verdict"]).replace(" ", "-")
         shown += [
             html.H2(part.heading),
             html.P(part.verdict, className=f"verdict {kind}"),
-            html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
-            *(html.Details([html.Summary(one.title or "Totals"),
-                            table(one.head, one.rows, caption=one.title or "Totals",
-                                  numbers=[i for i in range(len(one.head))
-                                           if i not in one.text])], open=not one.title)
-              for one in part.tables),
+            *(_figures(one) for one in part.tables if not one.title),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
+            html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
+            *(html.Details([html.Summary(f"{one.title[:1].upper()}{one.title[1:]}: figures"),
+                            _figures(one)]) for one in part.tables if one.title),
         ]
-    return shown
+    return [*shown, html.Div([shown_as("pareto")], className="cards")]
+
+
+def _figures(one: Table) -> Any:
+    return table(one.head, one.rows, caption=one.title or "Totals",
+                 numbers=[i for i in range(len(one.head)) if i not in one.text])
 
 
 def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:

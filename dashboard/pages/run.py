@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +24,19 @@ from probe.errors import ProbeError
 from probe.report.digits import duration, energy, number
 
 from .. import ids, urls
-from ..components import aria, badge, card, notice, shell, table, tile, tiles, trouble
+from ..components import (
+    aria,
+    badge,
+    card,
+    notice,
+    room,
+    shell,
+    table,
+    tile,
+    tiles,
+    trouble,
+    with_code,
+)
 from ..data.run import OpenRun
 from ..nouns import Chart, Overview
 from ..run_views import VIEWS, View
@@ -163,7 +177,7 @@ def _follow(app: Dash, name: str, view: View) -> None:
             return no_update, said(error), shown, no_update, no_update
         links = [of.href(urls.data(kind, str(run_id), name, state))
                  for kind in (urls.TABLE, urls.CSV)]
-        return _drawn(chart, whole=first), chart.caption, _shown(chart), *links
+        return _drawn(chart, whole=first), chart.caption, room(chart), *links
 
 
 def _drawn(chart: Chart, *, whole: bool) -> Any:
@@ -178,14 +192,13 @@ def _drawn(chart: Chart, *, whole: bool) -> Any:
     return patch
 
 
-def _shown(chart: Chart) -> dict[str, str]:
-    return {} if chart.figure is not None else {"display": "none"}
-
-
 def said(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """What went wrong, in one line; what nobody foresaw goes to the server's log, too."""
     if isinstance(error, ProbeError):
-        return str(error)
+        return f"{error}."
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    print(f"dashboard: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"[:500],
+          file=sys.stderr, flush=True)
     return f"This cannot be shown: {type(error).__name__}."
 
 
@@ -241,6 +254,9 @@ def _each(run: Overview) -> Any:
 
 def _power(run: Overview) -> Any:
     when = "now" if run.live else "on average"
+    if run.power_w is None and run.modelled_j is not None and run.duration_s and not run.live:
+        return tile("mean power, by a model", f"{number(run.modelled_j / run.duration_s)} W",
+                    "processor and memory", "modelled")
     if run.power_w is None:
         return tile(f"power {when}", "—", "not measured")
     cap = f"of {number(run.cap_w)} W cap" if run.cap_w else ""
@@ -254,7 +270,7 @@ def _waste(run: Overview) -> Any:
 
 
 def _carbon(run: Overview) -> Any:
-    note = "; ".join(text for text in (run.cost, run.carbon) if text)
+    note = "; ".join(text for text in (run.cost, run.carbon.partition(":")[0]) if text)
     if run.co2e_g is not None:
         return tile("CO2e", f"{number(run.co2e_g)} g", note)
     if run.modelled_co2e_g is not None:
@@ -264,14 +280,15 @@ def _carbon(run: Overview) -> Any:
 
 def _coverage(run: Overview) -> Any:
     if run.coverage is None:
-        return tile("measured", "—", "when it has ended" if run.live else "no meter")
-    return tile("measured", f"{100 * run.coverage:.1f} %", "of the run; the rest is extrapolated")
+        return tile("seen by a meter", "—", "when it has ended" if run.live else "no meter")
+    return tile("seen by a meter", f"{100 * run.coverage:.1f} %",
+                "of the run; the rest is extrapolated")
 
 
 def _notices(run: Overview) -> Any:
     if not run.warnings:
         return []
-    return notice(html.Ul([html.Li(line) for line in run.warnings]), "warn")
+    return notice(html.Ul([html.Li(with_code(line)) for line in run.warnings]), "warn")
 
 
 def _meters(run: Overview) -> Any:

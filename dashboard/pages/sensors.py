@@ -11,7 +11,7 @@ from probe.errors import ProbeError
 from probe.report.digits import duration
 
 from .. import ids
-from ..components import notice, shell, table, trouble
+from ..components import notice, shell, table, trouble, with_code
 from ..server import desk
 
 TITLE = "Sensors"
@@ -41,25 +41,27 @@ def register(app: Dash) -> None:
 
 
 def findings(found: Mapping[str, Any]) -> list[Any]:
-    """Sensors with their sources, what is missing with what mends it."""
+    """Sensors with their sources; what is missing with what mends it, one reason once."""
     shown: list[Any] = []
+    missing: dict[tuple[str, str], list[str]] = {}
     for sensor in found["sensors"]:
-        shown.append(html.H2(sensor["sensor"]))
+        for one in sensor["absent"]:
+            key = str(one["reason"]), str(one["remedy"] or "")
+            missing.setdefault(key, []).append(str(one["what"]))
         rows = [[one["device"], one["quantity"].replace("_", " "), one["method"],
                  one["provenance"], "yes" if one["in_total"] else "no",
                  duration(one["resolution_s"]) if one["resolution_s"] else "", one["note"]]
                 for one in sensor["sources"]]
         if rows:
-            shown.append(table(["device", "quantity", "by", "kind", "in the total", "updates every",
-                                "remark"], rows, caption=sensor["sensor"]))
-        for one in sensor["absent"]:
-            text: list[Any] = [html.Strong(str(one["what"])), f": {one['reason']}"]
-            if one["remedy"]:
-                text.append(html.Pre(str(one["remedy"])))
-            shown.append(notice(text, "warn"))
-        shown += [notice(line, "warn") for line in sensor["warnings"]]
-        if not rows and not sensor["absent"]:
-            shown.append(html.P("Nothing found.", className="soft"))
+            shown += [html.H2(sensor["sensor"]), table(
+                ["device", "quantity", "by", "kind", "in the total", "updates every", "remark"],
+                rows, caption=sensor["sensor"])]
+        shown += [notice(with_code(line), "warn") for line in sensor["warnings"]]
+    if missing:
+        shown.append(html.H2("Not there"))
+    for (reason, remedy), names in missing.items():
+        text: list[Any] = [html.Strong(", ".join(names)), f": {reason}"]
+        shown.append(notice([*text, html.Pre(remedy)] if remedy else text, "warn"))
     versions = [[name, version or "not installed"] for name, version in found["versions"].items()]
     shown += [html.H2("Versions"), table(["package", "version"],
                                          [*versions, ["python", found["python"]]],

@@ -41,11 +41,16 @@ def by_cell(one: Json) -> Chart:
             for label, row in zip(labels, rows, strict=True)]
     total = one[key]
     drawn = _waterfall(bars, (total["gain"], total["interval"], total["verdict"]), unit, said)
-    best = max(cells, key=lambda cell: abs(cell[key]))
-    better = "saves" if best[key] > 0 else "costs"
-    caption = (f"The largest part: {best['stage']} {best['class']} {better} "
-               f"{said(abs(best[key]))}. Right of zero is saved. "
-               "Grey parts may be nothing; the parts add up to the total.")
+    called = "verdict" if joules else "time_verdict"
+    sure = [cell for cell in cells if cell[called] != "no evidence"]
+    if sure:
+        best = max(sure, key=lambda cell: abs(cell[key]))
+        better = "saves" if best[key] > 0 else "costs"
+        caption = (f"The largest part that is sure: {best['stage']} {best['class']} {better} "
+                   f"{said(abs(best[key]))}. ")
+    else:
+        caption = "No single part is sure. "
+    caption += "Right of zero is saved. Grey parts may be nothing; the parts add up to the total."
     return Chart(caption, drawn, columns, rows)
 
 

@@ -27,6 +27,9 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
     if not known:
         return Chart("No use of memory was read in this time.", None, columns, rows)
     known.sort(key=lambda one: -float(np.nanmax(one.value)))
+    gpus = [one for one in known if one.device.rpartition("/")[2].startswith("gpu")]
+    if len(gpus) > _LINES - 2:  # the fullest and the emptiest stand for all
+        known = [gpus[0], gpus[-1], *(one for one in known if one not in gpus)]
     shown = known[:_LINES]
     data: list[dict[str, Any]] = []
     for place, one in enumerate(shown):
@@ -38,7 +41,8 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
                      "connectgaps": False, "hovertemplate": "%{y:.3f} GiB"})
         last = max(i for i, value in enumerate(y) if value is not None)
         data.append({"type": "scatter", "mode": "text", "x": [x[last]], "y": [y[last]],
-                     "text": [name], "textposition": "top left", "hoverinfo": "skip",
+                     "text": [name], "hoverinfo": "skip",
+                     "textposition": "top left" if place % 2 == 0 else "bottom left",
                      "textfont": {"color": colour, "size": 12}, "cliponaxis": False})
     limits = sorted({one.limit for one in shown if one.limit})
     ends = [data[0]["x"][0], data[0]["x"][-1]]
@@ -47,14 +51,19 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
                      "text": [f"all of it, {limit / _GIB:.0f} GiB", ""],
                      "textposition": "top right", "hoverinfo": "skip",
                      "line": {"color": VERMILLION, "width": 1.2, "dash": "dot"}})
-    drawn = figure(data, height=260, xaxis=scale.axis(span), yaxis={
-        "title": {"text": "GiB", "standoff": 4}, "rangemode": "tozero"})
+    most = max([float(np.nanmax(one.value)) for one in shown] + limits[:2]) / _GIB
+    whole = (min(float(one.time_s[0]) for one in shown),
+             max(float(one.time_s[-1]) for one in shown))
+    drawn = figure(data, height=260, xaxis=scale.axis(span or whole), yaxis={
+        "title": {"text": "GiB", "standoff": 4}, "range": [0, 1.15 * most]})
     drawn["layout"]["meta"] = {"unit_s": scale.seconds}
     drawn["layout"]["hovermode"] = "x unified"
     top = shown[0]
     peak = float(np.nanmax(top.value))
     caption = f"{_name(top)}: at most {peak / _GIB:.2f} GiB"
     caption += f", {100 * peak / top.limit:.0f} % of what it has." if top.limit else "."
+    if len(gpus) > _LINES - 2:
+        caption += f" Of {len(gpus)} GPUs the fullest and the emptiest are drawn."
     return Chart(caption, drawn, columns, rows)
 
 

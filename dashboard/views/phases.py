@@ -12,6 +12,7 @@ from .style import colour, figure, listed, plain
 
 _MOST = 14  # of a device; the table has all
 _DEVICES = 4
+_AXIS = 56  # pixels for an axis with its title
 COLUMNS = (
     Column("device", "device"), Column("phase", "phase"), Column("count", "count"),
     Column("time_s", "time (s)"), Column("energy_j", "energy (J)"),
@@ -24,14 +25,17 @@ COLUMNS = (
 def phases(run: Overview) -> Chart:
     """Energy of each phase per step with its interval, most first; time where there is none."""
     rows = [row for row in run.phases if row.time_s or row.energy_j or row.bounds_j]
-    devices = list(dict.fromkeys(row.device for row in rows))
-    table = [[row.device, row.phase, row.count, row.time_s, row.energy_j,
+    table: list[list[Any]] = [[row.device, row.phase, row.count, row.time_s, row.energy_j,
               *(row.interval_j or (None, None)), *(row.bounds_j or (None, None)), row.power_w,
               row.status, row.provenance] for row in rows]
     if not rows:
         why = ("No phase has been seen yet: the first appears when a step has been recorded."
                if run.live else "No phase was recorded.")
         return Chart(why, None, COLUMNS, table)
+    rows = pooled(rows)
+    devices = list(dict.fromkeys(row.device for row in rows))
+    if any(_measured(row) for row in rows):  # a model's stand in the table
+        devices = [d for d in devices if any(r.device == d and _measured(r) for r in rows)]
     with_joules = [d for d in devices if any(r.device == d and r.energy_j is not None
                                              for r in rows)]
     shown = (with_joules or devices)[:_DEVICES]
@@ -40,32 +44,68 @@ def phases(run: Overview) -> Chart:
     unit = ("J" if joules else "s") + (" per step" if run.steps else "")
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {}
-    height, gaps = 0, 0.06
-    counts = [len(_of(rows, device, joules)) for device in shown]
+    parts = [_of(rows, device, joules) for device in shown]
+    heights = [30 * len(mine) + 16 for mine in parts]
+    whole = sum(heights) + _AXIS * len(parts)
     top = 1.0
-    whole = sum(counts) + 1.3 * len(counts)
-    for number_, (device, count) in enumerate(zip(shown, counts, strict=True), 1):
-        share = (count + 0.6) / whole
-        key = "" if number_ == 1 else str(number_)
-        mine = _of(rows, device, joules)
+    for place, (device, mine, height) in enumerate(zip(shown, parts, heights, strict=True), 1):
+        key = "" if place == 1 else str(place)
         data += _bars(mine, joules, steps, key)
         layout[f"yaxis{key}"] = {
-            "domain": [max(0.0, top - share), top], "autorange": "reversed", "automargin": True,
+            "domain": [max(0.0, top - height / whole), top], "autorange": "reversed",
             "tickvals": list(range(len(mine))), "ticktext": [plain(row.phase, 28) for row in mine],
             "anchor": f"x{key}", "showgrid": False, "zeroline": False, "ticks": "",
+            "automargin": True, "fixedrange": True,
         }
         layout[f"xaxis{key}"] = {
             "anchor": f"y{key}", "title": {"text": f"{plain(device, 24)}: {unit}", "standoff": 4},
             "gridcolor": "#e3e3e6", "zerolinecolor": "#b9b9be", "rangemode": "tozero",
             "automargin": True, "fixedrange": True,
         }
-        layout[f"yaxis{key}"]["fixedrange"] = True
-        top -= share + gaps * 1.3
-        height += 30 * count + 62
+        top -= (height + _AXIS) / whole
+    height = whole
     drawn = figure(data, height=max(190, height), **layout)
     drawn["layout"]["bargap"] = 0.35
     drawn["layout"]["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
     return Chart(_caption(run, rows, shown, joules), drawn, COLUMNS, table)
+
+
+def _measured(row: PhaseRow) -> bool:
+    return row.energy_j is not None and row.provenance != MODELLED
+
+
+def pooled(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
+    """Several GPUs as one: energies add up, and so do their intervals, for their errors may be of
+    one kind. A phase that is refused on one of them is refused on all together.
+    """
+    gpus = [row for row in rows if row.device.rpartition("/")[2].startswith("gpu")]
+    devices = list(dict.fromkeys(row.device for row in gpus))
+    if len(devices) < 2:
+        return list(rows)
+    name = f"{len(devices)} GPUs together"
+    together = []
+    for phase in dict.fromkeys(row.phase for row in gpus):
+        mine = [row for row in gpus if row.phase == phase]
+        known = all(row.energy_j is not None for row in mine)
+        seconds = [row.time_s for row in mine if row.time_s is not None]
+        spans = [row.interval_j for row in mine]
+        limits = [row.interval_j or row.bounds_j or (row.energy_j, row.energy_j) for row in mine]
+        together.append(PhaseRow(
+            phase=phase, device=name, count=mine[0].count,
+            time_s=sum(seconds) / len(seconds) if seconds else None,
+            energy_j=sum(row.energy_j or 0.0 for row in mine) if known else None,
+            interval_j=_added(spans) if known else None,
+            bounds_j=None if known else _added(limits),
+            power_w=None, status=mine[0].status, provenance=mine[0].provenance,
+        ))
+    rest = [row for row in rows if row not in gpus]
+    return together + rest
+
+
+def _added(limits: Sequence[Any]) -> tuple[float, float] | None:
+    if any(one is None or one[0] is None for one in limits):
+        return None
+    return sum(one[0] for one in limits), sum(one[1] for one in limits)
 
 
 def _of(rows: Sequence[PhaseRow], device: str, joules: bool) -> list[PhaseRow]:
@@ -162,14 +202,18 @@ def _hover(row: PhaseRow) -> str:
 
 def most(run: Overview) -> tuple[PhaseRow, float] | None:
     """The phase that takes most, of energy if that is known, and its share."""
-    named = [row for row in run.phases if row.phase not in ("unattributed", "unresolved")]
+    rows = pooled(run.phases)
+    named = [row for row in rows if row.phase not in ("unattributed", "unresolved")]
+    if any(_measured(row) for row in named):  # a model's joules are never added to measured ones
+        named = [row for row in named if row.provenance != MODELLED]
+        rows = [row for row in rows if row.provenance != MODELLED]
     for joules in (True, False):
         known: dict[str, float] = {}
         for row in named:
             value = row.energy_j if joules else row.time_s
             if value is not None:
                 known[row.phase] = known.get(row.phase, 0.0) + value
-        whole = sum(row.energy_j or 0.0 for row in run.phases) if joules else sum(known.values())
+        whole = sum(row.energy_j or 0.0 for row in rows) if joules else sum(known.values())
         if known and whole:
             phase = max(known, key=lambda name: known[name])
             return next(row for row in named if row.phase == phase), known[phase] / whole
@@ -188,12 +232,14 @@ def _caption(run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joul
     if joules:
         refused = list(dict.fromkeys(r.phase for r in rows if r.energy_j is None and r.bounds_j
                                      and r.device in shown))
+        if any(r.device.endswith("together") for r in rows):
+            told.append("All GPUs together; the table has each.")
         if any(r.interval_j for r in rows):
             told.append("Whiskers are 95 % intervals.")
         if refused:
             told.append(f"Open ranges ({', '.join(refused[:4])}) are bounds of what cannot be told "
                         "apart.")
-        if any(r.provenance == MODELLED for r in rows):
+        if any(r.provenance == MODELLED for r in rows if r.device in shown):
             told.append("Hatched bars are a model's.")
     elif run.live:
         told.append("Time only: joules per phase appear once they can be told apart, if there is "
@@ -202,5 +248,5 @@ def _caption(run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joul
         told.append("Time only: no energy is known.")
     more = len({r.device for r in rows}) - len(shown)
     if more > 0:
-        told.append(f"{more} more devices stand in the table.")
+        told.append(f"{more} more device{'s stand' if more > 1 else ' stands'} in the table.")
     return " ".join(told)

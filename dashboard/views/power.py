@@ -24,7 +24,7 @@ def power(found: Power | None, scale: TimeScale, span: tuple[float, float] | Non
     if found is None:
         return Chart("Waiting for the first readings of a meter." if live else
                      "No meter of power or energy was read in this time.", None, columns, rows)
-    data = lines(found, scale) if len(found.devices) <= LINES else _pooled(found, scale)
+    data = lines(found, scale) if len(found.devices) <= LINES else together(found, scale)
     caps = sorted({cap for cap in found.cap_w if cap is not None})
     ends = [scale.at(float(found.edges_s[0])), scale.at(float(found.edges_s[-1]))]
     for cap in caps[:3]:
@@ -33,8 +33,10 @@ def power(found: Power | None, scale: TimeScale, span: tuple[float, float] | Non
             "line": {"color": VERMILLION, "width": 1.2, "dash": "dot"},
             "text": [f"cap {cap:.0f} W", ""], "textposition": "top right", "hoverinfo": "skip",
         })
-    drawn = figure(data, height=300, xaxis=scale.axis(span), yaxis={
-        "title": {"text": "W", "standoff": 4}, "rangemode": "tozero"})
+    top = 1.15 * max([float(np.nanmax(found.high_w, initial=0.0)),
+                      float(np.nanmax(found.mean_w)), *caps])
+    drawn = figure(data, height=300, xaxis=scale.axis(span or _whole(found)), yaxis={
+        "title": {"text": "W", "standoff": 4}, "range": [0, top]})
     drawn["layout"]["meta"] = {"unit_s": scale.seconds}
     drawn["layout"]["hovermode"] = "x unified" if len(found.devices) <= LINES else "closest"
     return Chart(_caption(found), drawn, columns, rows)
@@ -52,13 +54,14 @@ def heatmap(found: Power | None, scale: TimeScale, span: tuple[float, float] | N
         means = np.nan_to_num(np.nanmean(found.mean_w[chosen], axis=1))
     order = [chosen[i] for i in np.argsort(means)[::-1]][:_HOTTEST_ROWS]
     middle = (found.edges_s[:-1] + found.edges_s[1:]) / 2
+    across = scale.axis(span or _whole(found), showgrid=False)
     drawn = figure([{
         "type": "heatmap", "x": scale.values(middle), "y": list(range(len(order))),
         "z": [listed(found.mean_w[i]) for i in order], "colorscale": SCALE,
         "colorbar": {"title": {"text": "W"}, "thickness": 12, "outlinewidth": 0},
         "hovertemplate": "%{customdata}<br>%{x} " + scale.unit + "<br>%{z:.4g} W<extra></extra>",
         "customdata": [[plain(found.devices[i])] * len(middle) for i in order],
-    }], height=max(180, 70 + 22 * len(order)), xaxis=scale.axis(span, showgrid=False), yaxis={
+    }], height=90 + 24 * len(order), xaxis=across, yaxis={
         "autorange": "reversed", "tickvals": list(range(len(order))), "showgrid": False,
         "ticktext": [plain(found.devices[i], 24) for i in order]})
     drawn["layout"]["meta"] = {"unit_s": scale.seconds}
@@ -70,6 +73,10 @@ def heatmap(found: Power | None, scale: TimeScale, span: tuple[float, float] | N
     more = len(chosen) - len(order)
     return Chart(caption + "Empty places are times without a reading." + (
         f" {more} more devices stand in the table." if more > 0 else ""), drawn, columns, rows)
+
+
+def _whole(found: Power) -> tuple[float, float]:
+    return float(found.edges_s[0]), float(found.edges_s[-1])
 
 
 def lines(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
@@ -92,7 +99,7 @@ def lines(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
     return data
 
 
-def _pooled(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
+def together(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
     measured = [i for i, kind in enumerate(found.provenance) if kind != MODELLED]
     chosen = measured or list(range(len(found.devices)))
     x, step = _stairs(found, scale)

@@ -11,7 +11,7 @@ import numpy as np
 from probe.report.digits import duration, energy
 
 from ..nouns import Anatomy, Chart, Column, Drift
-from .power import LINES, lines
+from .power import LINES, lines, together
 from .style import BAND, BLUE, VERMILLION, colour, figure, listed, plain
 from .timescale import TimeScale
 
@@ -61,6 +61,7 @@ def anatomy(found: Anatomy | None) -> Chart:
         for trace in moved:
             trace["yaxis"] = "y2"
         data += moved
+        layout["xaxis"] = {"anchor": "y2"}
         layout["yaxis2"] = {"domain": [0, 1 - lanes_share], "rangemode": "tozero", "anchor": "x",
                             "title": {"text": "W", "standoff": 4}, "automargin": True,
                             "gridcolor": "#e3e3e6", "fixedrange": True}
@@ -77,10 +78,13 @@ def anatomy(found: Anatomy | None) -> Chart:
 
 
 def _moved(found: Anatomy, zero: float) -> list[dict[str, Any]]:
+    """Power beside the lanes: few devices one by one, many as median and range, no names."""
     assert found.power is not None
     shifted = replace(found.power, edges_s=found.power.edges_s - zero)
-    return [trace for trace in lines(shifted, TimeScale(1e-3, "ms"))
-            if len(found.power.devices) <= LINES or trace["mode"] == "lines"]
+    scale = TimeScale(1e-3, "ms")
+    few = len(shifted.devices) <= LINES
+    drawn = lines(shifted, scale) if few else together(shifted, scale)
+    return [trace for trace in drawn if few or trace["mode"] == "lines"]
 
 
 def drift(found: Drift | None) -> Chart:

@@ -52,6 +52,7 @@ class Recorder:
         self._sensing = Sensing(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
         from .attributing import Attributing
+        from .companion import Companion
         from .drain import RingDrain, warm_up
         from .finale import Finale
         from .publishing import Publisher
@@ -72,9 +73,12 @@ class Recorder:
         self._summaries = Summaries(self._run, begin_ns)
         self._publisher = Publisher(self._run, begin_ns)
         self._serving = Serving(self._run, meta.get("prometheus"))
+        here = meta.get("host") == layout.node_name()
+        self._companion = Companion(self._run, meta.get("dashboard") if here else None)
         self._finale = Finale(
             self._run, self._epoch, self._attributing,
-            lambda: [*self._timelines.warnings, *self._serving.problems()])
+            lambda: [*self._timelines.warnings, *self._serving.problems(),
+                     *self._companion.problems()])
         self._sealer = Sealer()
         if self._epoch > 1:
             self._note_hole()

@@ -50,3 +50,8 @@ def summary_path(run: Path, node: str | None = None) -> Path:
 def lease_path(run: Path, epoch: int, node: str | None = None) -> Path:
     """Existing means: a recorder with this fencing number was started on the node."""
     return node_dir(run, node) / f"lease-{epoch}"
+
+
+def dashboard_path(directory: Path) -> Path:
+    """Who serves the dashboard of a directory of runs."""
+    return directory / ".dashboard.json"

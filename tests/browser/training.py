@@ -1,0 +1,66 @@
+"""A training on the rig's GPUs whose phases draw known power, for people to look at.
+
+    python training.py SECONDS NAME     with NVML_RIG set; watches itself into $PROBE_DIR
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+import torch
+from torch import nn
+
+import probe
+from tests.rigs.nvml import NvmlRig
+
+# Mean milliseconds and watts: a step of about 60 ms, its backward the hungriest.
+PARTS = {"data": (6.0, 120.0), "forward": (17.0, 430.0), "backward": (31.0, 500.0),
+         "optimizer": (5.0, 330.0)}
+
+
+def main(seconds: float, name: str) -> None:
+    rig = NvmlRig.attach(os.environ["NVML_RIG"])
+    chance = random.Random(7)
+    gpus = int(rig.control.gpus)
+
+    def draw(part: str) -> None:
+        milliseconds, watts = PARTS[part]
+        for gpu in range(gpus):  # the first is the hungriest
+            rig.set_power(gpu, watts * (1.0 - 0.03 * gpu) * chance.gauss(1.0, 0.02))
+        time.sleep(max(0.3, milliseconds * chance.gauss(1.0, 0.2)) / 1e3)
+
+    class Batches(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                draw("data")
+                yield torch.randn(4, 8)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 1)
+
+        def forward(self, x):
+            draw("forward")
+            return self.layer(x)
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    optimizer.register_step_pre_hook(lambda *_: draw("optimizer"))
+    with probe.watch(model, optimizer, name=name) as run:
+        print(run.path.name, flush=True)
+        for x in torch.utils.data.DataLoader(Batches(), batch_size=None):
+            loss = model(x).square().mean()
+            loss.register_hook(lambda gradient: draw("backward") or gradient)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            run.log(loss=loss, samples=len(x))
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), sys.argv[2])
