@@ -5,7 +5,6 @@ from __future__ import annotations
 URL = "url"
 RUN = "run"  # which run, store
 SPAN = "span"  # seconds that are looked at, or nothing for all; store
-DEVICES = "devices"
 TICK = "tick"  # twice a second while a run goes on
 SLOW_TICK = "slow-tick"
 STRIP = "strip"
@@ -13,7 +12,7 @@ NOTICES = "notices"
 SEEN = "seen"  # how new what is shown is; store
 RUNS = "runs-table"
 RUNS_TICK = "runs-tick"
-BASE, OTHERS, TARGET, COMPARE = "base", "others", "target", "compare"
+BASE, OTHERS, TARGET = "base", "others", "target"
 COMPARISON = "comparison"
 SENSORS, EXAMINE = "sensors", "examine"
 

@@ -8,9 +8,7 @@
      going back does tell Dash, and the page is made from the address that it finds. */
   function remember(asked) {
     const now = query();
-    for (const key of ["t", "d"]) {
-      if (asked[key]) now.set(key, asked[key]); else now.delete(key);
-    }
+    if (asked.t) now.set("t", asked.t); else now.delete("t");
     const text = now.toString().replaceAll("%2C", ",");
     const url = window.location.pathname + (text ? "?" + text : "");
     if (url !== window.location.pathname + window.location.search) {
@@ -63,22 +61,12 @@
     return remember(asked);
   }
 
-  function chosen(devices, options, before) {
-    if (!devices) return window.dash_clientside.no_update;
-    const asked = Object.assign({}, before || {});
-    const all = devices.length === 0 || devices.length === options.length;
-    const text = all ? undefined : options.filter((one) => devices.includes(one)).join(",");
-    if (text === asked.d) return window.dash_clientside.no_update;
-    if (all) delete asked.d; else asked.d = text;
-    return remember(asked);
-  }
-
   function slowly(_tick, _ended, seen, before) {
     return seen && seen !== before ? seen : window.dash_clientside.no_update;
   }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
-    phasewatt: { theme, zoomed, chosen, slowly },
+    phasewatt: { theme, zoomed, slowly },
   });
 
   /* An image of a chart, dark on white whatever the page looks like. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, dcc, html
 
 from probe.errors import ProbeError
 from probe.report.comparison import parts, what
@@ -29,17 +29,20 @@ def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: A
     others = [one for one in others if isinstance(one, str) and one]
     base, target = (one if isinstance(one, str) else "" for one in (base, target))
     choices = _choices(of, [base, *others])
-    form = html.Div([
-        html.Div([html.Label("base", htmlFor=ids.BASE, id="label-base"),
-                  dcc.Dropdown(choices, base or None, id=ids.BASE, placeholder="what you had")]),
-        html.Div([html.Label("held against it", htmlFor=ids.OTHERS, id="label-others"),
-                  dcc.Dropdown(choices, others, id=ids.OTHERS, multi=True,
-                               placeholder="what you changed")]),
-        html.Div([html.Label("until (may be empty)", htmlFor=ids.TARGET),
-                  dcc.Input(id=ids.TARGET, value=target, type="text", maxLength=100,
-                            placeholder="loss<=2.5")]),
-        html.Button("Compare", id=ids.COMPARE, type="button"),
-    ], className="form")
+    form = html.Form([
+        html.Div([html.Label("base: what you had", htmlFor=ids.BASE),
+                  html.Select([html.Option("", value=""), *_options(choices, [base])],
+                              id=ids.BASE, name="base")]),
+        html.Div([html.Label("held against it: what you changed (Ctrl for several)",
+                             htmlFor=ids.OTHERS),
+                  html.Select(_options(choices, others), id=ids.OTHERS, name="other",
+                              multiple=True, size=str(min(5, max(2, len(choices)))))]),
+        html.Div([html.Label("until a target, like loss<=2.5 (may be empty)",
+                             htmlFor=ids.TARGET),
+                  dcc.Input(id=ids.TARGET, name="target", value=target, type="text",
+                            maxLength=100)]),
+        html.Button("Compare", type="submit"),
+    ], className="form", method="get", action=of.href(urls.GAINS))
     asked = {"base": base, "others": others, "target": target}
     return shell(
         form, dcc.Store(id=_ASKED, data=asked),
@@ -49,16 +52,7 @@ def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: A
 
 
 def register(app: Dash) -> None:
-    """The button makes an address; the address makes the comparison."""
-
-    @app.callback(Output(ids.URL, "href"), Input(ids.COMPARE, "n_clicks"),
-                  State(ids.BASE, "value"), State(ids.OTHERS, "value"),
-                  State(ids.TARGET, "value"), prevent_initial_call=True)
-    def asked(clicks: Any, base: Any, others: Any, target: Any) -> Any:
-        if not clicks:
-            return no_update
-        chosen = [str(one) for one in others] if isinstance(others, list) else []
-        return desk().href(urls.gains(str(base or ""), chosen, str(target or "")))
+    """The form makes an address; the address makes the comparison."""
 
     @app.callback(Output(ids.COMPARISON, "children"), Input(_ASKED, "data"))
     def compared(asked: Any) -> Any:
@@ -139,6 +133,12 @@ def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:
     known = {one["value"] for one in found}
     return found + [{"value": one, "label": one} for one in dict.fromkeys(asked)
                     if one and one not in known]
+
+
+def _options(choices: Sequence[Mapping[str, str]], chosen: Sequence[str]) -> list[Any]:
+    return [html.Option(one["label"], value=one["value"],
+                        selected="selected" if one["value"] in chosen else None)
+            for one in choices]
 
 
 def _ablations(of: Desk) -> list[Any]:

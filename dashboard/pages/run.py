@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dash import (
@@ -88,15 +89,25 @@ def _extras(name: str, href: Any, run_id: str, devices: Sequence[str],
     spans = [("whole run", state.everything())]
     spans += [(label, urls.State(None, seconds, state.devices))
               for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))]
-    links = [dcc.Link(label, href=href(urls.run(run_id, one)),
-                      className="on" if one == state else "") for label, one in spans]
+    links = [_choice(label, href(urls.run(run_id, one)), one == state) for label, one in spans]
     extra: list[Any] = [html.Nav(links, className="spans", **aria(label="Part of the run"))]
     if 1 < len(devices) <= _MANY_DEVICES:
         chosen = [one for one in devices if one in state.devices] or list(devices)
-        extra.append(html.Fieldset([html.Legend("devices"), dcc.Checklist(
-            options=list(devices), value=chosen, id=ids.DEVICES, inline=True)],
-            className="devices"))
+        boxes = [_choice("all devices", href(urls.run(run_id, replace(state, devices=()))),
+                         not state.devices)]
+        for device in devices:
+            only = [device] if not state.devices else [
+                one for one in devices if (one in chosen) != (one == device)]
+            boxes.append(_choice(device, href(urls.run(run_id, replace(
+                state, devices=tuple(only)))), bool(state.devices) and device in chosen))
+        extra.append(html.Nav(boxes, className="spans", **aria(label="Devices")))
     return extra
+
+
+def _choice(label: str, href: str, on: bool) -> Any:
+    """A link that says whether it is what is shown."""
+    return dcc.Link(label, href=href, className="on" if on else "",
+                    title="is shown" if on else "")
 
 
 def _devices(run: OpenRun) -> list[str]:
@@ -140,10 +151,6 @@ def register(app: Dash) -> None:
         *(Input(ids.graph(name), "relayoutData") for name in zoomed),
         *(State(ids.graph(name), "figure") for name in zoomed), State(ids.SPAN, "data"),
         prevent_initial_call=True)
-    app.clientside_callback(
-        ClientsideFunction("phasewatt", "chosen"),
-        Output(ids.SPAN, "data", allow_duplicate=True), Input(ids.DEVICES, "value"),
-        State(ids.DEVICES, "options"), State(ids.SPAN, "data"), prevent_initial_call=True)
 
     @app.callback(Output(_METERS, "children"), Input(ids.RUN, "data"),
                   Input(_SLOW_SEEN, "data"))

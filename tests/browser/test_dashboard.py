@@ -1,0 +1,298 @@
+"""The dashboard as people see it: real runs, a real browser, every page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Shown
+
+ARTEFACTS = Path(__file__).with_name("screenshots")
+PATIENCE_MS = 20_000
+PAGES = {
+    "runs": "", "live": "run/{live}", "finished": "run/{plain}", "killed": "run/{killed}",
+    "gains": "gains?base=plain&other=faster", "choose": "gains", "sensors": "sensors",
+    "no-such-run": "run/nothing", "nowhere": "nowhere",
+}
+READY = {
+    "runs": "table.runs", "choose": ".notice", "gains": ".verdict", "sensors": "h2",
+    "no-such-run": ".notice.bad", "nowhere": "text=nothing at this address",
+}
+
+
+@contextmanager
+def opened(browser: Any, shown: Shown, path: str, *, scheme: str = "light", width: int = 1280,
+           height: int = 900) -> Iterator[Any]:
+    """A page; nothing on it may complain, fail, or ask anybody else."""
+    context = browser.new_context(color_scheme=scheme, accept_downloads=True,
+                                  viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    trouble: list[str] = []
+    page.on("console", lambda m: trouble.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("dialog", lambda dialog: trouble.append("a dialog"))
+    page.on("response", lambda r: trouble.append(f"{r.status} {r.url}") if r.status >= 400
+            else None)
+    page.on("request", lambda r: trouble.append(f"outside: {r.url}") if not r.url.startswith(
+        (shown.url, "data:", "blob:")) else None)
+    page.goto(shown.url + path)
+    yield page
+    context.close()
+    assert not trouble, trouble[:5]
+
+
+def until(page: Any, expression: str, value: Any = None, seconds: float = 20.0) -> None:
+    """Wait for something to be true. (Playwright's own way needs eval, which our pages refuse.)"""
+    function = expression if expression.startswith("(") else f"() => {expression}"
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(function, value):
+        assert time.monotonic() < deadline, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
+def settled(page: Any, name: str = "") -> None:
+    """Until everything is drawn."""
+    page.wait_for_selector(READY.get(name, ".js-plotly-plot .main-svg"))
+    if name not in READY:
+        page.wait_for_selector(".tile")
+        until(page,
+            "[...document.querySelectorAll('.card .caption')].every((one) => one.textContent)")
+    page.wait_for_timeout(400)
+
+
+def series(page: Any, view: str) -> list[dict[str, Any]]:
+    """The traces of a chart, as plotly has them."""
+    return json.loads(page.evaluate(
+        """(view) => {
+            const plot = document.querySelector(`[id*='"view":"${view}"'] .js-plotly-plot`);
+            return JSON.stringify(plot.data.map((one) => ({x: one.x, y: one.y, mode: one.mode})));
+        }""", view))
+
+
+def ranged(page: Any, view: str) -> list[float]:
+    return page.evaluate(
+        """(view) => document.querySelector(`[id*='"view":"${view}"'] .js-plotly-plot`)
+            ._fullLayout.xaxis.range""", view)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_whole_for_everybody(name: str, browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, PAGES[name].format(**shown.runs)) as page:
+        settled(page, name)
+        ARTEFACTS.mkdir(exist_ok=True)
+        assert page.locator("h1").count() == 1
+        page.evaluate(axe())
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360), ("light", 2560)):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(400)
+            page.screenshot(path=ARTEFACTS / f"{name}-{scheme}-{width}.png", full_page=True)
+            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{wide} px run over the edge at {width} px"
+            if width == 2560:
+                continue
+            found = page.evaluate("axe.run()")
+            bad = [(one["id"], one["impact"], one["nodes"][0]["html"][:200])
+                   for one in found["violations"] if one["impact"] in ("serious", "critical")]
+            assert not bad, (scheme, width, bad)
+
+
+def axe() -> str:
+    import axe_core_python
+
+    return next(Path(axe_core_python.__file__).parent.glob("axe*.js")).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_zoom_is_an_address_and_going_back_undoes_it(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
+        settled(page)
+        whole = ranged(page, "power")
+        drag(page, "power", 0.3, 0.6)
+        until(page, "location.search.startsWith('?t=')")
+        low, high = map(float, re.findall(r"[\d.]+", page.url.split("t=")[1])[:2])
+        assert whole[0] < low < high < whole[1]
+        until(page,
+            "(span) => { const p = document.querySelector(`[id*='\"view\":\"memory\"'] "
+            ".js-plotly-plot`); const r = p._fullLayout.xaxis.range;"
+            " return Math.abs(r[0] - span[0]) < 0.05 && Math.abs(r[1] - span[1]) < 0.05; }",
+            [low, high])
+        assert ranged(page, "power") == pytest.approx([low, high], abs=0.05)
+        page.reload()
+        settled(page)
+        assert ranged(page, "power") == pytest.approx([low, high], abs=0.05)
+        page.go_back()
+        until(page, "!location.search")
+        settled(page)
+        assert ranged(page, "power") == pytest.approx(whole, abs=0.05)
+
+
+def drag(page: Any, view: str, begin: float, end_: float) -> None:
+    area = page.locator(f"[id*='\"view\":\"{view}\"'] .js-plotly-plot .nsewdrag").first
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + begin * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end_ * box["width"], y, steps=8)
+    page.mouse.up()
+
+
+@pytest.mark.slow
+def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['live']}") as page:
+        settled(page)
+        page.evaluate("document.querySelector(`[id*='\"view\":\"power\"'] .js-plotly-plot`)"
+                      ".dataset.mine = 'yes'")
+        before = last(page)
+        until(page,
+            "(x) => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
+            ".js-plotly-plot`); const xs = p.data.find((one) => one.mode === 'lines' && !one.fill)"
+            ".x; return xs[xs.length - 1] > x + 3; }", before)
+        drag(page, "power", 0.2, 0.5)
+        until(page, "location.search.startsWith('?t=')")
+        page.wait_for_timeout(700)
+        zoomed = ranged(page, "power")
+        energy = page.locator(".tile dd").first.inner_text()
+        page.wait_for_timeout(3000)
+        assert ranged(page, "power") == pytest.approx(zoomed, abs=1e-6), "the zoom was lost"
+        assert page.locator(".tile dd").first.inner_text() != energy, "the figures stand still"
+        assert page.evaluate("document.querySelector(`[id*='\"view\":\"power\"'] "
+                             ".js-plotly-plot`).dataset.mine") == "yes", "it was drawn anew"
+
+
+def last(page: Any) -> float:
+    lines = [one for one in series(page, "power") if one["mode"] == "lines"]
+    return max(x for one in lines for x in one["x"] if x is not None)
+
+
+@pytest.mark.slow
+def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
+        settled(page)
+        card = page.locator("section.card", has=page.get_by_role("heading",
+                                                                 name="Energy by phase"))
+        with page.expect_download() as told:
+            card.get_by_role("link", name="CSV").click()
+        rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
+        joules = {row["phase"]: float(row["energy_j"]) for row in rows
+                  if row["device"] == "gpu0" and row["energy_j"]}
+        assert max(joules, key=lambda name: joules[name]) == "backward"
+        with page.expect_download() as told:
+            card.get_by_role("button", name="PNG").click()
+        assert told.value.suggested_filename == "phasewatt-Energy-by-phase.png"
+        assert Path(told.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        card.get_by_role("link", name="Table").click()
+        page.wait_for_selector("td:has-text('backward')")
+        assert page.get_by_role("link", name="CSV").is_visible()
+
+
+@pytest.mark.slow
+def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, "") as page:
+        settled(page, "runs")
+        assert "live" in page.locator("table.runs tbody tr").first.inner_text()
+        assert page.locator("table.runs img").count() >= 3  # sparklines
+        page.get_by_role("link", name="energy", exact=True).click()
+        page.wait_for_selector("th[aria-sort]")
+        assert "sort=" in page.url
+        page.locator("#runs-filter").fill("faster")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelectorAll('table.runs tbody tr').length <= 2")
+        assert "q=faster" in page.url
+        page.get_by_role("link", name="faster").first.click()
+        page.wait_for_selector("h1:has-text('faster')")
+        page.go_back()
+        page.wait_for_selector("table.runs")
+        assert "q=faster" in page.url
+
+
+@pytest.mark.slow
+def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, "") as page:
+        settled(page, "runs")
+        page.locator("body").press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "to the content"
+        page.keyboard.press("Enter")
+        seen = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            seen.append(page.evaluate("document.activeElement.textContent"))
+            if seen[-1] == "plain":
+                break
+        assert seen[-1] == "plain", seen
+        page.keyboard.press("Enter")
+        page.wait_for_selector("h1:has-text('plain')")
+
+
+@pytest.mark.slow
+def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, "gains?base=plain&other=faster") as page:
+        page.wait_for_selector(".js-plotly-plot .main-svg")
+        chosen = page.evaluate("[...document.querySelectorAll('#others option:checked')]"
+                               ".map((one) => one.value)")
+        assert chosen == ["faster"]
+        page.locator("#target").fill("loss<=0.5")
+        page.get_by_role("button", name="Compare").click()
+        until(page, "location.search.includes('target=')")
+        page.wait_for_selector(".verdict, .notice")
+        page.go_back()
+        until(page, "!location.search.includes('target=')")
+
+
+@pytest.mark.slow
+def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['live']}") as page:
+        settled(page)
+        page.get_by_role("link", name="gpu2", exact=True).click()
+        until(page, "location.search.includes('d=gpu2')")
+        page.get_by_role("link", name="gpu5", exact=True).click()
+        until(page, "decodeURIComponent(location.search).includes('d=gpu2,gpu5')")
+        until(page, "(() => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
+              ".js-plotly-plot`); return !!p && p.data && p.data.filter((one) => "
+              "one.mode === 'lines' && one.name).length === 2; })()")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["deleted", "torn"])
+def test_a_run_that_vanishes_while_it_is_shown(how: str, browser: Any, shown: Shown) -> None:
+    run = shown.directory / shown.runs[how]
+    with opened(browser, shown, f"run/{shown.runs[how]}") as page:
+        settled(page)
+        if how == "deleted":
+            shutil.rmtree(run)
+        else:
+            (run / "run.json").write_text('{"schema": 1, "id": ')
+        page.wait_for_selector("[role=alert]")
+        told = page.locator("[role=alert]").first.inner_text()
+        assert "Traceback" not in told and len(told) < 600
+        assert page.locator(".js-plotly-plot").count() >= 1  # what was seen stays
+        page.get_by_role("link", name="Runs", exact=True).click()
+        page.wait_for_selector("table.runs")
+        body = page.inner_text("table.runs")
+        assert (shown.runs[how] in body) == (how == "torn")
+
+
+@pytest.mark.slow
+def test_a_theme_that_is_chosen_stays(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, "sensors", scheme="light") as page:
+        page.wait_for_selector("h2")
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.get_by_role("button", name="light or dark").click()
+        until(page, "(light) => getComputedStyle(document.body).backgroundColor !== light", light)
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.reload()
+        page.wait_for_selector("h2")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
