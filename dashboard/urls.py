@@ -43,9 +43,9 @@ class State:
         """As :meth:`of` reads it."""
         found = {}
         if self.span is not None:
-            found["t"] = f"{self.span[0]:.6g}-{self.span[1]:.6g}"
+            found["t"] = "-".join(map(_fixed, self.span))
         elif self.last is not None:
-            found["t"] = f"last-{self.last:g}"
+            found["t"] = f"last-{_fixed(self.last)}"
         if self.devices:
             found["d"] = ",".join(self.devices)
         return found
@@ -97,6 +97,11 @@ def _gains(base: str, others: Sequence[str], target: str) -> str:
 def _query(pairs: object) -> str:
     text = urlencode(pairs)  # type: ignore[arg-type]
     return f"?{text}" if text else ""
+
+
+def _fixed(seconds: float) -> str:
+    """To the microsecond, without an exponent: its sign would be taken for the dash between."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def _seconds(text: str) -> float | None:

@@ -22,7 +22,8 @@
     return (meta && meta.unit_s) || 1;
   }
 
-  function six(value) { return String(Number(value.toPrecision(8))); }
+  /* To the microsecond, never with an exponent. */
+  function fixed(value) { return value.toFixed(6).replace(/\.?0+$/, ""); }
 
   function theme() {
     const root = document.documentElement;
@@ -54,7 +55,7 @@
       const low = Math.max(0, event["xaxis.range[0]"] * scale);
       const high = Math.max(0, event["xaxis.range[1]"] * scale);
       if (!(high > low)) return nothing;
-      asked.t = six(low) + "-" + six(high);
+      asked.t = fixed(low) + "-" + fixed(high);
     } else {
       return nothing;
     }

@@ -11,6 +11,7 @@ import numpy as np
 from probe.report.digits import duration, energy
 from probe.report.tables import joules as said_joules
 from probe.report.tables import seconds as said_seconds
+from probe.report.words import short
 
 from ..nouns import Chart, Column
 from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain
@@ -34,8 +35,8 @@ def by_cell(one: Json) -> Chart:
              *(cell[f"{key}_interval"] or (None, None)),
              cell["verdict" if joules else "time_verdict"]] for cell in cells]
     if not cells:
-        return Chart("No cells: " + (one["reason"] or "the comparison says nothing of them."), None,
-                     columns, rows)
+        why = short(one["reason"] or "the comparison says nothing of them", 300)
+        return Chart(f"No cells: {why}.", None, columns, rows)
     labels = [f"{cell['stage']}, {cell['class']}" for cell in cells]
     bars = [(plain(label, 34), row[3], None if row[4] is None else (row[4], row[5]), row[6])
             for label, row in zip(labels, rows, strict=True)]
@@ -107,8 +108,8 @@ def four(one: Json) -> Chart:
     columns = [Column("kind", "kind of phase"), Column("share", "share (%)"),
                Column("low", "95 % from"), Column("high", "to")]
     if not one["four"]:
-        return Chart("No division: " + (one["reason"] or "nothing was gained or lost for sure")
-                     + ".", None, columns)
+        why = short(one["reason"] or "nothing was gained or lost for sure", 300)
+        return Chart(f"No division: {why}.", None, columns)
     rows = [[_FOUR[name], 100 * share,
              *((100 * v for v in one["four_intervals"][name])
                if one["four_intervals"][name] else (None, None))]
@@ -161,13 +162,14 @@ def pareto(comparison: Json) -> Chart:
         x = np.linspace(low_t, high_t, 60)
         y = edp / x
         keep = (y >= low_e) & (y <= high_e)
-        if keep.sum() < 2:
+        if keep.sum() < 8:
             continue
+        label = int(0.6 * keep.sum())
         data.append({"type": "scatter", "mode": "lines", "x": listed(x[keep]),
                      "y": listed(y[keep]), "hoverinfo": "skip",
                      "line": {"color": GREY, "width": 1, "dash": "dot"}})
-        data.append({"type": "scatter", "mode": "text", "x": listed(x[keep][-1:]),
-                     "y": listed(y[keep][-1:]), "textposition": "bottom left",
+        data.append({"type": "scatter", "mode": "text", "x": listed(x[keep][label : label + 1]),
+                     "y": listed(y[keep][label : label + 1]), "textposition": "top right",
                      "text": [f"{factor:g} × the base's EDP"], "hoverinfo": "skip",
                      "textfont": {"size": 11, "color": GREY}})
     for place, one in enumerate(points):
@@ -185,7 +187,7 @@ def pareto(comparison: Json) -> Chart:
     drawn = figure(data, height=380, x="time (s)", y="energy (J)",
                    xaxis={"range": [low_t, high_t]}, yaxis={"range": [low_e, high_e]})
     modelled = any(c["energy_j"]["provenance"] == "modelled" for c in comparison["comparisons"])
-    best = sorted(front)
+    best = sorted(short(name, 60) for name in front)
     caption = (f"Nobody is better in both time and energy than {', '.join(best[:4])}. "
                "Dotted lines join the same energy × delay.")
     return Chart(caption + (" The energy is a model's." if modelled else ""), drawn, columns, rows)
@@ -231,7 +233,7 @@ def _points(comparison: Json) -> list[_Point]:
 
 def _halves(g: Json) -> Sequence[float] | None:
     """An interval of what was saved is one of what was used, the other way round."""
-    if g["interval"] is None:
+    if g["interval"] is None or g["gain"] is None:
         return None
     low, high = g["interval"]
     return max(0.0, high - g["gain"]), max(0.0, g["gain"] - low)
@@ -248,7 +250,9 @@ def by_technique(found: Json) -> Chart:
     drawn = _waterfall([(plain(n, 34), v, limits, verdict) for n, v, limits, verdict in rows],
                        total, unit, said)
     best = max(rows, key=lambda row: row[1])
-    told = [f"{best[0]} saves most: {said(best[1])}."] if best[1] > 0 else ["Nothing saves."]
+    told = ["Nothing saves."]
+    if best[1] > 0:
+        told = [f"{short(best[0], 60)} saves most: {said(best[1])}."]
     how = {"cumulative": "Each is what the step adds to those before it.",
            "leave-one-out": "Each is what would be lost without it.",
            "shapley": "Shapley values: each one's mean over all orders."}[found["design"]]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from probe.report.words import short
+
 from ..nouns import Chart, Column, Level
 from .style import DASHES, SERIES, VERMILLION, figure, listed, plain
 from .timescale import TimeScale
@@ -60,7 +62,7 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
     drawn["layout"]["hovermode"] = "x unified"
     top = shown[0]
     peak = float(np.nanmax(top.value))
-    caption = f"{_name(top)}: at most {peak / _GIB:.2f} GiB"
+    caption = f"{short(_name(top), 40)}: at most {peak / _GIB:.2f} GiB"
     caption += f", {100 * peak / top.limit:.0f} % of what it has." if top.limit else "."
     if len(gpus) > _LINES - 2:
         caption += f" Of {len(gpus)} GPUs the fullest and the emptiest are drawn."

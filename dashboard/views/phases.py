@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from probe.report.digits import duration, energy, interval, number
+from probe.report.words import short
 
 from ..nouns import ESTIMATED, MODELLED, Chart, Column, Overview, PhaseRow
 from .style import colour, figure, listed, plain
@@ -160,7 +161,7 @@ def _bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[
     }
     # Room for the labels, whatever the values.
     room = {"type": "scatter", "mode": "markers", **axes, "hoverinfo": "skip",
-            "x": [1.45 * max(ends, default=1.0)], "y": [0], "marker": {"opacity": 0}}
+            "x": [1.6 * max(ends, default=1.0)], "y": [0], "marker": {"opacity": 0}}
     drawn: list[dict[str, Any]] = [bars, labels, room]
     if refused:
         bounds = [row.bounds_j or (0.0, 0.0) for _, row in refused]
@@ -228,10 +229,11 @@ def _caption(run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joul
         of = "the energy" if joules else "the time"
         model = " (by a model of the processor: no meter)" if (
             joules and row.provenance == MODELLED) else ""
-        told.append(f"{row.phase} takes most: {100 * share:.0f} % of {of}{model}.")
+        told.append(f"{short(row.phase, 60)} takes most: {100 * share:.0f} % of {of}{model}.")
     if joules:
-        refused = list(dict.fromkeys(r.phase for r in rows if r.energy_j is None and r.bounds_j
-                                     and r.device in shown))
+        refused = list(dict.fromkeys(
+            short(r.phase, 40) for r in rows
+            if r.energy_j is None and r.bounds_j and r.device in shown))
         if any(r.device.endswith("together") for r in rows):
             told.append("All GPUs together; the table has each.")
         if any(r.interval_j for r in rows):

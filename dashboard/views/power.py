@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from probe.report.digits import duration, number
+from probe.report.words import short
 
-from ..nouns import MODELLED, Chart, Column, Power
+from ..nouns import MODELLED, Chart, Column, Floats, Power
 from .style import BAND, BLUE, SCALE, SERIES, VERMILLION, figure, listed, plain
 from .timescale import TimeScale
 
@@ -58,6 +59,7 @@ def heatmap(found: Power | None, scale: TimeScale, span: tuple[float, float] | N
     drawn = figure([{
         "type": "heatmap", "x": scale.values(middle), "y": list(range(len(order))),
         "z": [listed(found.mean_w[i]) for i in order], "colorscale": SCALE,
+        "zmin": _quantile(found.mean_w[order], 0.01), "zmax": _quantile(found.mean_w[order], 0.99),
         "colorbar": {"title": {"text": "W"}, "thickness": 12, "outlinewidth": 0},
         "hovertemplate": "%{customdata}<br>%{x} " + scale.unit + "<br>%{z:.4g} W<extra></extra>",
         "customdata": [[plain(found.devices[i])] * len(middle) for i in order],
@@ -66,13 +68,18 @@ def heatmap(found: Power | None, scale: TimeScale, span: tuple[float, float] | N
         "ticktext": [plain(found.devices[i], 24) for i in order]})
     drawn["layout"]["meta"] = {"unit_s": scale.seconds}
     sorted_ = np.sort(means)[::-1]
-    first, last = found.devices[order[0]], found.devices[order[-1]]
+    first, last = (short(found.devices[i], 40) for i in (order[0], order[-1]))
     apart = 100 * (sorted_[0] / sorted_[-1] - 1) if sorted_[-1] > 0 else float("nan")
     caption = (f"{first} draws most, {last} least: {apart:.0f} % apart in the mean. "
                if np.isfinite(apart) else f"{first} draws most. ")
     more = len(chosen) - len(order)
     return Chart(caption + "Empty places are times without a reading." + (
         f" {more} more devices stand in the table." if more > 0 else ""), drawn, columns, rows)
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """A single wild reading must not take all the colours."""
+    return float(np.nanquantile(values, share)) if np.isfinite(values).any() else 0.0
 
 
 def _whole(found: Power) -> tuple[float, float]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from probe.report.words import short
+
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
 BLUE, VERMILLION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
 OCHRE, BROWN, GREY = "#b07d00", "#94734a", "#808080"
@@ -63,9 +65,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 def plain(text: object, longest: int = 60) -> str:
     """A name as plotly shows it: one short line, no tag of its own is understood."""
-    flat = " ".join(str(text).split())
-    short = flat if len(flat) <= longest else flat[: longest - 1] + "…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def listed(values: Any) -> list[Any]:

@@ -79,7 +79,7 @@ def waste(run: Overview) -> Chart:
         })
     drawn = figure(data, height=70 + 34 * len(found), x="% of the run's "
                    + ("energy" if unit == "J" else "time"), barmode="overlay", bargap=0.35,
-                   xaxis={"range": [0, 135], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
+                   xaxis={"range": [0, 160], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
                    yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True})
     lost = sum(found.get(name, 0.0) for name in WASTE) / whole
     told = f"{100 * lost:.0f} % waits or idles"

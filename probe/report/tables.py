@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .digits import duration, energy, number
 
 _MIB = 2**20
+_NOTHING = 1e-9  # what is left of a difference of equal sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,16 @@ class Table:
 
 def seconds(value: float | None) -> str:
     """With its sign."""
-    return "—" if value is None else f"{'−' if value < 0 else ''}{duration(abs(value))}"
+    if value is None:
+        return "—"
+    return "0 s" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{duration(abs(value))}"
 
 
 def joules(value: float | None) -> str:
     """With its sign."""
-    return "—" if value is None else f"{'−' if value < 0 else ''}{energy(abs(value))}"
+    if value is None:
+        return "—"
+    return "0 J" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{energy(abs(value))}"
 
 
 def mebibytes(value: float | None) -> str:

@@ -1,0 +1,174 @@
+"""Charts of plain data: valid figures, captions that say it, names that stay names."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from dashboard.nouns import Anatomy, Chart, Drift, Lane, Level, Overview, PhaseRow, Power
+from dashboard.views import gains, memory, phases, power, quality, steps, style, waste
+from dashboard.views.timescale import TimeScale
+from tests.contract.test_comparisons import HOSTILE, KINDS, found
+
+ROWS = (
+    PhaseRow(phase="forward", device="gpu0", count=10, time_s=2.0, energy_j=600.0,
+             interval_j=(580.0, 620.0), power_w=300.0, status="resolved"),
+    PhaseRow(phase="backward", device="gpu0", count=10, time_s=3.0, energy_j=1500.0,
+             interval_j=(1470.0, 1530.0), power_w=500.0, status="weak"),
+    PhaseRow(phase="data", device="gpu0", count=10, time_s=0.5, bounds_j=(10.0, 90.0)),
+    PhaseRow(phase="unattributed", device="gpu0", count=1, time_s=0.5, energy_j=50.0,
+             interval_j=(40.0, 60.0), status="resolved"),
+)
+RUN = Overview(id="id", name="a run", status="finished", duration_s=6.0, steps=10, energy_j=2200.0,
+               interval_j=(2190.0, 2210.0), phases=ROWS)
+SCALE = TimeScale.of(60.0)
+
+
+def watts(devices: int, bins: int = 20, provenance: str = "measured") -> Power:
+    mean = np.linspace(100, 300, bins)[None, :] * np.linspace(1, 0.8, devices)[:, None]
+    mean[0, 5:8] = np.nan
+    return Power(np.linspace(0, 60, bins + 1), [f"gpu{i}" for i in range(devices)],
+                 [provenance] * devices, ["counter"] * devices, mean, mean * 0.9, mean * 1.1,
+                 [400.0] * devices)
+
+
+def checked(chart: Chart) -> Chart:
+    """A figure that plotly takes, JSON that has no NaN, rows that fit their columns."""
+    assert chart.caption and "\n" not in chart.caption
+    assert all(len(row) == len(chart.columns) for row in chart.rows)
+    if chart.figure is not None:
+        go.Figure(json.loads(json.dumps(chart.figure, allow_nan=False)))
+        assert chart.figure["layout"]["height"] > 0
+    return chart
+
+
+def test_the_phase_that_burns_most_is_named_with_its_share() -> None:
+    chart = checked(phases.phases(RUN))
+    assert chart.caption.startswith("backward takes most: 70 % of the energy")
+    assert "data" in chart.caption and "bounds" in chart.caption
+    assert chart.figure is not None
+    bars = chart.figure["data"][0]
+    assert bars["x"][:2] == [150.0, 60.0]  # per step, most first
+    assert bars["error_x"]["array"][0] == pytest.approx(3.0)
+    assert [row[1] for row in chart.rows] == [row.phase for row in ROWS]
+
+
+def test_several_gpus_are_one_and_a_refusal_of_one_is_everybodys() -> None:
+    more = [replace(row, device="gpu1") for row in ROWS if row.phase != "data"]
+    more.append(PhaseRow(phase="data", device="gpu1", time_s=0.5, energy_j=40.0,
+                         interval_j=(30.0, 50.0), status="weak"))
+    rows = {row.phase: row for row in phases.pooled([*ROWS, *more])}
+    assert rows["backward"].energy_j == 3000.0
+    assert rows["backward"].interval_j == (2940.0, 3060.0)
+    assert rows["data"].energy_j is None and rows["data"].bounds_j == (40.0, 140.0)
+    checked(phases.phases(replace(RUN, phases=(*ROWS, *more))))
+
+
+def test_without_joules_it_is_time_and_says_so() -> None:
+    timed = [replace(row, energy_j=None, interval_j=None, bounds_j=None) for row in ROWS]
+    chart = checked(phases.phases(replace(RUN, phases=timed, energy_j=None)))
+    assert "Time only" in chart.caption and "backward takes most" in chart.caption
+    assert phases.phases(replace(RUN, phases=())).figure is None
+
+
+def test_a_models_joules_are_never_added_to_measured_ones() -> None:
+    model = PhaseRow(phase="forward", device="cpu", count=10, time_s=2.0, energy_j=1e6,
+                     power_w=1.0, provenance="modelled", status="resolved")
+    mixed = replace(RUN, phases=(*ROWS, model))
+    row, share = phases.most(mixed) or (None, 0.0)
+    assert row is not None and row.phase == "backward" and share == pytest.approx(1500 / 2150)
+    assert waste.uses(mixed)[0]["training"] == 2100.0
+    only = checked(phases.phases(replace(RUN, phases=(model,), energy_j=None)))
+    assert "by a model" in only.caption and only.figure is not None
+    assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
+
+
+def test_waste_adds_up() -> None:
+    found_, unit, _ = waste.uses(RUN)
+    assert unit == "J" and sum(found_.values()) == 2150.0
+    assert waste.wasted(RUN) == pytest.approx(50 / 2150)
+    checked(waste.waste(RUN))
+    assert waste.waste(replace(RUN, phases=())).figure is None
+
+
+@pytest.mark.parametrize("devices", [1, 3, 8, 64])
+def test_power_of_few_and_many(devices: int) -> None:
+    chart = checked(power.power(watts(devices), SCALE, None))
+    assert chart.figure is not None
+    lines = [t for t in chart.figure["data"] if t.get("mode") == "lines" and t.get("name")]
+    assert len(lines) == (devices if devices <= power.LINES else 1)
+    if devices <= power.LINES:
+        assert None in lines[0]["y"], "the gap was bridged"
+    points = sum(len(t["x"]) for t in chart.figure["data"])
+    assert points < 2000 * max(1, len(lines))
+    assert len(chart.rows) == devices * 20
+    checked(power.heatmap(watts(devices), SCALE, (0.0, 30.0)))
+
+
+def test_nothing_to_draw_has_words() -> None:
+    for chart in (power.power(None, SCALE, None), power.power(None, SCALE, None, live=True),
+                  power.heatmap(None, SCALE, None), steps.anatomy(None), steps.drift(None),
+                  memory.memory([], SCALE, None), quality.quality(RUN)):
+        assert checked(chart).figure is None
+
+
+def test_inside_a_step_and_step_after_step() -> None:
+    lane = Lane("rank 0, host", np.array([1.0, 1.02]), np.array([1.02, 1.1]),
+                ["forward", "backward"])
+    chart = checked(steps.anatomy(Anatomy(7, np.array([1.0, 1.1]), [lane], watts(8))))
+    assert chart.caption.startswith("Step 7, 100 ms each")
+    value = np.array([10.0] * 10 + [20.0] * 10)
+    moved = Drift(np.arange(20.0), value, value - 1, value + 1, "J", 5, (10,), "estimated")
+    chart = checked(steps.drift(moved))
+    assert "changed 1 time for good, from 10.0 J to 20.0 J" in chart.caption
+    assert chart.figure is not None
+    assert chart.figure["layout"]["annotations"][0]["text"] == "+100 %"
+
+
+def test_memory_says_how_full() -> None:
+    level = Level("gpu0", "memory_used", "B", np.array([0.0, 1.0]), np.array([1e9, 4e10]), 8e10)
+    assert "50 % of what it has" in checked(memory.memory([level], SCALE, None)).caption
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["base", HOSTILE])
+def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
+    told = found(name, kind)
+    checked(gains.pareto(told))
+    for one in told["comparisons"]:
+        chart = checked(gains.by_cell(one))
+        checked(gains.four(one))
+        if chart.figure is not None:
+            joules = one["energy_j"]["provenance"] == "measured"
+            total = one["energy_j" if joules else "time_s"]["gain"]
+            assert math.isclose(sum(row[3] for row in chart.rows), total, rel_tol=1e-6,
+                                abs_tol=1e-6)
+
+
+def test_hostile_names_are_text() -> None:
+    rows = [replace(row, phase=HOSTILE) for row in ROWS[:1]]
+    told = json.dumps(checked(phases.phases(replace(RUN, phases=rows))).figure)
+    assert "<script" not in told and "<b>" not in told
+    assert "<" not in style.plain("<img src=x onerror=alert(1)>")
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.1, relative luminance."""
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", sorted({*style.SERIES, *style.PHASES.values()}))
+def test_every_colour_is_seen_on_white_and_on_dark(colour: str) -> None:
+    assert contrast(colour, "#ffffff") >= 3.0
+    assert contrast(colour, "#1c1c1e") >= 3.0
