@@ -105,7 +105,9 @@ def guard(server: Flask, access: Access, base: str) -> None:
         headers.setdefault("Referrer-Policy", "same-origin")
         if response.mimetype == "text/html":
             headers.setdefault("Content-Security-Policy", server.config["CSP"]())
-        headers.setdefault("Cache-Control", "no-store")
+        # Scripts are the same for everybody until another version is installed.
+        suites = request.path.startswith(f"{base}_dash-component-suites/")
+        headers.setdefault("Cache-Control", "private, max-age=600" if suites else "no-store")
         return response
 
 

@@ -19,10 +19,13 @@ from .downloads import downloads
 from .pages import gains, run, runs, sensors
 from .server import Desk, desk
 
+# What is preloaded is the largest, and what Dash asks for last, when it has made the page.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title><link rel="icon" href="{%base%}assets/favicon.svg">{%css%}
-<script src="{%base%}assets/theme.js"></script></head>
+<script src="{%base%}assets/theme.js"></script>
+<link rel="preload" as="script" href="{%suites%}{%plotly%}">
+<link rel="preload" as="script" href="{%suites%}dash/dcc/async-graph.js"></head>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>"""
 _CSP = (
@@ -30,7 +33,25 @@ _CSP = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+_SUITES = "/_dash-component-suites/"
+_PLOTLY = "plotly/package_data/plotly.min.js"
 _MOST_BYTES = 1 << 20  # of a request
+
+
+class _Compressed:
+    """Scripts of Dash and plotly, each compressed once: the largest takes most of a second."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        """As flask-compress asks."""
+        return self._kept.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        """Only what is the same every time it is asked for."""
+        if _SUITES in key:
+            self._kept[key] = value
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
@@ -42,22 +63,37 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
         "text/html", "text/css", "text/csv", "application/json", "application/javascript",
         "text/javascript", "image/svg+xml"]
     server.config["COMPRESS_ALGORITHM"] = ["gzip"]
+    server.config["COMPRESS_CACHE_BACKEND"] = _Compressed
+    server.config["COMPRESS_CACHE_KEY"] = lambda asked: asked.path if _SUITES in asked.path else ""
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
     app = Dash(
         "dashboard", server=cast(Any, server), use_pages=True, pages_folder="", title="phasewatt",
-        url_base_pathname=base, index_string=_INDEX.replace("{%base%}", base),
+        url_base_pathname=base, index_string=_index(base),
         assets_ignore="theme.js", update_title="", serve_locally=True,
         suppress_callback_exceptions=True, include_pages_meta=False,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"},
                    {"name": "color-scheme", "content": "light dark"}])
     _register(app)
+    server.before_request(_foresee)
     app.layout = _frame
     # Asked for each time: Dash adds scripts of its own when it is first asked for a page.
     server.config["CSP"] = lambda: _CSP.format(hashes=" ".join(app.csp_hashes()))
     server.register_error_handler(Exception, _failed)
     return server
+
+
+def _index(base: str) -> str:
+    page = _INDEX.replace("{%base%}", base).replace("{%plotly%}", _PLOTLY)
+    return page.replace("{%suites%}", base.rstrip("/") + _SUITES)
+
+
+def prepare(server: Flask, access: Access) -> None:
+    """Compress the largest script before anybody waits for it."""
+    path = server.config["DESK"].href(_SUITES + _PLOTLY)
+    token = {"Authorization": f"Bearer {access.token}"} if access.token else {}
+    server.test_client().get(path, headers={"Accept-Encoding": "gzip", **token})
 
 
 def _register(app: Dash) -> None:
@@ -89,6 +125,13 @@ def _frame() -> Any:
         dcc.Location(id=ids.URL, refresh="callback-nav"),
         dash.page_container,
     ])
+
+
+def _foresee() -> None:
+    """Somebody opens a run: the scripts come first, but what they will ask for is known."""
+    path = request.path.removeprefix(desk().base.rstrip("/"))
+    if request.method == "GET" and path.startswith(urls.RUN):
+        desk().warm(path.removeprefix(urls.RUN))
 
 
 def _nowhere(**_: Any) -> Any:

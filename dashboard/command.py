@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import threading
 import time
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from probe.errors import UsageError
 from probe.store.layout import runs_dir
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
 
 
 def dashboard(options: argparse.Namespace) -> int:
@@ -19,6 +24,7 @@ def dashboard(options: argparse.Namespace) -> int:
     directory = runs_dir(options.dir)
     if options.dir and not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
+    _stay_small()
     try:
         from .access import Access
         from .serving import Serving
@@ -37,6 +43,31 @@ def dashboard(options: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             _wait(done, serving, options.idle)
     return 0
+
+
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow loads pandas on its first array if it can: 40 MB that nothing here needs, and in
+    whatever thread, so that plotly may see it half loaded.
+    """
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ImportError("the dashboard needs no pandas")
+
+
+def _stay_small() -> None:
+    """A server of eight threads: few arenas, and what was read goes back to the system."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    with contextlib.suppress(OSError, AttributeError):  # no glibc
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_ARENA_MAX, 2)
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+        libc.mallopt(_M_TRIM_THRESHOLD, 8 << 20)
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(2)
 
 
 def _wait(done: threading.Event, serving: Any, idle_s: float | None) -> None:

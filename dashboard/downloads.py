@@ -15,7 +15,7 @@ from probe.errors import ProbeError
 
 from .nouns import Chart
 from .pages.gains import charts
-from .run_views import TABLES
+from .run_views import TABLES, drawn
 from .server import desk
 from .urls import CSV, TABLE, State
 from .views.gains import by_technique
@@ -53,7 +53,7 @@ def _of_run(run_id: str, view: str) -> _Found:
         raise KeyError(view)
     state = State.of(request.args.get("t"), request.args.get("d"))
     run = desk().library.open(run_id)
-    return TABLES[view].title, f"{run_id}-{view}", TABLES[view].draw(run, state)
+    return TABLES[view].title, f"{run_id}-{view}", drawn(run, view, state)
 
 
 def _of_gains(view: str) -> _Found:

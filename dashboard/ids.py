@@ -5,6 +5,7 @@ from __future__ import annotations
 URL = "url"
 RUN = "run"  # which run, store
 SPAN = "span"  # seconds that are looked at, or nothing for all; store
+LATER = "later"  # what the rest of the page draws once the first chart is there; store
 TICK = "tick"  # twice a second while a run goes on
 SLOW_TICK = "slow-tick"
 STRIP = "strip"

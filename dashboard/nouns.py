@@ -55,7 +55,6 @@ class Overview:
     logged: Mapping[str, float] | None = None  # sums of samples and tokens
     last: Mapping[str, float] | None = None  # last values of what else was logged
     phases: Sequence[PhaseRow] = ()
-    rates: Sequence[Mapping[str, Any]] = ()
     sources: Sequence[Mapping[str, Any]] = ()
     absent: Sequence[Mapping[str, Any]] = ()
     quality: Sequence[tuple[str, str]] = ()
@@ -73,7 +72,8 @@ class Power:
     """Power of devices in common bins: ``edges_s`` (bins + 1) since the run's begin; the matrices
     are devices × bins, NaN where nothing was read.
 
-    ``low_w`` and ``high_w`` are the least and the most that was seen in a bin.
+    ``low_w`` and ``high_w`` are the least and the most that was seen in a bin; ``newest_s`` is when
+    the last reading was made.
     """
 
     edges_s: Floats
@@ -84,6 +84,7 @@ class Power:
     low_w: Floats
     high_w: Floats
     cap_w: Sequence[float | None]
+    newest_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

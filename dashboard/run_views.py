@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .data import power as reading
 from .data import steps as stepping
 from .data.run import OpenRun
-from .nouns import Chart
+from .nouns import Chart, Power
 from .urls import State
 from .views import memory, phases, power, quality, steps, waste
 from .views.timescale import TimeScale
@@ -16,13 +16,13 @@ from .views.timescale import TimeScale
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``live`` charts are drawn again twice a second while a run goes on, others every few
-    seconds; those over ``time`` when another part of it is looked at.
+    """``first`` charts are drawn before all others, and again twice a second while a run goes on;
+    others every few seconds. Those over ``time`` are when another part of it is looked at.
     """
 
     title: str
     draw: Callable[[OpenRun, State], Chart]
-    live: bool = False
+    first: bool = False
     time: bool = False
     wide: bool = False
 
@@ -45,13 +45,16 @@ def _phases(run: OpenRun, _: State) -> Chart:
 
 
 def _power(run: OpenRun, state: State) -> Chart:
-    found = reading.power(run, _span(run, state), state.devices)
-    return power.power(found, _scale(run), _asked(run, state), live=run.live)
+    return power.power(_watts(run, state), _scale(run), _asked(run, state), live=run.live)
 
 
 def _heatmap(run: OpenRun, state: State) -> Chart:
-    found = reading.power(run, _span(run, state), state.devices, bins=160)
-    return power.heatmap(found, _scale(run), _asked(run, state))
+    return power.heatmap(_watts(run, state), _scale(run), _asked(run, state))
+
+
+def _watts(run: OpenRun, state: State) -> Power | None:
+    return run.remember(("watts", state),
+                        lambda: reading.power(run, _span(run, state), state.devices))
 
 
 def _anatomy(run: OpenRun, state: State) -> Chart:
@@ -81,12 +84,17 @@ def _quality(run: OpenRun, _: State) -> Chart:
 
 
 VIEWS: Mapping[str, View] = {
-    "phases": View("Energy by phase", _phases, live=True),
+    "phases": View("Energy by phase", _phases, first=True),
     "waste": View("What is not training", _waste),
-    "power": View("Power over time", _power, live=True, time=True, wide=True),
+    "power": View("Power over time", _power, first=True, time=True, wide=True),
     "heatmap": View("Device by device", _heatmap, time=True, wide=True),
     "anatomy": View("Inside a step", _anatomy, time=True),
     "drift": View("Step after step", _drift),
     "memory": View("Memory", _memory, time=True),
 }
 TABLES: Mapping[str, View] = {**VIEWS, "quality": View("Meters", _quality)}
+
+
+def drawn(run: OpenRun, name: str, state: State) -> Chart:
+    """A chart of a run, made once for all tabs until there is something new."""
+    return run.remember((name, state), lambda: TABLES[name].draw(run, state))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .data.comparisons import Comparisons
 from .data.library import Library
 from .data.sensors import Sensors
+from .run_views import drawn
+from .urls import State
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,16 @@ class Desk:
         object.__setattr__(self, "library", Library(self.directory))
         object.__setattr__(self, "comparisons", Comparisons(self.directory))
         object.__setattr__(self, "sensors", Sensors())
+
+    def warm(self, run_id: str) -> None:
+        """Begin to make what a run's page will ask for, while the browser fetches its scripts."""
+        threading.Thread(target=self._warm, args=(run_id,), daemon=True).start()
+
+    def _warm(self, run_id: str) -> None:
+        with contextlib.suppress(Exception):  # the page will ask, and be told
+            run = self.library.open(run_id)
+            for name in ("power", "phases"):
+                drawn(run, name, State())
 
     def href(self, path: str) -> str:
         """A path of ours as a link."""

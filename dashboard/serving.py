@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from waitress.server import create_server
 
 from probe.companion import serving
@@ -21,7 +19,7 @@ from probe.store.layout import dashboard_path, node_name
 from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
-from .app import create_app
+from .app import create_app, prepare
 
 THREADS = 8
 _CONNECTIONS = 200
@@ -33,10 +31,11 @@ class Serving:
     def __init__(self, directory: Path, access: Access, base: str = "/"):
         """Raises UsageError if the address cannot be listened on."""
         logging.getLogger("waitress").setLevel(logging.ERROR)
-        # On its first array pyarrow loads pandas, if it is there, in whatever thread: two at a time
-        # see it half loaded.
-        pa.array(np.zeros(1))
         self._asked_at = time.monotonic()
+        # What the first page would else have to wait for.
+        import probe.account.build
+        import probe.gains  # noqa: F401
+
         self._app = create_app(directory, access, base)
         self._access, self._base = access, f"/{base.strip('/')}/" if base.strip("/") else "/"
         self._app.before_request(self._note)
@@ -53,6 +52,7 @@ class Serving:
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
+        threading.Thread(target=prepare, args=(self._app, access), daemon=True).start()
 
     @property
     def port(self) -> int:

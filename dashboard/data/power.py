@@ -22,6 +22,7 @@ POINTS = 2000  # of a line
 _RAW_S = 600.0  # up to here samples are read themselves
 _SILENT = 3.0  # so many usual distances without an update are a gap
 _ENERGY, _W = "energy", "W"
+Read = Raw | Rolled
 
 
 def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = (),
@@ -36,12 +37,14 @@ def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = ()
     chosen = [meter for meter in speaking(meters) if not devices or meter.source.device in devices]
     if not chosen or high <= low:
         return None
-    reads = [read_of(meter, low, high) for meter in chosen]
+    polled = [_polled(meter, meters) for meter in chosen]
+    known = read_all([*chosen, *(one for one in polled if one is not None)], low, high, 4 * bins)
+    reads = [known.get(id(meter)) for meter in chosen]
     finest_s = min(_finest_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
     number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
     edges = np.linspace(low, high, number + 1)
-    rows = [_binned(meter.source, read, _polled(meter, meters, low, high), edges, gaps)
-            for meter, read in zip(chosen, reads, strict=True)]
+    rows = [_binned(meter.source, read, _seen(meter, read, other, known), edges, gaps)
+            for meter, read, other in zip(chosen, reads, polled, strict=True)]
     mean = np.array([row[0] for row in rows])
     if not np.isfinite(mean).any():
         return None
@@ -51,6 +54,7 @@ def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = ()
         [meter.source.method for meter in chosen], mean,
         np.array([row[1] for row in rows]), np.array([row[2] for row in rows]),
         _caps(chosen, meters, low, high),
+        max((float(_line(read)[0][-1]) - begin_ns) / 1e9 for read in reads if read is not None),
     )
 
 
@@ -59,19 +63,14 @@ def levels(run: OpenRun, span: tuple[float, float], quantities: Collection[str],
     """Gauges of some quantities."""
     begin_ns = run.reader.begin_ns
     low, high = (begin_ns + int(s * 1e9) for s in span)
+    chosen = [meter for meter in run.meters() if _is_shown(meter.source, quantities, devices)]
+    known = read_all(chosen, low, high, points)
     found = []
-    for meter in run.meters():
-        source = meter.source
-        mine = source.device in devices or not source.device.rpartition("/")[2].startswith("gpu")
-        if source.quantity not in quantities or source.kind is not Kind.GAUGE or (
-                devices and not mine):
-            continue
-        read = read_of(meter, low, high)
+    for meter in chosen:
+        source, read = meter.source, known.get(id(meter))
         if read is None:
             continue
         time_ns, value = _line(read)
-        if not len(time_ns):
-            continue
         if len(time_ns) > points:
             keep = MinMaxLTTBDownsampler().downsample(time_ns, value, n_out=points)
             time_ns, value = time_ns[keep], value[keep]
@@ -93,37 +92,55 @@ def speaking(meters: Sequence[Meter]) -> list[Meter]:
     return list(chosen.values())
 
 
-def _polled(
-    meter: Meter, meters: Iterable[Meter], low: int, high: int
-) -> tuple[Raw | Rolled, float] | None:
-    """What was read of a counter's device as power, and its scale: it shows how far power went
-    within a bin.
-    """
-    if meter.source.quantity != _ENERGY:
+def _is_shown(source: Source, quantities: Collection[str], devices: Collection[str]) -> bool:
+    """A gauge that is asked for, of the chosen GPUs and of everything that is none."""
+    if source.quantity not in quantities or source.kind is not Kind.GAUGE:
+        return False
+    gpu = source.device.rpartition("/")[2].startswith("gpu")
+    return not devices or not gpu or source.device in devices
+
+
+def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
+    """What reads a counter's device as power: it shows how far power went within a bin."""
+    if not _is_counter(meter.source):
         return None
-    for other in meters:
-        source = other.source
-        if source.device == meter.source.device and source.unit == _W and source.quantity in (
-                "power", "power_samples") and source.kind is Kind.GAUGE:
-            read = read_of(other, low, high)
-            return None if read is None else (read, source.scale)
-    return None
+    return next((other for other in meters if other.source.device == meter.source.device
+                 and other.source.unit == _W and other.source.kind is Kind.GAUGE
+                 and other.source.quantity in ("power", "power_samples")), None)
 
 
-def read_of(meter: Meter, low: int, high: int) -> Raw | Rolled | None:
-    """Samples of a short span, buckets of a long one; some before and after it."""
+def _seen(meter: Meter, read: Read | None, polled: Meter | None,
+          known: Mapping[int, Read]) -> tuple[Read, float] | None:
+    """What tells the least and the most of a bin, and its scale."""
+    if not _is_counter(meter.source):
+        return None if read is None else (read, meter.source.scale)
+    other = None if polled is None else known.get(id(polled))
+    return None if polled is None or other is None else (other, polled.source.scale)
+
+
+def read_all(
+    meters: Sequence[Meter], low: int, high: int, points: int = POINTS
+) -> dict[int, Read]:
+    """Samples of a short span, buckets of a long one (about ``points`` of them), some before and
+    after it; by ``id`` of the meter. Files are read once for all meters of a node. One that says
+    nothing is not there.
+    """
     seconds = (high - low) / 1e9
     margin = int(max(2.0, 0.02 * seconds) * 1e9)
-    if seconds <= _RAW_S:
-        return meter.history.raw([meter.index], low - margin, high + margin).get(meter.index)
-    for label, width_s in WIDTHS.items():
-        if seconds / width_s <= 4 * POINTS or label == list(WIDTHS)[-1]:
-            return meter.history.rolled([meter.index], low - margin, high + margin,
-                                        label).get(meter.index)
-    return None
+    label = next((label for label, width_s in WIDTHS.items() if seconds / width_s <= points),
+                 list(WIDTHS)[-1])
+    found: dict[int, Read] = {}
+    for history in {id(meter.history): meter.history for meter in meters}.values():
+        mine = [meter for meter in meters if meter.history is history]
+        wanted = [meter.index for meter in mine]
+        reads: Mapping[int, Read] = (
+            history.raw(wanted, low - margin, high + margin) if seconds <= _RAW_S else
+            history.rolled(wanted, low - margin, high + margin, label))
+        found |= {id(meter): reads[meter.index] for meter in mine if meter.index in reads}
+    return found
 
 
-def _finest_s(meter: Meter, read: Raw | Rolled | None) -> float:
+def _finest_s(meter: Meter, read: Read | None) -> float:
     """The shortest time over which a meter tells power: an update of a counter may be early or
     late by much of its period.
     """
@@ -136,15 +153,14 @@ def _finest_s(meter: Meter, read: Raw | Rolled | None) -> float:
 
 
 def _binned(
-    source: Source, read: Raw | Rolled | None, polled: tuple[Raw | Rolled, float] | None,
-    edges: Floats, gaps: Sequence[Gap],
+    source: Source, read: Read | None, seen: tuple[Read, float] | None, edges: Floats,
+    gaps: Sequence[Gap],
 ) -> tuple[Floats, Floats, Floats]:
     """(mean, least, most) in W per bin."""
     nothing = np.full(len(edges) - 1, np.nan)
     if read is None:
         return nothing, nothing, nothing
     mean = _means(*knots(source, read, gaps), edges)
-    seen = polled if _is_counter(source) else (read, source.scale)
     if seen is None:
         return mean, nothing, nothing
     low, high = _extremes(seen[0], edges)
@@ -171,7 +187,7 @@ def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
     return np.where(known & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
 
 
-def knots(source: Source, read: Raw | Rolled, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:
+def knots(source: Source, read: Read, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:
     """(ns, J) at which a meter's energy is known; empty if it hardly moved."""
     if isinstance(read, Raw):
         series = Series(source, read.time_ns, read.value * source.scale, read.span_ns)
@@ -199,13 +215,13 @@ def _unwrapped(source: Source, value: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.maximum(step, 0.0))]) * source.scale
 
 
-def _line(read: Raw | Rolled) -> tuple[Any, Floats]:
+def _line(read: Read) -> tuple[Any, Floats]:
     if isinstance(read, Raw):
         return read.time_ns, read.value
     return read.begin_ns + read.width_ns // 2, read.mean
 
 
-def _extremes(read: Raw | Rolled, edges: Floats) -> tuple[Floats, Floats]:
+def _extremes(read: Read, edges: Floats) -> tuple[Floats, Floats]:
     time_ns, value = _line(read)
     least, most = (read.minimum, read.maximum) if isinstance(read, Rolled) else (value, value)
     low, high = (np.full(len(edges) - 1, np.nan) for _ in range(2))
@@ -222,16 +238,16 @@ def _at(of: np.ufunc) -> Callable[[Floats, Any, Floats], None]:
 
 def _caps(chosen: Sequence[Meter], meters: Sequence[Meter], low: int,
           high: int) -> list[float | None]:
-    limits: Mapping[str, Meter] = {meter.source.device: meter for meter in meters
-                                   if meter.source.quantity == "power_limit"}
-    found: list[float | None] = []
-    for meter in chosen:
-        limit = limits.get(meter.source.device)
-        read = None if limit is None else read_of(limit, low - int(60e9), high + int(60e9))
-        value = None if read is None else _line(read)[1]
-        found.append(float(value[-1]) * limit.source.scale
-                     if limit is not None and value is not None and len(value) else None)
-    return found
+    """The last limit that was read near the span; it is read now and then only."""
+    limits = {meter.source.device: meter for meter in meters
+              if meter.source.quantity == "power_limit"}
+    wanted = [limits[meter.source.device] for meter in chosen if meter.source.device in limits]
+    reads = read_all(wanted, max(low, high - int(60e9)), high) if wanted else {}
+    if not reads and wanted:
+        reads = read_all(wanted, low - int(60e9), high)
+    last = {meter.source.device: float(_line(reads[id(meter)])[1][-1]) * meter.source.scale
+            for meter in wanted if id(meter) in reads}
+    return [last.get(meter.source.device) for meter in chosen]
 
 
 def _with_gaps(at: Floats, value: Floats) -> tuple[Floats, Floats]:

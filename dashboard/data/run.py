@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from probe.account import Report
+from probe.account.build import build, open_scene
+from probe.account.rates import rates
 from probe.model import Source
 from probe.report.words import machine, quality, tariffs
 from probe.store.history import History
@@ -20,6 +22,8 @@ from probe.store.steps import StepTimes
 
 from ..nouns import Overview, PhaseRow
 
+Made = TypeVar("Made")
+_KEPT = 64  # answers
 _SPOKEN_FOR = 0.6  # share of the energy that phases must have before any of them is called largest
 _REST = ("unattributed", "unresolved")
 _FRESH_S = 0.2  # samples are looked for at most so often, however many tabs ask
@@ -44,12 +48,15 @@ class OpenRun:
     def __init__(self, path: Path):
         self.path = path
         self._lock = threading.RLock()
+        self._reporting, self._ending = threading.Lock(), threading.Lock()
         self._stamp: tuple[int, int] | None = None
         self._reader: RunReader | None = None
         self._report: tuple[object, dict[str, Any]] | None = None
         self._histories: dict[Path, History] = {}
         self._refreshed = -_FRESH_S
         self._steps: StepTimes | None = None
+        self._made: OrderedDict[Hashable, tuple[str, object]] = OrderedDict()
+        self._locks: dict[Hashable, threading.Lock] = {}
         self._ended: tuple[object, float] | None = None
 
     @property
@@ -68,7 +75,7 @@ class OpenRun:
     @property
     def duration_s(self) -> float:
         """So far. (When a killed run ended is found by reading all of its edges.)"""
-        with self._lock:
+        with self._ending:
             reader = self.reader
             key = None if self.live else self._stamp
             if key is None or self._ended is None or self._ended[0] != key:
@@ -88,16 +95,43 @@ class OpenRun:
             return self._steps
 
     def report(self) -> dict[str, Any]:
-        """The report's JSON; of a run that goes on, of this moment. Raises StoreError."""
-        with self._lock:
+        """The report's JSON without ``rates``, of this moment if it goes on. Raises StoreError."""
+        with self._reporting:  # long: others must be able to read meanwhile
             reader = self.reader
             key = (self._stamp, str(reader.status))
             if self._report is None or self._report[0] != key:
-                self._report = key, Report.of(self.path).data
+                self._report = key, build(self.path, with_rates=False)
             return self._report[1]
+
+    def rates(self) -> list[dict[str, Any]]:
+        """How busy each phase kept the devices; of a run that is over. Raises StoreError."""
+        if self.live:
+            return []
+        return self.remember("rates", lambda: rates(open_scene(self.path)))
+
+    def remember(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, once for everybody who asks until there is something new."""
+        seen = self.seen()
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            with self._lock:
+                known = self._made.get(key)
+                if known is not None and known[0] == seen:
+                    self._made.move_to_end(key)
+                    return cast(Made, known[1])
+            made = make()
+            with self._lock:
+                self._made[key] = seen, made
+                while len(self._made) > _KEPT:
+                    self._locks.pop(self._made.popitem(last=False)[0], None)
+        return made
 
     def overview(self) -> Overview:
         """From the recorders' live pages while it goes on, else from the report."""
+        return self.remember("overview", self._overview)
+
+    def _overview(self) -> Overview:
         reader = self.reader
         if self.live:
             live = read_live(self.path)
@@ -234,7 +268,7 @@ def _reported(report: Mapping[str, Any]) -> Overview:
         cost=f"{price:.4g} {cost['currency']}".strip() if cost and price is not None else "",
         carbon="; ".join(said), coverage=total["coverage"], logged=logged,
         last={name: one["last"] for name, one in values.items() if name not in logged},
-        phases=tuple(_row(row) for row in report["phases"]), rates=tuple(report["rates"]),
+        phases=tuple(_row(row) for row in report["phases"]),
         sources=tuple(report["sources"]), absent=tuple(report["absent"]),
         quality=tuple(quality(dict(report))), machine=tuple(machine(dict(report))),
         warnings=tuple(report["warnings"]),

@@ -17,7 +17,7 @@ from probe.store.reader import Rings
 from probe.store.steps import StepTimes
 
 from ..nouns import MEASURED, Anatomy, Drift, Floats, Lane
-from .power import knots, power, read_of, speaking
+from .power import knots, power, read_all, speaking
 from .run import OpenRun
 
 STEPS = 3  # that are shown
@@ -114,8 +114,9 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
               if meter.source.provenance.value == MEASURED]
     gaps = run.reader.gaps()
     curves = []
+    reads = read_all(meters, low, high)
     for meter in meters:
-        read = read_of(meter, low, high)
+        read = reads.get(id(meter))
         if read is None or meter.source.kind is not Kind.COUNTER:
             continue
         at, joules = knots(meter.source, read, gaps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,14 +40,15 @@ from ..components import (
 )
 from ..data.run import OpenRun
 from ..nouns import Chart, Overview
-from ..run_views import VIEWS, View
+from ..run_views import VIEWS, View, drawn
 from ..server import desk
 from ..views.phases import most
-from ..views.quality import absent, quality
+from ..views.quality import absent, activity, quality
 from ..views.waste import wasted
 
 _EVERY_MS, _SLOW_MS = 500, 5000
 _MANY_DEVICES = 24  # more make no readable list of boxes
+_EMPTY: dict[str, Any] = {"data": [], "layout": {}}
 _SLOW_SEEN, _HEAD, _METERS = "slow-seen", "run-head", "run-meters"
 
 
@@ -61,7 +62,7 @@ def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: An
     of = desk()
     try:
         run = of.library.open(run_id)
-        live, devices = run.live, _devices(run)
+        live, devices, seen = run.live, _devices(run), run.seen()
     except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return shell(trouble(error), dcc.Link("All runs", href=of.href("/")),
                      title="This run cannot be shown")
@@ -71,7 +72,8 @@ def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: An
              for name, view in VIEWS.items()]
     return shell(
         dcc.Store(id=ids.RUN, data=run_id), dcc.Store(id=ids.SPAN, data=state.query()),
-        dcc.Store(id=ids.SEEN), dcc.Store(id=_SLOW_SEEN),
+        dcc.Store(id=ids.LATER), dcc.Store(id=ids.SEEN, data=seen),
+        dcc.Store(id=_SLOW_SEEN, data=seen),
         dcc.Interval(id=ids.TICK, interval=_EVERY_MS, disabled=not live),
         dcc.Interval(id=ids.SLOW_TICK, interval=_SLOW_MS),
         html.Div(id=_HEAD), html.Div(id=ids.STRIP), html.Div(id=ids.NOTICES),
@@ -128,19 +130,25 @@ def register(app: Dash) -> None:
         try:
             run = desk().library.open(str(run_id))
             stamp = run.seen()
-            if stamp == seen:
+            first = not ctx.triggered_id or ctx.triggered_id == ids.RUN
+            if stamp == seen and not first:
                 return (no_update,) * 5
             overview = run.overview()
         except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             gone = f"gone {type(error).__name__}"
             if gone == seen:
                 return (no_update,) * 5
-            told = trouble(f"{error}. What is below is what was last seen of it.")
-            return no_update, no_update, told, gone, True
-        return _head(overview), strip(overview), _notices(overview), stamp, not overview.live
+            lost = trouble(f"{error}. What is below is what was last seen of it.")
+            return no_update, no_update, lost, gone, True
+        told = no_update if stamp == seen else stamp
+        return _head(overview), strip(overview), _notices(overview), told, not overview.live
 
     for name, view in VIEWS.items():
         _follow(app, name, view)
+    app.clientside_callback(
+        ClientsideFunction("phasewatt", "later"), Output(ids.LATER, "data"),
+        Input(ids.graph("power"), "figure"), State(ids.RUN, "data"), State(ids.SPAN, "data"),
+        State(ids.LATER, "data"), prevent_initial_call=True)
     app.clientside_callback(
         ClientsideFunction("phasewatt", "slowly"), Output(_SLOW_SEEN, "data"),
         Input(ids.SLOW_TICK, "n_intervals"), Input(ids.TICK, "disabled"), State(ids.SEEN, "data"),
@@ -152,47 +160,65 @@ def register(app: Dash) -> None:
         *(State(ids.graph(name), "figure") for name in zoomed), State(ids.SPAN, "data"),
         prevent_initial_call=True)
 
-    @app.callback(Output(_METERS, "children"), Input(ids.RUN, "data"),
-                  Input(_SLOW_SEEN, "data"))
-    def meters(run_id: Any, _seen: Any) -> Any:
+    @app.callback(Output(_METERS, "children"), Input(ids.LATER, "data"),
+                  Input(_SLOW_SEEN, "data"), State(ids.RUN, "data"), prevent_initial_call=True)
+    def meters(_later: Any, _seen: Any, run_id: Any) -> Any:
         try:
-            return _meters(desk().library.open(str(run_id)).overview())
+            run = desk().library.open(str(run_id))
+            return _meters(run.overview(), run.rates())
         except Exception as error:
             return trouble(said(error))
 
 
 def _follow(app: Dash, name: str, view: View) -> None:
-    """Draw a chart, and again when there is something new or another part is looked at."""
+    """Draw a chart at once, and again when there is something new or another part is looked at.
 
-    @app.callback(
+    Two callbacks: one that also followed ``SEEN`` would wait for it before it drew at all.
+    """
+    told = (
         Output(ids.graph(name), "figure"), Output(ids.caption(name), "children"),
         Output({"type": "plot", "view": name}, "style"),
         Output(ids.links(name) | {"kind": "table"}, "href"),
-        Output(ids.links(name) | {"kind": "csv"}, "href"),
-        Input(ids.RUN, "data"), Input(ids.SEEN if view.live else _SLOW_SEEN, "data"),
-        Input(ids.SPAN, "data") if view.time else State(ids.SPAN, "data"))
-    def update(run_id: Any, _seen: Any, asked: Any) -> Any:
-        asked = asked if isinstance(asked, dict) else {}
-        state = urls.State.of(asked.get("t"), asked.get("d"))
-        first = not ctx.triggered_id or ctx.triggered_id == ids.RUN
-        of = desk()
-        try:
-            chart = view.draw(of.library.open(str(run_id)), state)
-        except Exception as error:
-            # One chart that cannot be drawn must not take the others with it.
-            shown = no_update if not first else {"display": "none"}
-            return no_update, said(error), shown, no_update, no_update
-        links = [of.href(urls.data(kind, str(run_id), name, state))
-                 for kind in (urls.TABLE, urls.CSV)]
-        return _drawn(chart, whole=first), chart.caption, room(chart), *links
+        Output(ids.links(name) | {"kind": "csv"}, "href"))
+    again = [Output(one.component_id, one.component_property, allow_duplicate=True)
+             for one in told]
+
+    if view.first:
+        @app.callback(*told, Input(ids.RUN, "data"), State(ids.SPAN, "data"))
+        def draw(run_id: Any, asked: Any) -> Any:
+            return _answer(name, run_id, asked, whole=True)
+    else:
+        @app.callback(*told, Input(ids.LATER, "data"), prevent_initial_call=True)
+        def draw_later(asked: Any) -> Any:
+            asked = asked if isinstance(asked, dict) else {}
+            return _answer(name, asked.get("run"), asked, whole=True)
+
+    @app.callback(
+        *again, Input(ids.SEEN if view.first else _SLOW_SEEN, "data"),
+        Input(ids.SPAN, "data") if view.first and view.time else State(ids.SPAN, "data"),
+        State(ids.RUN, "data"), prevent_initial_call=True)
+    def follow(_seen: Any, asked: Any, run_id: Any) -> Any:
+        return _answer(name, run_id, asked, whole=False)
+
+
+def _answer(name: str, run_id: Any, asked: Any, *, whole: bool) -> Any:
+    asked = asked if isinstance(asked, dict) else {}
+    state = urls.State.of(asked.get("t"), asked.get("d"))
+    of = desk()
+    try:
+        chart = drawn(of.library.open(str(run_id)), name, state)
+    except Exception as error:
+        # One chart that cannot be drawn must not take the others with it; what is drawn stays.
+        drawn_ = (_EMPTY, said(error), room(None)) if whole else (no_update, said(error), no_update)
+        return *drawn_, no_update, no_update
+    links = [of.href(urls.data(kind, str(run_id), name, state)) for kind in (urls.TABLE, urls.CSV)]
+    return _drawn(chart, whole=whole), chart.caption, room(chart), *links
 
 
 def _drawn(chart: Chart, *, whole: bool) -> Any:
     """Whole at first; later only what changed, so that zoom and hover stay."""
-    if chart.figure is None:
-        return no_update
-    if whole:
-        return chart.figure
+    if whole or chart.figure is None:
+        return chart.figure or _EMPTY
     patch = Patch()
     patch["data"] = chart.figure["data"]
     patch["layout"] = chart.figure["layout"]
@@ -298,12 +324,18 @@ def _notices(run: Overview) -> Any:
     return notice(html.Ul([html.Li(with_code(line)) for line in run.warnings]), "warn")
 
 
-def _meters(run: Overview) -> Any:
+def _meters(run: Overview, rates: Sequence[Mapping[str, Any]]) -> Any:
     chart = quality(run)
     told: list[Any] = [html.P(chart.caption, className="caption")]
     if chart.rows:
         told.append(table([c.label for c in chart.columns], chart.rows, caption="Meters",
                           numbers=(3, 4, 5)))
+    busy = activity(rates)
+    if busy.rows:
+        told += [html.H3("How busy each phase kept the device"),
+                 html.P(busy.caption, className="caption"),
+                 table([c.label for c in busy.columns], busy.rows, caption="Activity",
+                       numbers=range(2, len(busy.columns)))]
     missing = absent(run)
     if missing:
         told += [html.H3("Not measured"), html.Ul([

@@ -38,7 +38,7 @@ def power(found: Power | None, scale: TimeScale, span: tuple[float, float] | Non
                       float(np.nanmax(found.mean_w)), *caps])
     drawn = figure(data, height=300, xaxis=scale.axis(span or _whole(found)), yaxis={
         "title": {"text": "W", "standoff": 4}, "range": [0, top]})
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds}
+    drawn["layout"]["meta"] = {"unit_s": scale.seconds, "newest_s": round(found.newest_s, 6)}
     drawn["layout"]["hovermode"] = "x unified" if len(found.devices) <= LINES else "closest"
     return Chart(_caption(found), drawn, columns, rows)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probe.report.digits import duration, energy
+from probe.report.words import short
 
 from ..nouns import Chart, Column, Overview
 
@@ -32,6 +33,38 @@ def quality(run: Overview) -> Chart:
         told = "Figures of the meters appear when the run has ended."
     return Chart(told[:1].upper() + told[1:] + ("" if told.endswith(".") else "."), None, COLUMNS,
                  rows)
+
+
+_BUSY = {"sm_activity": "SM", "tensor_activity": "tensor cores", "dram_activity": "DRAM",
+         "power_cap_time": "under the power cap"}
+
+
+def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
+    """A row for each phase of each device, a column for what was busy, in % of peak or of time."""
+    names = [name for name in _BUSY if any(row["quantity"] == name for row in rates)]
+    columns = [Column("device", "device"), Column("phase", "phase"),
+               *(Column(name, f"{_BUSY[name]} (%)") for name in names)]
+    told = {(row["device"], row["phase"], row["quantity"]): row for row in rates}
+    rows: list[Sequence[Any]] = []
+    for device, phase in dict.fromkeys((row["device"], row["phase"]) for row in rates):
+        found = [told.get((device, phase, name)) for name in names]
+        if any(one is not None and one["value"] is not None for one in found):
+            rows.append([device, phase, *(_share(one) for one in found)])
+    held = [(row["device"], row["phase"], row["value"]) for row in rates
+            if row["quantity"] == "power_cap_time" and row["value"]]
+    device, phase, share = max(held, key=lambda one: one[2], default=("", "", 0.0))
+    caption = "Attributed like energy, with 95 % intervals; a dash cannot be told apart."
+    if share > 0.01:
+        caption += (f" The power cap held {short(device, 40)} back for {100 * share:.0f} % of "
+                    f"{short(phase, 40)}.")
+    return Chart(caption, None, columns, rows)
+
+
+def _share(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["value"] is None:
+        return "—"
+    low, high = row["interval"]
+    return f"{100 * row['value']:.0f} ± {50 * (high - low):.0f}"
 
 
 def absent(run: Overview) -> list[tuple[str, str, str | None]]:

@@ -8,7 +8,7 @@ from typing import Any
 from probe.report.digits import duration, energy
 
 from ..nouns import MODELLED, Chart, Column, Overview, PhaseRow
-from .style import GREY, PHASES, figure, plain
+from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
     "training": ("forward", "backward", "optimizer"),
@@ -90,16 +90,5 @@ def waste(run: Overview) -> Chart:
     told += "."
     if modelled:
         told += " By a model of the processor."
-    told += _held_back(run)
     return Chart(told, drawn, columns, rows)
 
-
-def _held_back(run: Overview) -> str:
-    """How long the power cap held a device back, where that was measured."""
-    told = [(row["device"], row["phase"], row["value"]) for row in run.rates
-            if row["quantity"] == "power_cap_time" and row["value"]]
-    if not told:
-        return ""
-    device, phase, share = max(told, key=lambda one: one[2])
-    return (f" The power cap held {plain(device)} back for {100 * share:.0f} % of "
-            f"{plain(phase)}." if share > 0.01 else "")

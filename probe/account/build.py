@@ -28,7 +28,7 @@ _MOST_BYTES = 16 << 20
 
 def build(
     path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
-    tariffs: Tariffs | None = None,
+    tariffs: Tariffs | None = None, with_rates: bool = True,
 ) -> dict[str, Any]:
     """Read a run and attribute its energy.
 
@@ -36,6 +36,7 @@ def build(
         recompute: go back to raw spans and samples, whatever the recorder has gathered.
         part_s: only what lies between these seconds of the run.
         tariffs: what a kWh emits and costs; None: as the environment says.
+        with_rates: also how busy each phase kept the devices, which takes as long as all else.
 
     Raises:
         UsageError: that is no part of the run.
@@ -65,7 +66,7 @@ def build(
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
-        "rates": rates(scene),
+        "rates": rates(scene) if with_rates else [],
         "power": [row for device in found if _shown_over_time(device)
                   if (row := energy.power_row(device, run)) is not None],
         "overhead": _overhead(meta),
