@@ -27,6 +27,7 @@ demo: $(STAMP)
 	@echo "The last run again:      $(BIN)/probe report latest"
 	@echo "All of it as JSON:       $(BIN)/probe report latest --format json"
 	@echo "Did the stack pay:       $(BIN)/probe compare digits-baseline digits-paper"
+	@echo "See them in a browser:   $(BIN)/probe dashboard"
 	@echo "What can be measured:    $(BIN)/probe doctor"
 
 lint: $(STAMP)

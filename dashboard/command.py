@@ -16,6 +16,7 @@ from typing import Any
 from probe.errors import UsageError
 from probe.store.layout import runs_dir
 
+_NICE = 5  # the training comes first
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
 
 
@@ -56,7 +57,10 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def _stay_small() -> None:
-    """A server of eight threads: few arenas, and what was read goes back to the system."""
+    """A server of eight threads beside a training: it comes second, has few arenas, and what was
+    read goes back to the system.
+    """
+    os.nice(_NICE)
     sys.meta_path.insert(0, _WithoutPandas())
     with contextlib.suppress(OSError, AttributeError):  # no glibc
         libc = ctypes.CDLL(None)

@@ -36,3 +36,8 @@ def card(view: str) -> dict[str, str]:
 def links(view: str) -> dict[str, str]:
     """To its table and its CSV."""
     return {"type": "links", "view": view}
+
+
+def slow(view: str) -> dict[str, str]:
+    """How new a chart is that is drawn again every few seconds; store."""
+    return {"type": "slow", "view": view}

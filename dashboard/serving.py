@@ -23,6 +23,7 @@ from .app import create_app, prepare
 
 THREADS = 8
 _CONNECTIONS = 200
+_LAST_ANSWERS_S = 3.0
 
 
 class Serving:
@@ -83,6 +84,9 @@ class Serving:
         """Stop listening."""
         if serving(self._directory) == self.port:
             dashboard_path(self._directory).unlink(missing_ok=True)
+        # Answers that are on their way first: closed under them, waitress would complain of it.
+        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
+        logging.getLogger("waitress").setLevel(logging.CRITICAL + 1)
         self._server.close()
         self._thread.join(2.0)
 

@@ -71,8 +71,17 @@
     return now;
   }
 
-  function slowly(_tick, _ended, seen, before) {
-    return seen && seen !== before ? seen : window.dash_clientside.no_update;
+  /* What nobody sees is not drawn again, until it is scrolled to or the run has ended. */
+  function slowly(_tick, ended, seen, ...before) {
+    const outputs = window.dash_clientside.callback_context.outputs_list;
+    return outputs.map((one, i) => {
+      const view = one.id.view;
+      const card = document.getElementById("title-" + view) || document.getElementById(view);
+      const box = card && card.closest(".card").getBoundingClientRect();
+      const visible = box && box.top < window.innerHeight && box.bottom > 0;
+      return seen && seen !== before[i] && (visible || ended)
+        ? seen : window.dash_clientside.no_update;
+    });
   }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {

@@ -49,7 +49,8 @@ from ..views.waste import wasted
 _EVERY_MS, _SLOW_MS = 500, 5000
 _MANY_DEVICES = 24  # more make no readable list of boxes
 _EMPTY: dict[str, Any] = {"data": [], "layout": {}}
-_SLOW_SEEN, _HEAD, _METERS = "slow-seen", "run-head", "run-meters"
+_HEAD, _METERS = "run-head", "run-meters"
+_SLOW = [*(name for name, view in VIEWS.items() if not view.first), _METERS]
 
 
 def title(run_id: str = "", **_: Any) -> str:
@@ -73,7 +74,7 @@ def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: An
     return shell(
         dcc.Store(id=ids.RUN, data=run_id), dcc.Store(id=ids.SPAN, data=state.query()),
         dcc.Store(id=ids.LATER), dcc.Store(id=ids.SEEN, data=seen),
-        dcc.Store(id=_SLOW_SEEN, data=seen),
+        *(dcc.Store(id=ids.slow(name), data=seen) for name in _SLOW),
         dcc.Interval(id=ids.TICK, interval=_EVERY_MS, disabled=not live),
         dcc.Interval(id=ids.SLOW_TICK, interval=_SLOW_MS),
         html.Div(id=_HEAD), html.Div(id=ids.STRIP), html.Div(id=ids.NOTICES),
@@ -150,9 +151,10 @@ def register(app: Dash) -> None:
         Input(ids.graph("power"), "figure"), State(ids.RUN, "data"), State(ids.SPAN, "data"),
         State(ids.LATER, "data"), prevent_initial_call=True)
     app.clientside_callback(
-        ClientsideFunction("phasewatt", "slowly"), Output(_SLOW_SEEN, "data"),
+        ClientsideFunction("phasewatt", "slowly"), [Output(ids.slow(name), "data")
+                                                    for name in _SLOW],
         Input(ids.SLOW_TICK, "n_intervals"), Input(ids.TICK, "disabled"), State(ids.SEEN, "data"),
-        State(_SLOW_SEEN, "data"), prevent_initial_call=True)
+        *(State(ids.slow(name), "data") for name in _SLOW), prevent_initial_call=True)
     zoomed = [name for name, view in VIEWS.items() if view.time and name != "anatomy"]
     app.clientside_callback(
         ClientsideFunction("phasewatt", "zoomed"), Output(ids.SPAN, "data"),
@@ -161,7 +163,8 @@ def register(app: Dash) -> None:
         prevent_initial_call=True)
 
     @app.callback(Output(_METERS, "children"), Input(ids.LATER, "data"),
-                  Input(_SLOW_SEEN, "data"), State(ids.RUN, "data"), prevent_initial_call=True)
+                  Input(ids.slow(_METERS), "data"), State(ids.RUN, "data"),
+                  prevent_initial_call=True)
     def meters(_later: Any, _seen: Any, run_id: Any) -> Any:
         try:
             run = desk().library.open(str(run_id))
@@ -194,7 +197,7 @@ def _follow(app: Dash, name: str, view: View) -> None:
             return _answer(name, asked.get("run"), asked, whole=True)
 
     @app.callback(
-        *again, Input(ids.SEEN if view.first else _SLOW_SEEN, "data"),
+        *again, Input(ids.SEEN if view.first else ids.slow(name), "data"),
         Input(ids.SPAN, "data") if view.first and view.time else State(ids.SPAN, "data"),
         State(ids.RUN, "data"), prevent_initial_call=True)
     def follow(_seen: Any, asked: Any, run_id: Any) -> Any:

@@ -16,14 +16,11 @@ from pathlib import Path
 from ..companion import serving
 
 IDLE_S = 900.0
-_NICE = 10  # the training comes first
-
 _BOOT = """\
-import json, os, sys
+import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-os.nice(int(sys.argv[2]))
 from probe.cli import main
-main(sys.argv[3:])
+main(sys.argv[2:])
 """
 
 
@@ -54,7 +51,7 @@ def _start(run: Path, port: int) -> subprocess.Popen[bytes]:
     log = os.open(run / "dashboard.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(sys.path), str(_NICE), *words],
+            [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(sys.path), *words],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, close_fds=True,
             start_new_session=True, cwd="/")
     finally:
