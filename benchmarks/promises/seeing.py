@@ -12,8 +12,8 @@ def pages() -> Iterator[Figure]:
 
 
 def fast() -> Iterator[Figure]:
-    benchmark("dashboard.py")
-    found = result("dashboard")
+    benchmark("seeing.py")
+    found = result("seeing")
     big, list_, lag, cost = (found[name] for name in ("big", "list", "lag", "cost"))
     yield Figure(f"{big['samples'] / 1e6:.1f} M samples: first chart, bar 2.5 s",
                  f"{big['first_s']:.2f} s", big["first_s"] <= 2.5)

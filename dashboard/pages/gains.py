@@ -104,7 +104,8 @@ def comparison(
         kind = str(found["comparisons"][place]["verdict"]).replace(" ", "-")
         shown += [
             html.H2(part.heading),
-            html.P(part.verdict, className=f"verdict {kind}"),
+            html.P(_verdict(found["comparisons"][place], part.verdict),
+                   className=f"verdict {kind}"),
             *(_figures(one) for one in part.tables if not one.title),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
             html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
@@ -112,6 +113,14 @@ def comparison(
                             _figures(one)]) for one in part.tables if one.title),
         ]
     return [*shown, html.Div([shown_as("pareto")], className="cards")]
+
+
+def _verdict(one: Mapping[str, Any], said: str) -> str:
+    """With how much it is, if it is anything."""
+    leading = one["energy_j" if one["verdict_by"] == "energy" else "time_s"]
+    if one["verdict"] == "no evidence" or leading["percent"] is None:
+        return said
+    return f"{said}: {abs(leading['percent']):.3g} %"
 
 
 def _figures(one: Table) -> Any:

@@ -142,7 +142,8 @@ def register(app: Dash) -> None:
             lost = trouble(f"{error}. What is below is what was last seen of it.")
             return no_update, no_update, lost, gone, True
         told = no_update if stamp == seen else stamp
-        return _head(overview), strip(overview), _notices(overview), told, not overview.live
+        over = no_update if overview.live else True
+        return _head(overview), strip(overview), _notices(overview), told, over
 
     for name, view in VIEWS.items():
         _follow(app, name, view)

@@ -131,7 +131,9 @@ def four(one: Json) -> Chart:
         "x": listed(max(high, v, 0) for (_, high), v in zip(spans, values, strict=True)),
         "text": [f"  {v:.0f} %" for v in values], "textposition": "middle right",
     }], height=260, x=f"% of the {one['verdict']} of {one['four_of']}", bargap=0.35,
-        xaxis={"fixedrange": True, "zerolinewidth": 2},
+        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [
+            min(0.0, *(low for low, _ in spans)) - 2,
+            1.25 * max(1.0, *values, *(high for _, high in spans))]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True})
     first = max(rows, key=lambda row: row[1])
     return Chart(f"{first[0]} makes the largest part of the {one['verdict']}: {first[1]:.0f} %. "

@@ -23,6 +23,7 @@ from tests.rigs.stored import counter, energy_source, stored_run
 
 BEGIN = 1_000_000_000_000
 SECRET = "correct horse"
+LETTERS = string.printable + "é\u2028\x00"
 
 
 @pytest.fixture(scope="module")
@@ -206,8 +207,11 @@ def payload(one: dict[str, Any], value: Any) -> dict[str, Any]:
                 "property": part["property"], "value": value}
 
     outputs = one["output"].strip(".").split("...")
-    listed = [{"id": json.loads(o.rpartition(".")[0]) if o.startswith("{") else o.rpartition(".")[0],
-               "property": o.rpartition(".")[2].partition("@")[0]} for o in outputs]
+    listed = []
+    for output in outputs:
+        id_, _, property_ = output.rpartition(".")
+        listed.append({"id": json.loads(id_) if id_.startswith("{") else id_,
+                       "property": property_.partition("@")[0]})
     first = one["inputs"][0]
     return {"output": one["output"], "outputs": listed if one["output"].startswith("..")
             else listed[0], "inputs": [of(p) for p in one["inputs"]],
@@ -229,7 +233,7 @@ def callback(app: Flask, output: str, value: Any) -> list[tuple[str, str]]:
 def nonsense(chance: random.Random, depth: int = 0) -> Any:
     kinds = [lambda: None, lambda: chance.choice([True, False]),
              lambda: chance.choice([0, -1, 2**63, 1e308, -0.0, 3]),
-             lambda: "".join(chance.choices(string.printable + "é\u2028\x00", k=chance.randrange(40))),
+             lambda: "".join(chance.choices(LETTERS, k=chance.randrange(40))),
              lambda: chance.choice(["plain", "hostile", "torn", "1-2", "last-1", "../x", "<b>"])]
     if depth < 3:
         kinds += [lambda: [nonsense(chance, depth + 1) for _ in range(chance.randrange(4))],
