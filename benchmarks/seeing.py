@@ -34,7 +34,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from common import ROOT, machine, mean_and_bound, save
+from common import RESULTS, ROOT, commit, machine, mean_and_bound, save
 
 sys.path.insert(0, str(ROOT))
 
@@ -47,6 +47,7 @@ from tests.browser.conftest import CHROMIUM, end, said, serve, start
 FIRST_S, ZOOM_MS, MIB, LIST_S, LAG_S, SLOWER = 2.5, 300.0, 400.0, 1.5, 1.0, 0.005
 HOURS, RUNS, TIMES, CLIENTS, TICK_S = 12.75, 1000, 7, 20, 0.5
 BLOCK_S, BLOCKS = 1.5, 30
+PARTS = ("big", "list", "lag", "cost")
 
 
 @contextlib.contextmanager
@@ -392,7 +393,7 @@ def cost(folder: Path) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--keep", metavar="DIR", help="where the large run is kept")
-    parser.add_argument("--only", default="big,list,lag,cost")
+    parser.add_argument("--only", default=",".join(PARTS))
     options = parser.parse_args()
     print(json.dumps(machine()))
     parts = options.only.split(",")
@@ -411,7 +412,11 @@ def main() -> int:
             (folder / "lag").mkdir()
             found["lag"] = lag(seen, folder / "lag")
     held = all(one["held"] for one in found.values())
-    save("seeing", found | {"held": held})
+    with contextlib.suppress(OSError, ValueError):  # parts that were not measured this time
+        before = json.loads((RESULTS / "seeing.json").read_text())
+        found = {name: before[name] for name in PARTS if name in before} | {
+            name: one | {"commit": commit()} for name, one in found.items()}
+    save("seeing", found)
     print("bars: " + ", ".join(f"{name} {'held' if one['held'] else 'MISSED'}"
                                for name, one in found.items()))
     return 0 if held else 1

@@ -86,9 +86,9 @@ class Serving:
             dashboard_path(self._directory).unlink(missing_ok=True)
         # Answers that are on their way first: closed under them, waitress would complain of it.
         self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
-        logging.getLogger("waitress").setLevel(logging.CRITICAL + 1)
-        self._server.close()
-        self._thread.join(2.0)
+        # In its own thread: what it waits for must not be closed under it.
+        self._server.trigger.pull_trigger(self._server.close)
+        self._thread.join(0.5)  # it goes on for as long as a browser holds a connection open
 
     def _announce(self) -> None:
         """So that a run that wants a dashboard finds this one; the first of a directory speaks."""
