@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import string
 import urllib.error
 import urllib.request
@@ -23,6 +24,7 @@ from tests.rigs.stored import counter, energy_source, stored_run
 
 BEGIN = 1_000_000_000_000
 SECRET = "correct horse"
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 LETTERS = string.printable + "é\u2028\x00"
 
 
@@ -36,6 +38,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (torn / "run.json").write_text('{"schema": 1, "id"')
     (folder.parent / "secret.txt").write_text("do not show")
     (folder / "not-a-run").mkdir()
+    ablation = folder / "ablation"
+    ablation.mkdir()
+    shutil.copy(RESULTS / "ablation-cumulative.json", ablation / "result.json")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "result.json").write_text('{"techniques": ["x"], "design": "odd"}')
     return folder
 
 
@@ -170,6 +177,14 @@ def test_what_is_damaged_is_said_in_a_line(app: Flask) -> None:
     answer = app.test_client().get("/csv/run/torn/phases")
     assert answer.status_code == 404 and answer.text.count("\n") == 1
     assert "run.json" in answer.text
+
+
+def test_ablations_beside_the_runs_are_shown(app: Flask) -> None:
+    answer = app.test_client().get("/csv/ablation/ablation")
+    assert answer.status_code == 200 and "checkpointing" in answer.text
+    assert app.test_client().get("/csv/ablation/broken").status_code == 404
+    page = [text for _, text in callback(app, "_pages_content", "/gains")]
+    assert "Ablation in ablation" in page[0] and "another version" in page[0]
 
 
 # -- hostile names -------------------------------------------------------------------

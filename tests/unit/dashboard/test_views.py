@@ -13,7 +13,11 @@ import pytest
 from dashboard.nouns import Anatomy, Chart, Drift, Lane, Level, Overview, PhaseRow, Power
 from dashboard.views import gains, memory, phases, power, quality, steps, style, waste
 from dashboard.views.timescale import TimeScale
+from optimizers.ablation.design import Design
+from optimizers.ablation.effects import evaluate
+from probe.gains.comparison import Question
 from tests.contract.test_comparisons import HOSTILE, KINDS, found
+from tests.unit.optimizers.test_ablation import SAVED, trials
 
 ROWS = (
     PhaseRow(phase="forward", device="gpu0", count=10, time_s=2.0, energy_j=600.0,
@@ -172,3 +176,19 @@ def contrast(one: str, other: str) -> float:
 def test_every_colour_is_seen_on_white_and_on_dark(colour: str) -> None:
     assert contrast(colour, "#ffffff") >= 3.0
     assert contrast(colour, "#1c1c1e") >= 3.0
+
+
+@pytest.mark.parametrize("kind", ["cumulative", "leave-one-out", "shapley"])
+def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
+    design = Design.of(kind, tuple(SAVED), 4)
+    told = evaluate(design, range(4), trials(design), Question())
+    chart = checked(gains.by_technique(json.loads(json.dumps(told))))
+    assert chart.figure is not None
+    rows = {row[0]: row[1] for row in chart.rows}
+    assert set(rows) == {*SAVED, "all together"}
+    assert rows["precision"] == pytest.approx(100, abs=12) and "precision saves most" in \
+        chart.caption
+    if kind != "leave-one-out":
+        assert sum(rows[name] for name in SAVED) == pytest.approx(rows["all together"], rel=1e-6)
+    assert "UNSOUND" not in chart.caption
+    assert "UNSOUND" in gains.by_technique({**told, "sound": False}).caption
