@@ -12,7 +12,6 @@ from probe.errors import UnknownRunError
 from probe.store.catalogue import summary
 from probe.store.layout import RUN_FILE
 from probe.store.live import read_live
-from probe.store.runs import list_runs
 
 from .run import OpenRun
 
@@ -70,7 +69,7 @@ class Library:
     def _read(self) -> list[dict[str, Any]]:
         known = {}
         rows = []
-        for path in list_runs(self.directory):
+        for path in (file.parent for file in self.directory.glob(f"*/{RUN_FILE}")):
             stamp = _stamp(path / RUN_FILE)
             before = self._known.get(path.name)
             row = before[1] if before is not None and before[0] == stamp else None
@@ -79,6 +78,7 @@ class Library:
             known[path.name] = stamp, row
             rows.append(row)
         self._known = known
+        rows.sort(key=lambda row: (str(row["started"] or ""), row["id"]), reverse=True)
         return sorted(rows, key=lambda row: row["status"] != "running")
 
 
