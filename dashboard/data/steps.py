@@ -58,8 +58,10 @@ def anatomy(run: OpenRun, at_s: float, step_s: float) -> Anatomy | None:
     begin_s = reader.begin_ns / 1e9
     cut = [_cut(name, table, names, low, high, begin_s) for name, table, names in lanes]
     times = (closed - reader.begin_ns) / 1e9
-    return Anatomy(first, times, [lane for lane in cut if len(lane.begin_s)],
-                   power(run, (float(times[0]), float(times[-1])), bins=120))
+    measured = [meter.source.device for meter in speaking(run.meters())
+                if meter.source.provenance.value == MEASURED]
+    watts = power(run, (float(times[0]), float(times[-1])), measured, 120) if measured else None
+    return Anatomy(first, times, [lane for lane in cut if len(lane.begin_s)], watts)
 
 
 _Spans = tuple[str, SpanTable, dict[int, str]]
@@ -159,7 +161,8 @@ def changes(value: Floats) -> list[int]:
     noise = max(noise, 1e-3 * level)
     held = np.clip(value, usual - 2 * noise, usual + 2 * noise)
     penalty = 8.0 * np.log(len(held)) * noise**2
-    found = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(held)
+    shortest = max(_SHORTEST, len(held) // 10)  # a start that settles is no new level
+    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(held)
     ends = found.predict(pen=penalty)
     levels = [float(np.median(value[a:b])) for a, b in pairwise([0, *ends])]
     return [end for end, before, after in zip(ends[:-1], levels, levels[1:], strict=False)

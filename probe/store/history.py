@@ -105,11 +105,12 @@ class History:
         with self._lock:
             hot = [_chosen(table, chosen, "time_ns", begin_ns, end_ns)
                    for table in self._hot_rows.values()]
-            files = self._rollups(label, begin_ns, end_ns)
+            files, bare = self._rollups(label, begin_ns, end_ns)
             tables = [self._rollup(path, chosen) for path in files]
+        hot += [_read(path, _RAW, chosen, "time_ns", begin_ns, end_ns) for path in bare]
         tables = [_chosen(table, chosen, "begin_ns", begin_ns - width_ns + 1, end_ns)
                   for table in tables]
-        for table in hot:
+        for table in (table for table in hot if table.num_rows):
             columns = {name: table[name].to_numpy() for name in ("source", "time_ns", "value")}
             tables.append(buckets(columns["source"], columns["time_ns"], columns["value"],
                                   width_ns))
@@ -148,14 +149,17 @@ class History:
             first -= 1
         return self._cold[first:after]
 
-    def _rollups(self, label: str, begin_ns: int, end_ns: int) -> list[Path]:
-        folder = self._node / "rollup"
-        if label == list(WIDTHS)[-1]:  # joined, so not named like segments
-            return sorted(folder.glob(f"{label}-*.parquet"))
-        wide_ns = WIDTHS[label] * NS_PER_S
-        named = (folder / f"{label}-{path.stem}.parquet"
-                 for path in self._between(begin_ns - wide_ns, end_ns + wide_ns))
-        return [path for path in named if path.exists()]
+    def _rollups(self, label: str, begin_ns: int, end_ns: int) -> tuple[list[Path], list[Path]]:
+        """(rollups, segments that have none: sealed a moment ago, or the disk refused)."""
+        folder, wide_ns = self._node / "rollup", WIDTHS[label] * NS_PER_S
+        segments = self._between(begin_ns - wide_ns, end_ns + wide_ns)
+        if label == list(WIDTHS)[-1]:  # joined, so not named like segments: the next width tells
+            beside = folder, list(WIDTHS)[-2]
+            bare = [path for path in segments if not _named(*beside, path).exists()]
+            return sorted(folder.glob(f"{label}-*.parquet")), bare
+        known = [path for path in segments if _named(folder, label, path).exists()]
+        return ([_named(folder, label, path) for path in known],
+                [path for path in segments if path not in known])
 
     def _span(self, path: Path) -> tuple[int, int]:
         """First and last instant of a sealed segment, from its footer."""
@@ -175,6 +179,10 @@ class History:
         else:
             self._kept.move_to_end(key)
         return table
+
+
+def _named(folder: Path, label: str, segment: Path) -> Path:
+    return folder / f"{label}-{segment.stem}.parquet"
 
 
 def _span(path: Path) -> tuple[int, int]:
@@ -225,7 +233,8 @@ def _apart(
         kept = [_with_last(table) for table in kept]
     columns = {name: np.concatenate([table[name].to_numpy() for table in kept])
                for name in schema.names}
-    order = np.lexsort((columns[time], columns["source"]))
+    # Of a bucket that two files share, the later part last.
+    order = np.lexsort((columns.get("last_ns", columns[time]), columns[time], columns["source"]))
     columns = {name: column[order] for name, column in columns.items()}
     found = {}
     for source in sources:

@@ -140,6 +140,20 @@ def test_the_widest_rollups_are_joined_and_say_the_same(tmp_path: Path) -> None:
     assert set(part.begin_ns) <= set(whole.begin_ns) and part.begin_ns[0] >= 2940 * NS
 
 
+def test_a_segment_without_its_rollup_is_read_itself(written, tmp_path: Path) -> None:
+    history, *_ = written
+    before = {label: history.rolled([0, 1], 0, 40 * NS, label) for label in ("1s", "60s")}
+    stem = sorted(path.stem for path in tmp_path.rglob("cold/samples-*.parquet"))[1]
+    for path in tmp_path.rglob(f"rollup/*-{stem}.parquet"):
+        path.unlink()
+    for label, rolled in before.items():
+        after = history.rolled([0, 1], 0, 40 * NS, label)
+        for source, one in rolled.items():
+            assert np.array_equal(after[source].begin_ns, one.begin_ns)
+            assert after[source].mean == pytest.approx(one.mean)
+            assert np.array_equal(after[source].last, one.last)
+
+
 def test_a_damaged_file_is_as_if_it_held_nothing(written, tmp_path: Path) -> None:
     history, *_ = written
     for path in [*tmp_path.rglob("*.parquet")][:3]:
