@@ -53,7 +53,6 @@ class Overview:
     carbon: str = ""
     coverage: float | None = None
     logged: Mapping[str, float] | None = None  # sums of samples and tokens
-    last: Mapping[str, float] | None = None  # last values of what else was logged
     phases: Sequence[PhaseRow] = ()
     sources: Sequence[Mapping[str, Any]] = ()
     absent: Sequence[Mapping[str, Any]] = ()
@@ -79,7 +78,6 @@ class Power:
     edges_s: Floats
     devices: Sequence[str]
     provenance: Sequence[str]
-    methods: Sequence[str]
     mean_w: Floats
     low_w: Floats
     high_w: Floats

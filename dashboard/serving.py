@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from waitress.server import create_server
 
@@ -69,7 +70,7 @@ class Serving:
 
             host = socket.gethostname()
         shown = f"[{host}]" if ":" in host else host
-        token = f"?token={self._access.token}" if self._access.token else ""
+        token = f"?token={quote(self._access.token)}" if self._access.token else ""
         return f"http://{shown}:{self.port}{self._base}{token}"
 
     def asked_at(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = ()
     return Power(
         (edges - begin_ns) / 1e9, [meter.source.device for meter in chosen],
         [str(meter.source.provenance) for meter in chosen],
-        [meter.source.method for meter in chosen], mean,
+        mean,
         np.array([row[1] for row in rows]), np.array([row[2] for row in rows]),
         _caps(chosen, meters, low, high),
         max((float(_line(read)[0][-1]) - begin_ns) / 1e9 for read in reads if read is not None),
@@ -227,13 +227,9 @@ def _extremes(read: Read, edges: Floats) -> tuple[Floats, Floats]:
     low, high = (np.full(len(edges) - 1, np.nan) for _ in range(2))
     place = np.searchsorted(edges, time_ns, "right") - 1
     inside = (place >= 0) & (place < len(edges) - 1)
-    for found, values, of in ((low, least, np.fmin), (high, most, np.fmax)):
-        _at(of)(found, place[inside], values[inside])
+    np.fmin.at(low, place[inside], least[inside])
+    np.fmax.at(high, place[inside], most[inside])
     return low, high
-
-
-def _at(of: np.ufunc) -> Callable[[Floats, Any, Floats], None]:
-    return of.at
 
 
 def _caps(chosen: Sequence[Meter], meters: Sequence[Meter], low: int,

@@ -26,6 +26,7 @@ Made = TypeVar("Made")
 _KEPT = 64  # answers
 _SPOKEN_FOR = 0.6  # share of the energy that phases must have before any of them is called largest
 _REST = ("unattributed", "unresolved")
+_SEEN_S = 0.1  # every chart of every tab asks
 _FRESH_S = 0.2  # samples are looked for at most so often, however many tabs ask
 
 
@@ -58,6 +59,7 @@ class OpenRun:
         self._made: OrderedDict[Hashable, tuple[str, object]] = OrderedDict()
         self._locks: dict[Hashable, threading.Lock] = {}
         self._ended: tuple[object, float] | None = None
+        self._looked = (-_SEEN_S, "")
 
     @property
     def reader(self) -> RunReader:
@@ -139,7 +141,13 @@ class OpenRun:
         return _reported(self.report())
 
     def seen(self) -> str:
-        """Changes whenever there is something new to show."""
+        """Changes whenever there is something new to show; looked for once for all who ask."""
+        with self._lock:
+            if time.monotonic() - self._looked[0] >= _SEEN_S:
+                self._looked = time.monotonic(), self._look()
+            return self._looked[1]
+
+    def _look(self) -> str:
         reader = self.reader
         if not self.live:
             return f"{reader.status} {self._stamp}"
@@ -267,7 +275,6 @@ def _reported(report: Mapping[str, Any]) -> Overview:
         co2e_g=total["co2e_g"], modelled_co2e_g=total["modelled_co2e_g"],
         cost=f"{price:.4g} {cost['currency']}".strip() if cost and price is not None else "",
         carbon="; ".join(said), coverage=total["coverage"], logged=logged,
-        last={name: one["last"] for name, one in values.items() if name not in logged},
         phases=tuple(_row(row) for row in report["phases"]),
         sources=tuple(report["sources"]), absent=tuple(report["absent"]),
         quality=tuple(quality(dict(report))), machine=tuple(machine(dict(report))),

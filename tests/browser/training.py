@@ -10,10 +10,7 @@ import random
 import sys
 import time
 
-import torch
-from torch import nn
-
-import probe
+from tests.integration.paced import train
 from tests.rigs.nvml import NvmlRig
 
 # Mean milliseconds and watts: a step of about 60 ms, its backward the hungriest.
@@ -32,34 +29,7 @@ def main(seconds: float, name: str, speed: float = 1.0) -> None:
             rig.set_power(gpu, watts * (1.0 - 0.03 * gpu) * chance.gauss(1.0, 0.02))
         time.sleep(max(0.3, milliseconds * chance.gauss(1.0, 0.2)) / 1e3 / speed)
 
-    class Batches(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                draw("data")
-                yield torch.randn(4, 8)
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(8, 1)
-
-        def forward(self, x):
-            draw("forward")
-            return self.layer(x)
-
-    model = Model()
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    optimizer.register_step_pre_hook(lambda *_: draw("optimizer"))
-    with probe.watch(model, optimizer, name=name) as run:
-        print(run.path.name, flush=True)
-        for x in torch.utils.data.DataLoader(Batches(), batch_size=None):
-            loss = model(x).square().mean()
-            loss.register_hook(lambda gradient: draw("backward") or gradient)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            run.log(loss=loss, samples=len(x))
+    train(draw, seconds, name)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -23,16 +24,8 @@ PARTS = {
 }
 
 
-def main(seconds: float, seed: int) -> None:
-    rig = NvmlRig.attach(os.environ["NVML_RIG"])
-    chance = random.Random(seed)
-    factor = {name: chance.uniform(0.7, 1.3) for name in PARTS}
-
-    def draw(name: str) -> None:
-        milliseconds, cv, watts = PARTS[name]
-        rig.set_power(0, watts * factor[name] * chance.gauss(1.0, 0.02))
-        time.sleep(max(0.3, milliseconds * chance.gauss(1.0, cv)) / 1e3)
-
+def train(draw: Callable[[str], None], seconds: float, name: str | None = None) -> None:
+    """A watched training whose every part is ``draw``n; it says its run's id first."""
     class Batches(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
         def __iter__(self):
             end = time.monotonic() + seconds
@@ -52,13 +45,28 @@ def main(seconds: float, seed: int) -> None:
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     optimizer.register_step_pre_hook(lambda *_: draw("optimizer"))
-    with probe.watch(model, optimizer):
+    with probe.watch(model, optimizer, name=name) as run:
+        print(run.path.name, flush=True)
         for x in torch.utils.data.DataLoader(Batches(), batch_size=None):
             loss = model(x).square().mean()
             loss.register_hook(lambda gradient: draw("backward") or gradient)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+            run.log(loss=loss, samples=len(x))
+
+
+def main(seconds: float, seed: int) -> None:
+    rig = NvmlRig.attach(os.environ["NVML_RIG"])
+    chance = random.Random(seed)
+    factor = {name: chance.uniform(0.7, 1.3) for name in PARTS}
+
+    def draw(name: str) -> None:
+        milliseconds, cv, watts = PARTS[name]
+        rig.set_power(0, watts * factor[name] * chance.gauss(1.0, 0.02))
+        time.sleep(max(0.3, milliseconds * chance.gauss(1.0, cv)) / 1e3)
+
+    train(draw, seconds)
     rig.set_power(0, 60.0)
 
 

@@ -105,10 +105,10 @@ def build(hide: tuple[str, ...] = ()) -> Path:
     library = folder / "libnvidia-ml.so.1"
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        script = folder / f"symbols-{os.getpid()}.map"
+        script = folder / f"symbols-{os.getpid()}-{os.urandom(3).hex()}.map"
         local = f"local: {'; '.join(hide)};" if hide else ""
         script.write_text("{ global: *; " + local + " };\n")
-        made = folder / f"made-{os.getpid()}.so"
+        made = folder / f"made-{os.getpid()}-{os.urandom(3).hex()}.so"
         soname = "-Wl,-soname,libnvidia-ml.so.1"
         versions = f"-Wl,--version-script={script}"
         command = ["gcc", "-O2", "-shared", "-fPIC", soname, versions]

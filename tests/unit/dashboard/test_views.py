@@ -37,7 +37,7 @@ def watts(devices: int, bins: int = 20, provenance: str = "measured") -> Power:
     mean = np.linspace(100, 300, bins)[None, :] * np.linspace(1, 0.8, devices)[:, None]
     mean[0, 5:8] = np.nan
     return Power(np.linspace(0, 60, bins + 1), [f"gpu{i}" for i in range(devices)],
-                 [provenance] * devices, ["counter"] * devices, mean, mean * 0.9, mean * 1.1,
+                 [provenance] * devices, mean, mean * 0.9, mean * 1.1,
                  [400.0] * devices)
 
 
