@@ -97,4 +97,12 @@ TABLES: Mapping[str, View] = {**VIEWS, "quality": View("Meters", _quality)}
 
 def drawn(run: OpenRun, name: str, state: State) -> Chart:
     """A chart of a run, made once for all tabs until there is something new."""
-    return run.remember((name, state), lambda: TABLES[name].draw(run, state))
+    return run.remember((name, state), lambda: _drawn(run, TABLES[name], state))
+
+
+def _drawn(run: OpenRun, view: View, state: State) -> Chart:
+    chart = view.draw(run, state)
+    if view.time and chart.figure is not None:
+        # A zoom by hand is kept until another part of the run is asked for.
+        chart.figure["layout"]["xaxis"]["uirevision"] = state.query().get("t", "all")
+    return chart

@@ -4,16 +4,48 @@
 
   function query() { return new URLSearchParams(window.location.search); }
 
+  /* Where what is asked for is found: t, a part of the run, and d, some of its devices. */
+  function address(asked) {
+    const now = query();
+    for (const key of ["t", "d"]) {
+      if (asked[key]) now.set(key, asked[key]); else now.delete(key);
+    }
+    const text = now.toString().replaceAll("%2C", ",");
+    return window.location.pathname + (text ? "?" + text : "");
+  }
+
   /* The address follows what is looked at. Dash does not hear of it, so nothing is drawn anew;
      going back does tell Dash, and the page is made from the address that it finds. */
   function remember(asked) {
-    const now = query();
-    if (asked.t) now.set("t", asked.t); else now.delete("t");
-    const text = now.toString().replaceAll("%2C", ",");
-    const url = window.location.pathname + (text ? "?" + text : "");
+    const url = address(asked);
     if (url !== window.location.pathname + window.location.search) {
       window.history.pushState({}, "", url);
     }
+    document.querySelectorAll(".spans a").forEach((link) => {
+      const on = "t" in link.dataset ? link.dataset.t === (asked.t || "")
+        : link.dataset.d ? devices(asked).includes(link.dataset.d) : !asked.d;
+      link.classList.toggle("on", on);
+      link.setAttribute("aria-current", on ? "true" : "false");
+      link.setAttribute("href", address(choice(link, asked)));
+    });
+    return asked;
+  }
+
+  function devices(asked) { return asked.d ? asked.d.split(",") : []; }
+
+  /* What a link of the power chart asks for: a part of the run, or one device more or less. */
+  function choice(link, before) {
+    const asked = Object.assign({}, before);
+    if ("t" in link.dataset) {
+      asked.t = link.dataset.t;
+    } else if (!link.dataset.d) {
+      delete asked.d;
+    } else {
+      const chosen = devices(before);
+      asked.d = [...link.parentElement.querySelectorAll("a")].map((one) => one.dataset.d)
+        .filter((one) => one && chosen.includes(one) !== (one === link.dataset.d)).join(",");
+    }
+    for (const key of ["t", "d"]) if (!asked[key]) delete asked[key];
     return asked;
   }
 
@@ -86,6 +118,17 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     phasewatt: { theme, zoomed, later, slowly },
+  });
+
+  /* What is asked for stands in the address, so two clicks in quick succession both count. */
+  document.addEventListener("click", function (event) {
+    const link = event.target.closest(".spans a");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const now = query();
+    const asked = choice(link, Object.fromEntries(
+      ["t", "d"].filter((key) => now.get(key)).map((key) => [key, now.get(key)])));
+    window.dash_clientside.set_props("span", { data: remember(asked) });
   });
 
   /* An image of a chart, dark on white whatever the page looks like. */

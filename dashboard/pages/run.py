@@ -86,31 +86,35 @@ def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: An
 
 def _extras(name: str, href: Any, run_id: str, devices: Sequence[str],
             state: urls.State) -> list[Any]:
-    """Above the power chart: which part of the run, which devices."""
+    """Above the power chart: which part of the run, which devices.
+
+    They are links, to be opened beside or shared; a plain click is ``page.js``'s, which changes the
+    address and the charts without asking for the page again.
+    """
     if name != "power":
         return []
+
+    def link(label: str, to: urls.State, on: bool, **data: str) -> Any:
+        return html.A(label, href=href(urls.run(run_id, to)), className="on" if on else "",
+                      **aria(current="true" if on else "false"), **_data(data))
+
     spans = [("whole run", state.everything())]
     spans += [(label, urls.State(None, seconds, state.devices))
               for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))]
-    links = [_choice(label, href(urls.run(run_id, one)), one == state) for label, one in spans]
+    links = [link(label, one, one == state, t=one.query().get("t", "")) for label, one in spans]
     extra: list[Any] = [html.Nav(links, className="spans", **aria(label="Part of the run"))]
     if 1 < len(devices) <= _MANY_DEVICES:
-        chosen = [one for one in devices if one in state.devices] or list(devices)
-        boxes = [_choice("all devices", href(urls.run(run_id, replace(state, devices=()))),
-                         not state.devices)]
+        boxes = [link("all devices", replace(state, devices=()), not state.devices, d="")]
         for device in devices:
-            only = [device] if not state.devices else [
-                one for one in devices if (one in chosen) != (one == device)]
-            boxes.append(_choice(device, href(urls.run(run_id, replace(
-                state, devices=tuple(only)))), bool(state.devices) and device in chosen))
+            only = tuple(one for one in devices if (one in state.devices) != (one == device))
+            boxes.append(link(device, replace(state, devices=only), device in state.devices,
+                              d=device))
         extra.append(html.Nav(boxes, className="spans", **aria(label="Devices")))
     return extra
 
 
-def _choice(label: str, href: str, on: bool) -> Any:
-    """A link that says whether it is what is shown."""
-    return dcc.Link(label, href=href, className="on" if on else "",
-                    title="is shown" if on else "")
+def _data(values: Mapping[str, str]) -> dict[str, Any]:
+    return {f"data-{key}": value for key, value in values.items()}
 
 
 def _devices(run: OpenRun) -> list[str]:

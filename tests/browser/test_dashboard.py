@@ -139,6 +139,14 @@ def test_a_zoom_is_an_address_and_going_back_undoes_it(browser: Any, shown: Show
         assert ranged(page, "power") == pytest.approx(whole, abs=0.05)
 
 
+# Whether these lines stand in the power chart.
+DRAWN = """(names) => {
+    const plot = document.querySelector(`[id*='"view":"power"'] .js-plotly-plot`);
+    return !!plot && !!plot.data && plot.data.filter((one) => one.mode === "lines" && one.name)
+        .map((one) => one.name).join() === names.join();
+}"""
+
+
 def drag(page: Any, view: str, begin: float, end_: float) -> None:
     area = page.locator(f"[id*='\"view\":\"{view}\"'] .js-plotly-plot .nsewdrag").first
     area.scroll_into_view_if_needed()
@@ -256,13 +264,28 @@ def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> Non
 def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
+        page.evaluate("window.mine = true")
+        for name in ("gpu5", "gpu2"):  # at once: nothing waits for the server
+            page.get_by_role("link", name=name, exact=True).click()
+        assert page.url.endswith("?d=gpu2,gpu5")
+        until(page, DRAWN, ["gpu2", "gpu5"])
+        drag(page, "power", 0.2, 0.5)
+        until(page, "location.search.includes('t=')")
+        zoomed = ranged(page, "power")
         page.get_by_role("link", name="gpu2", exact=True).click()
-        until(page, "location.search.includes('d=gpu2')")
-        page.get_by_role("link", name="gpu5", exact=True).click()
-        until(page, "decodeURIComponent(location.search).includes('d=gpu2,gpu5')")
-        until(page, "(() => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
-              ".js-plotly-plot`); return !!p && p.data && p.data.filter((one) => "
-              "one.mode === 'lines' && one.name).length === 2; })()")
+        until(page, DRAWN, ["gpu5"])
+        assert ranged(page, "power") == pytest.approx(zoomed, abs=0.05), "the zoom was lost"
+        page.get_by_role("link", name="whole run", exact=True).click()
+        assert page.url.endswith("?d=gpu5")
+        assert page.locator(".spans a.on").all_inner_texts() == ["whole run", "gpu5"]
+        until(page, "(end) => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
+              ".js-plotly-plot`); return p._fullLayout.xaxis.range[1] > end; }", zoomed[1])
+        page.get_by_role("link", name="all devices", exact=True).click()
+        until(page, DRAWN, ["median of 8"])
+        assert page.evaluate("window.mine"), "the page was asked for again"
+        page.go_back()
+        until(page, "location.search === '?d=gpu5'")
+        until(page, DRAWN, ["gpu5"])
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             while not query(base, "max_over_time(probe_run_ended[2m]) == 1"):
                 assert time.monotonic() - ended < 20, "the totals were never fetched"
                 time.sleep(0.3)
-            last = single(base, "sum(probe_gpu_energy_joules_total)")
+            last = single(base, "sum(last_over_time(probe_gpu_energy_joules_total[2m]))")
             out = scripts.probe(tmp_path, "report", str(run), "--format", "json")
             total = json.loads(out.stdout)["total"]["energy_j"]
             assert last == pytest.approx(total, rel=0.01)
