@@ -19,12 +19,13 @@ from .downloads import downloads
 from .pages import gains, run, runs, sensors
 from .server import Desk, desk
 
-# What is preloaded is the largest, and what Dash asks for last, when it has made the page.
+# plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
+# Dash takes the plotly that is there. What is preloaded is what it asks for last.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title><link rel="icon" href="{%base%}assets/favicon.svg">{%css%}
 <script src="{%base%}assets/theme.js"></script>
-<link rel="preload" as="script" href="{%suites%}{%plotly%}">
+<script defer src="{%base%}assets/plotly-cartesian.min.js"></script>
 <link rel="preload" as="script" href="{%suites%}dash/dcc/async-graph.js"></head>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>"""
@@ -34,12 +35,12 @@ _CSP = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SUITES = "/_dash-component-suites/"
-_PLOTLY = "plotly/package_data/plotly.min.js"
+_PLOTLY = "/assets/plotly-cartesian.min.js"
 _MOST_BYTES = 1 << 20  # of a request
 
 
 class _Compressed:
-    """Scripts of Dash and plotly, each compressed once: the largest takes most of a second."""
+    """Scripts of Dash and plotly, each compressed once: that of the largest takes a while."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -50,8 +51,14 @@ class _Compressed:
 
     def set(self, key: str, value: bytes) -> None:
         """Only what is the same every time it is asked for."""
-        if _SUITES in key:
+        if key:
             self._kept[key] = value
+
+
+def _unchanging(asked: Any) -> str:
+    """The name of a script that is the same every time; empty for all else."""
+    path = str(asked.path)
+    return path if _SUITES in path or path.endswith(_PLOTLY) else ""
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
@@ -65,14 +72,14 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     server.config["COMPRESS_ALGORITHM"] = ["gzip"]
     server.config["COMPRESS_LEVEL"] = 4  # most of what is gained, for a third of the work
     server.config["COMPRESS_CACHE_BACKEND"] = _Compressed
-    server.config["COMPRESS_CACHE_KEY"] = lambda asked: asked.path if _SUITES in asked.path else ""
+    server.config["COMPRESS_CACHE_KEY"] = _unchanging
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
     app = Dash(
         "dashboard", server=cast(Any, server), use_pages=True, pages_folder="", title="phasewatt",
         url_base_pathname=base, index_string=_index(base),
-        assets_ignore="theme.js", update_title="", serve_locally=True,
+        assets_ignore=r"theme\.js|plotly-cartesian\.min\.js", update_title="", serve_locally=True,
         suppress_callback_exceptions=True, include_pages_meta=False,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"},
                    {"name": "color-scheme", "content": "light dark"}])
@@ -86,13 +93,13 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
 
 
 def _index(base: str) -> str:
-    page = _INDEX.replace("{%base%}", base).replace("{%plotly%}", _PLOTLY)
+    page = _INDEX.replace("{%base%}", base)
     return page.replace("{%suites%}", base.rstrip("/") + _SUITES)
 
 
 def prepare(server: Flask, access: Access) -> None:
     """Compress the largest script before anybody waits for it."""
-    path = server.config["DESK"].href(_SUITES + _PLOTLY)
+    path = server.config["DESK"].href(_PLOTLY)
     token = {"Authorization": f"Bearer {access.token}"} if access.token else {}
     server.test_client().get(path, headers={"Accept-Encoding": "gzip", **token})
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from probe.account.build import open_scene
+from probe.account.build import open_scenes
 from probe.account.timeline import timeline
 from probe.clock import Anchor
 from probe.units import J_PER_KWH
@@ -93,18 +93,18 @@ def _rows(run: StoredRun) -> list[Row]:
     reader = run.reader
     ranks = reader.ranks()
     host = timeline(reader, ranks[0]) if ranks else None
-    scene = open_scene(run.path)
-    curves = [d.curve for d in scene.devices if d.source.in_total and d.curve is not None]
+    curves = [(d.curve, scene.reader.ahead_ns) for scene in open_scenes(run.path)
+              for d in scene.devices if d.source.in_total and d.curve is not None]
     if host is None or not host.steps or not curves:
         return []
     closed = np.sort(host.step_ns)
-    widest_s = _FEWEST_UPDATES * max(curve.period_s for curve in curves)
+    widest_s = _FEWEST_UPDATES * max(curve.period_s for curve, _ in curves)
     apart_ns = max(widest_s * 1e9, (closed[-1] - reader.begin_ns) / MOST_ROWS)
     chosen = _apart(closed, reader.begin_ns, apart_ns)
     if not len(chosen):
         return []
     at_ns = np.concatenate([[reader.begin_ns], closed[chosen]])
-    joules = np.sum([curve.at(at_ns) for curve in curves], axis=0)
+    joules = np.sum([curve.at(at_ns - ahead_ns) for curve, ahead_ns in curves], axis=0)
     spent, seconds = np.diff(joules), np.diff(at_ns) / 1e9
     number = np.diff(chosen + 1, prepend=0)
     samples = _logged(run, at_ns)
@@ -141,8 +141,7 @@ def _logged(
     run: StoredRun, at_ns: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64] | None:
     """Samples (or tokens) that the run logged between the instants; None if it did not."""
-    ranks = run.reader.ranks()
-    values = run.reader.values(ranks[0])
+    values = run.reader.logged()
     told = values.get("samples") or values.get("tokens")
     if told is None:
         return None

@@ -271,7 +271,7 @@ class Trainer:
             self._held |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
-        values: dict[str, Any] = {"loss": mean, "samples": step_samples}
+        values: dict[str, Any] = {"loss": mean, "samples": whole}
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)

@@ -73,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     ls.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
     ls.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
     ls.add_argument("--json", action="store_true")
+    merge = commands.add_parser(
+        "merge", help="join what the hosts of one job wrote apart into the run of rank 0's host")
+    merge.add_argument("runs", nargs="+", metavar="DIR", help="directories of runs, rank 0's too")
     report = commands.add_parser("report", help="the report of one run")
     report.add_argument("run", nargs="?", default="latest",
                         help="a directory, an id prefix, a name or `latest`")
@@ -177,6 +180,8 @@ def _dispatch(arguments: list[str]) -> int:
         return run_command(words, directory=options.dir, name=options.name, quiet=options.quiet)
     if options.command == "ls":
         return _ls(options.dir or options.dir_option, options.json)
+    if options.command == "merge":
+        return _merge(options.runs)
     if options.command == "report":
         return _report(options)
     if options.command == "compare":
@@ -228,6 +233,18 @@ def _ls(directory: str | None, as_json: bool) -> int:
             f"no runs in {where}: record one with `probe run -- python train.py`"
         )
     print(listing(rows))
+    return 0
+
+
+def _merge(runs: Sequence[str]) -> int:
+    from .store.merge import merge
+
+    whole, joined, known = merge([Path(run).expanduser().absolute() for run in runs])
+    if joined:
+        print(f"joined: {', '.join(joined)}")
+    if known:
+        print(f"already there: {', '.join(known)}")
+    print(whole)
     return 0
 
 

@@ -43,6 +43,7 @@ class Phase(StrEnum):
     OPTIMIZER = "optimizer"
     EVAL = "eval"
     CHECKPOINT = "checkpoint"
+    RESTART = "restart"
     OTHER = "other"
     UNATTRIBUTED = "unattributed"
     UNRESOLVED = "unresolved"

@@ -12,8 +12,12 @@ import subprocess
 import time
 from pathlib import Path
 
+from .model import RunStatus
 from .recorder.spawn import claim, current_epoch, spawn
 from .ring.writer import RingWriter
+from .store.files import read_json
+from .store.processes import boot_id, is_alive
+from .store.runs import status_file
 
 SEAL_WAIT_S = 2.0
 FIRST_BEAT_S = 10.0
@@ -32,9 +36,23 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the recorder unless another rank of this node did. Raises OSError."""
-        if claim(self._run, 1):
-            # Waited for: nothing of ours may appear in the user's waitpid.
-            spawn(self._run, 1).wait()
+        for epoch in (1, self._orphaned()):
+            if epoch and claim(self._run, epoch):
+                # Waited for: nothing of ours may appear in the user's waitpid.
+                spawn(self._run, epoch).wait()
+                return
+
+    def _orphaned(self) -> int:
+        """The next fencing number if the run's recorder is no more: another attempt has begun."""
+        told = read_json(status_file(self._run)) or {}
+        recorder = told.get("recorder") or {}
+        epoch = current_epoch(self._run)
+        if not recorder or recorder.get("epoch") != epoch:
+            return 0  # one is about to write its first word
+        over = told.get("status") != RunStatus.RUNNING
+        dead = told.get("boot_id") != boot_id() or not is_alive(
+            int(recorder["pid"]), int(recorder["start_ticks"]))
+        return epoch + 1 if over or dead else 0
 
     def check(self, now_ns: int) -> None:
         """Restart a recorder that died or hangs, once. Never raises."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .companion import address, port_for
 from .errors import ProbeError, StoreError
 from .job import agree, current_job, device_request
+from .meeting import agreed_key, meet
 from .options import options as checked
 from .phases import PhaseEngine
 from .rings import RingPlace
@@ -61,6 +62,8 @@ class Run:
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
+        self._met: dict[str, Any] = {}  # what the ranks of other hosts told
+        self._number = _count
         joined = os.environ.get("PROBE_RUN")
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, _count)
@@ -90,6 +93,7 @@ class Run:
     def log(self, **values: Any) -> None:
         """Record numbers of this step: ``run.log(loss=loss, samples=len(x))``.
 
+        ``samples`` and ``tokens`` are what this rank trained: those of all ranks are added up.
         Values are floats, ints or zero-dimensional tensors (read without a device sync).
         """
         self._engine.log(**values)
@@ -114,10 +118,7 @@ class Run:
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
-        with contextlib.suppress(OSError):
-            told = self._info() | ({"error": error} if failed and error else {})
-            self._member = dataclasses.replace(self._member, info=told)
-            self._member.write(self.path)
+        self._tell(self._info() | {"left": True} | ({"error": error} if failed and error else {}))
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
         if not sealed and not self._supervisor.alive():
@@ -133,9 +134,10 @@ class Run:
         if job.key is not None:
             import hashlib  # 2 ms that only a job of several ranks needs
 
-            key = hashlib.sha256(f"{job.key}:{_count}".encode()).hexdigest()[:12]
+            found = (agreed_key(job, f"key{_count}") if job.local_key else None) or job.key
+            key = hashlib.sha256(f"{found}:{_count}".encode()).hexdigest()[:12]
             try:
-                run_id = agree(directory, key, run_id)
+                run_id = agree(directory, key, run_id, job.attempt)
             except OSError as error:
                 raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
         fields = {
@@ -170,6 +172,8 @@ class Run:
             start_ticks=start_ticks(self._pid) or 0, begin_ns=time.monotonic_ns(),
             rings=str(place.folder), prefix=place.prefix,
             request=device_request(self._options["devices"], job), info=self._info(),
+            attempt=job.attempt, attempts_left=job.attempts_left,
+            launcher=(os.getppid(), start_ticks(os.getppid()) or 0),
         )
 
     def _info(self) -> dict[str, Any]:
@@ -182,7 +186,7 @@ class Run:
             "warnings": list(engine.warnings),
             "overhead": engine.overhead(),
             "stack": self._options.get("stack") or "unknown",
-        }
+        } | self._met
 
     def _chores(self) -> None:
         now = time.monotonic_ns()
@@ -192,6 +196,23 @@ class Run:
         self._supervisor.check(now)
         if not self._declared:
             self._declare_devices()
+        if self._job.nodes > 1 and not self._met:
+            self._meet()
+
+    def _meet(self) -> None:
+        """Once there is a process group, after the first step: ranks are close together then."""
+        met = meet(self._job, self.id, f"clock{self._number}")
+        if met is None:
+            return
+        for line in met.pop("warnings", ()):
+            self._engine.warn(line)
+        self._met = met or {"met": True}
+        self._tell(self._info())
+
+    def _tell(self, info: dict[str, Any]) -> None:
+        self._member = dataclasses.replace(self._member, info=info)
+        with contextlib.suppress(OSError):
+            self._member.write(self.path)
 
     def _declare_devices(self) -> None:
         """Once CUDA is initialised, tell the recorder which cards this rank really uses."""

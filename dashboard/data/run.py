@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from probe.account.build import build, open_scene
-from probe.account.rates import rates
+from probe.account.build import build, rates_of
 from probe.model import Source
 from probe.report.words import machine, quality, tariffs
 from probe.store.history import History
@@ -93,7 +92,8 @@ class OpenRun:
         """Of the first rank."""
         with self._lock:
             if self._steps is None:
-                self._steps = StepTimes(self.path, min(self.reader.ranks(), default=0))
+                first = min(self.reader.ranks(), default=0)
+                self._steps = StepTimes(lambda: self.reader.folders(first))
             return self._steps
 
     def report(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class OpenRun:
         """How busy each phase kept the devices; of a run that is over. Raises StoreError."""
         if self.live:
             return []
-        return self.remember("rates", lambda: rates(open_scene(self.path)))
+        return self.remember("rates", lambda: rates_of(self.path))
 
     def remember(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What ``make`` gives, once for everybody who asks until there is something new."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from ..clock import Anchor
+from ..errors import UsageError
 from ..model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ..store.reader import RunReader
 from ..store.segments import segment_files
 from ..units import NS_PER_S
 from . import energy
+from .attempts import attempts
+from .job import joined
 from .phases import Rows, row
 from .rates import rates
 from .raw import RawScene
@@ -42,23 +45,51 @@ def build(
         UsageError: that is no part of the run.
         StoreError, StoreVersionError: it cannot be read.
     """
-    scene = open_scene(path, recompute=recompute, part_s=part_s)
+    tariffs = Tariffs.given() if tariffs is None else tariffs
+    reader = RunReader(path)
+    hosts = reader.hosts()
+    several = len(reader.ranks()) > 1
+
+    def told(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
+        return _of_host(open_scene(host, recompute=recompute, part_s=part_s), tariffs,
+                        with_rates=with_rates, several=several)
+
+    if len(hosts) == 1:
+        return told(hosts[0], part_s)
+    begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
+    reports = {}
+    for host in hosts:
+        begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
+        mine = None if part_s is None else (
+            max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
+        if mine is None or mine[0] < mine[1]:
+            reports[str(host.node)] = told(host, mine)
+    if not reports:
+        raise UsageError(f"{part_s} s is no part of the run")
+    return joined(reports, reader.clocks, begins_s)
+
+
+def _of_host(
+    scene: Scene, tariffs: Tariffs, *, with_rates: bool, several: bool
+) -> dict[str, Any]:
+    """What one host recorded; ``several``: the job has more than one rank."""
     run, gaps = scene.run, scene.gaps
     meta = scene.reader.meta
     found = scene.devices
     sources = [energy.source_row(device, run, gaps) for device in found]
     rows = Rows()
     shown: set[int] = set()
+    owned: dict[int, list[str]] = {}
     for device in found:
         if device.source.in_total or _modelled_cpu(device):
             more, mine = scene.rows_of(device)
             rows += more
             if mine is not None and more.phases:
                 shown.add(mine.rank)
-    tariffs = Tariffs.given() if tariffs is None else tariffs
+                owned.setdefault(mine.rank, []).append(device.name)
     total_, carbon, cost = totals(scene, tariffs)
     tallies = scene.tallies
-    rows.phases += _time_only(tallies, [t for t in tallies if t.rank not in shown], run)
+    rows.phases += _time_only([t for t in tallies if t.rank not in shown], run, several=several)
     return {
         "schema": SCHEMA_VERSION,
         "run": _run(scene),
@@ -66,6 +97,9 @@ def build(
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
+        "ranks": _ranks(tallies, owned, sources, scene) if several else [],
+        "hosts": [],
+        "attempts": attempts(scene, str(meta.get("host", ""))),
         "rates": rates(scene) if with_rates else [],
         "power": [row for device in found if _shown_over_time(device)
                   if (row := energy.power_row(device, run)) is not None],
@@ -82,16 +116,27 @@ def build(
     }
 
 
+def rates_of(path: Path) -> list[dict[str, Any]]:
+    """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
+    scenes = open_scenes(path)
+    return [one | {"device": f"{scene.reader.node}/{one['device']}"} if len(scenes) > 1 else one
+            for scene in scenes for one in rates(scene)]
+
+
+def open_scenes(path: Path) -> list[Scene]:
+    """One for each host of a run. Raises StoreError, StoreVersionError."""
+    return [open_scene(host) for host in RunReader(path).hosts()]
+
+
 def open_scene(
-    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None
+    reader: RunReader, *, recompute: bool = False, part_s: tuple[float, float] | None = None
 ) -> Scene:
-    """What the recorder summed up if that is enough, else all samples and edges.
+    """What the recorder of one host summed up if that is enough, else all samples and edges.
 
     Raises:
         UsageError: that is no part of the run.
-        StoreError, StoreVersionError: it cannot be read.
+        StoreError: it cannot be read.
     """
-    reader = RunReader(path)
     if not recompute and part_s is None and reader.status is not RunStatus.RUNNING:
         scene = SealedScene.open(reader)
         if scene is not None:
@@ -99,14 +144,15 @@ def open_scene(
     return RawScene(reader, recompute=recompute, part_s=part_s)
 
 
-def glance(path: Path) -> dict[str, Any] | None:
-    """What a list of runs shows of one: ``total`` of the report, sums of ``logged`` samples and
-    tokens, mean ``power`` in a few bins; None if that took reading all samples of a long run.
+def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
+    """What a list of runs shows of one, or of one host of it: ``total`` of the report, sums of
+    ``logged`` samples and tokens, mean ``power`` in a few bins; None if that took reading all
+    samples of a long run.
 
     Raises:
         StoreError: it cannot be read.
     """
-    reader = RunReader(path)
+    reader = RunReader(path, node)
     scene: Scene | None = SealedScene.open(reader)
     if scene is None:
         if sum(path.stat().st_size for node in reader.nodes()
@@ -146,13 +192,30 @@ def _run(scene: Scene) -> dict[str, Any]:
     }
 
 
+def _ranks(
+    tallies: Sequence[Tally], owned: Mapping[int, Sequence[str]],
+    sources: Sequence[Mapping[str, Any]], scene: Scene,
+) -> list[dict[str, Any]]:
+    """What each rank used of devices that are its own; null where it shares them."""
+    counted = {one["device"]: one["energy_j"] for one in sources if one["in_total"]}
+    hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
+    found = []
+    for tally in tallies:
+        mine = [name for name in owned.get(tally.rank, ()) if counted.get(name) is not None]
+        found.append({
+            "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": mine,
+            "steps": tally.steps, "energy_j": sum(counted[name] for name in mine) if mine else None,
+        })
+    return found
+
+
 def _time_only(
-    all_of: Sequence[Tally], shown: Sequence[Tally], run: tuple[int, int]
+    shown: Sequence[Tally], run: tuple[int, int], *, several: bool
 ) -> list[dict[str, Any]]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for one in shown:
-        label = f"rank{one.rank}" if len(all_of) > 1 else "host"
+        label = f"rank{one.rank}" if several else "host"
         for code, seconds in one.seconds.items():
             rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
         rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(one.seconds.values()))

@@ -77,9 +77,8 @@ class RawScene(Scene):
         return part
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """What the first rank logged: name → count, last, sum."""
-        ranks = self.reader.ranks()
-        logged = self.reader.values(ranks[0]) if ranks else {}
+        """What the ranks logged: name → count, last, sum."""
+        logged = self.reader.logged()
         return {
             name: {"count": len(values), "last": float(values[-1]),
                    "sum": total if math.isfinite(total := float(values.sum())) else None}
@@ -119,7 +118,7 @@ class RawScene(Scene):
         if self._recompute:
             return None
         on_device = source.device.startswith("gpu") and rank in self._device
-        return sealed(self.reader.path, source, rank, self._rings[rank], on_device=on_device)
+        return sealed(self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device)
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:

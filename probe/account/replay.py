@@ -22,16 +22,17 @@ _WINDOW_S = 60.0
 
 
 def sealed(
-    run: Path, source: Source, rank: int, rings: Sequence[str], *, on_device: bool
+    nodes: Sequence[Path], source: Source, rank: int, rings: Sequence[str], *, on_device: bool
 ) -> Statistics | None:
     """What the recorder gathered over the whole run; None if it did not see all of it.
 
     Args:
+        nodes: directories of the recorders that may have.
         rings: of the rank, all that it wrote.
         on_device: the source is attributed on a device's own clock.
     """
-    for node in sorted(run.glob("node-*")):
-        arrays = files.read_arrays(statistics_path(run, source.id, node.name[5:]))
+    for node in nodes:
+        arrays = files.read_arrays(statistics_path(node.parent, source.id, node.name[5:]))
         if arrays is None:
             continue
         try:

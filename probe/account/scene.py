@@ -52,7 +52,7 @@ class Scene(ABC):
 
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:
-        """What the first rank logged: name → count, last, sum."""
+        """What the ranks logged: name → count, last, sum. Counts are of all ranks."""
 
     @abstractmethod
     def _tally_on(self, source: Source, rank: int) -> Tally:

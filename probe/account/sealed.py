@@ -22,7 +22,7 @@ from ..attribution.timesplit import Share, Shares
 from ..model import Source
 from ..store import files
 from ..store.layout import summary_path
-from ..store.reader import RunReader, read_sources
+from ..store.reader import COUNTS, RunReader, read_sources
 from . import energy
 from .replay import sealed
 from .scene import Scene, bounds_of
@@ -102,11 +102,17 @@ class SealedScene(Scene):
         return [self._device.get(tally.rank, tally) for tally in self.tallies]
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """What the first rank logged: name → count, last, sum."""
-        ranks = [tally.rank for tally in self.tallies]
-        told = next((node.values[ranks[0]] for node in self._nodes
-                     if ranks and ranks[0] in node.values), {})
-        return {name: dict(value) for name, value in told.items() if value["last"] is not None}
+        """What the ranks logged: name → count, last, sum."""
+        found: dict[str, dict[str, Any]] = {}
+        for _, logged in sorted((rank, told) for node in self._nodes
+                                for rank, told in node.values.items()):
+            first = not found
+            for name, value in logged.items():
+                if first or (name in COUNTS and name not in found):
+                    found[name] = dict(value)
+                elif name in COUNTS:
+                    found[name] = added(found[name], value)
+        return {name: value for name, value in found.items() if value["last"] is not None}
 
     def _tally_on(self, source: Source, rank: int) -> Tally:
         if source.device.startswith("gpu") and rank in self._device:
@@ -121,9 +127,16 @@ class SealedScene(Scene):
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
             gpu = source.device.startswith("gpu")
-            self._known[source.id] = sealed(self.reader.path, source, rank, rings,
+            self._known[source.id] = sealed(self.reader.nodes(), source, rank, rings,
                                             on_device=gpu and rank in self._device)
         return self._known[source.id]
+
+
+def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts of two ranks, or of two hosts, together."""
+    sums = [told["sum"] for told in (one, other) if told["sum"] is not None]
+    return {"count": one["count"] + other["count"], "last": one["last"],
+            "sum": sum(sums) if sums else None}
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:

@@ -66,6 +66,12 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
     With ``device`` they lie where the accelerator reached the edges; None if the rank
     recorded no device times.
     """
+    found = parts(reader, rank, device=device)
+    return _join(found) if found else None
+
+
+def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timeline]:
+    """As :func:`timeline`, one for each time that the rank was started."""
     parts: list[Timeline] = []
     rings = reader.rings(rank)
     mains = [(name, rows) for name, rows in rings if name.startswith("main")]
@@ -83,7 +89,7 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
                 reader.names(rank, name), bool(spans.inferred.any()),
             )
         )
-    return _join(_apart(parts)) if parts else None
+    return _apart(parts)
 
 
 def _apart(parts: list[Timeline]) -> list[Timeline]:
@@ -100,9 +106,13 @@ def _apart(parts: list[Timeline]) -> list[Timeline]:
 
 
 def _join(parts: list[Timeline]) -> Timeline:
-    """Several main rings of a rank (it was restarted): one after the other, codes by name."""
+    """Several main rings of a rank (it was started again): one after the other, codes by name, and
+    the time between them a phase of its own.
+    """
     if len(parts) == 1:
         return parts[0]
+    parts = [one for part, after in zip(parts, [*parts[1:], None], strict=True)
+             for one in (part, _between(part, after)) if one is not None]
     code_of: dict[str, int] = {}
     names: dict[int, str] = {}
     codes: list[Times] = []
@@ -123,4 +133,11 @@ def _join(parts: list[Timeline]) -> Timeline:
     )
 
 
-__all__ = ["Timeline", "timeline"]
+def _between(before: Timeline, after: Timeline | None) -> Timeline | None:
+    if after is None or not len(before.end_ns) or after.begin_ns[0] <= before.end_ns[-1]:
+        return None
+    return Timeline(before.rank, before.end_ns[-1:], after.begin_ns[:1], np.array([0]),
+                    np.array([True]), np.zeros(0, np.int64), {0: str(Phase.RESTART)}, False)
+
+
+__all__ = ["Timeline", "parts", "timeline"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..account.build import build, open_scene
+from ..account.build import build, open_scenes
 from ..model import SCHEMA_VERSION, Phase
 
 _HEADROOM = 1.3  # memory left over before a larger batch is worth a word
@@ -139,7 +139,8 @@ def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
-    found = [(meter.summary.highest, meter.source.limit) for meter in open_scene(path).meters
+    found = [(meter.summary.highest, meter.source.limit)
+             for scene in open_scenes(path) for meter in scene.meters
              if meter.source.quantity == "memory_used" and meter.source.limit
              and meter.summary.samples]
     return max(found, key=lambda told: told[0] / told[1]) if found else (None, None)

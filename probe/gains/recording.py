@@ -31,7 +31,7 @@ class Recording:
         self.end_ns = max(reader.end_ns(), self.begin_ns + 1)
         self.ranks = reader.ranks()
         first = self.ranks[0] if self.ranks else 0
-        self.logged = reader.values(first)
+        self.logged = reader.logged()
         self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
         self._hashes = {str(found) for member in reader.members if member.role == "rank"
                         and (found := member.info.get("model_hash")) not in _UNKNOWN}

@@ -62,9 +62,10 @@ class RingDrain:
 
     def __init__(
         self, run: Path, rank: int, path: Path, *, epoch: int, main: bool,
-        told: Callable[[int, str, Rows, SpanTable | None], None],
+        told: Callable[[int, str, Rows, SpanTable | None], None], guest: str | None = None,
     ):
-        """``told``: of every batch, rank, ring, records and what a main ring's marks come to.
+        """``told``: of every batch, rank, ring, records and what a main ring's marks come to;
+        ``guest``: this host, if another one made the run.
 
         Raises StoreError.
         """
@@ -78,7 +79,7 @@ class RingDrain:
         self._logged: dict[int, _Logged] = {}
         self._told = told
         self._reader = RingReader(path)
-        self._folder = layout.rank_dir(run, rank)
+        self._folder = layout.rank_dir(run, rank, guest)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
         self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER)
         self._decoder = SpanDecoder() if main else None

@@ -1,4 +1,4 @@
-"""run.json while the run lives and when it has ended, and the rollups."""
+"""run.json, or a guest host's own file, while the run lives and when it has ended."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..ring.layout import EndCode
 from ..store import files, layout
 from ..store.members import Member
 from ..store.processes import cpu_seconds, start_ticks
+from ..store.runs import status_file
 from .attributing import Attributing
 from .drain import RingDrain
 from .machine import machine
@@ -21,6 +22,7 @@ from .samples import SampleStore
 from .sensing import Sensing
 from .watching import MemberWatch
 
+_OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
 _SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.KILLED)
 
 
@@ -35,24 +37,32 @@ class Outcome:
 
 
 class Finale:
-    """Keeps run.json current; the only writer of it after the run was created."""
+    """Keeps the file of this host current; its only writer after it was created."""
 
     def __init__(
         self, run: Path, epoch: int, attributing: Attributing, problems: Callable[[], list[str]]
     ):
         """``problems``: what others than sensors and attribution have to complain about."""
         self._run, self._epoch, self._attributing = run, epoch, attributing
+        self._file = status_file(run)
         self.problems = problems
         self._machine = machine()
         self._began = time.monotonic()
+
+    def reopen(self) -> None:
+        """The run had ended and goes on: another attempt has begun. Raises OSError."""
+        value = files.read_json(self._file) or {}
+        if value.get("status") != RunStatus.RUNNING:
+            kept = {key: told for key, told in value.items() if key not in _OF_AN_END}
+            files.write_json(self._file, kept | {"status": RunStatus.RUNNING})
 
     def write_status(
         self, sensing: Sensing, samples: SampleStore, drains: Iterable[RingDrain],
         members: Iterable[Member], **final: Any,
     ) -> None:
-        """Refresh run.json. Raises OSError."""
+        """Refresh it. Raises OSError."""
         drains, members = list(drains), list(members)
-        value = files.read_json(self._run / layout.RUN_FILE) or {}
+        value = files.read_json(self._file) or {}
         ranks = [m for m in members if m.role == "rank"]
         value |= {
             "ranks": len({m.rank for m in ranks}) or 1,
@@ -78,11 +88,11 @@ class Finale:
         }
         for member in ranks or members:
             for key, told in member.info.items():
-                # Warnings stand among everybody's already.
-                if key != "warnings" and told not in (None, "", "unknown"):
+                # Warnings stand among everybody's already; how each left is its own.
+                if key not in ("warnings", "left") and told not in (None, "", "unknown"):
                     value[key] = told
         value |= final
-        files.write_json(self._run / layout.RUN_FILE, value, sync=bool(final))
+        files.write_json(self._file, value, sync=bool(final))
 
     def finalise(
         self, sensing: Sensing, samples: SampleStore, drains: Mapping[Path, RingDrain],
@@ -90,7 +100,7 @@ class Finale:
     ) -> None:
         """Say how the run ended. Raises OSError."""
         end_ns = outcome.end_ns
-        value = files.read_json(self._run / layout.RUN_FILE) or {}
+        value = files.read_json(self._file) or {}
         begin = int(value.get("begin_ns", end_ns))
         self.write_status(
             sensing, samples, drains.values(), watch.members.values(),
@@ -103,18 +113,18 @@ class Finale:
         """Keep it in run.json, so that a list of runs need not read their samples."""
         from ..account.build import glance
 
-        found = glance(self._run)
+        found = glance(self._run, layout.node_name())
         if found is not None:
-            value = files.read_json(self._run / layout.RUN_FILE) or {}
-            files.write_json(self._run / layout.RUN_FILE, value | found)
+            value = files.read_json(self._file) or {}
+            files.write_json(self._file, value | found)
 
 
 def outcome_of(
     drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int
 ) -> Outcome:
-    """How the run ended; a launcher knows best, then the worst rank counts."""
+    """How the run ended; a launcher knows best, then the worst rank of the last attempt counts."""
     outcomes = []
-    for member in watch.members.values():
+    for member in last_attempt(watch.members.values()):
         ended = next(
             (d.ended for p, d in drains.items() if p.name.startswith(member.prefix) and d.ended),
             None,
@@ -126,6 +136,16 @@ def outcome_of(
     if not outcomes:
         return Outcome(detected_ns, RunStatus.KILLED, None, "no process of the job was seen")
     return max(outcomes, key=lambda o: (_SEVERITY.index(o.status), o.end_ns))
+
+
+def last_attempt(members: Iterable[Member]) -> list[Member]:
+    """Ranks as they were started last, and launchers."""
+    members = list(members)
+    ranks = [m for m in members if m.role == "rank"]
+    last = max((m.attempt for m in ranks), default=0)
+    latest = {m.local_rank if m.local_world_size > 1 else m.file_name: m
+              for m in sorted(ranks, key=lambda m: m.begin_ns) if m.attempt == last}
+    return [*latest.values(), *(m for m in members if m.role != "rank")]
 
 
 def _outcome(

@@ -6,15 +6,17 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..clock import MonotonicClock
 from ..errors import StoreError
 from ..model import Gap
-from ..ring.layout import PHASE_OF_CODE
+from ..ring.layout import PHASE_OF_CODE, EndCode
 from ..store import files, layout
 from ..store.members import Member
+from ..store.runs import status_file
 from .sensing import Sensing
 from .spawn import current_epoch
 from .watching import MemberWatch
@@ -67,13 +69,15 @@ class Recorder:
         self._drains: dict[Path, RingDrain] = {}
         self._samples = SampleStore(self._run, self._epoch)
         meta = files.read_json(self._run / layout.RUN_FILE) or {}
-        begin_ns = int(meta.get("begin_ns", self._begin_ns))
+        here = meta.get("host") == layout.node_name()
+        self._guest = None if here else layout.node_name()
+        began = files.read_json(status_file(self._run)) or {}
+        begin_ns = int(began.get("begin_ns", self._begin_ns))
         self._attributing = Attributing(self._run, begin_ns)
         self._timelines = Timelines()
         self._summaries = Summaries(self._run, begin_ns)
         self._publisher = Publisher(self._run, begin_ns)
         self._serving = Serving(self._run, meta.get("prometheus"))
-        here = meta.get("host") == layout.node_name()
         self._companion = Companion(self._run, meta.get("dashboard") if here else None)
         self._finale = Finale(
             self._run, self._epoch, self._attributing,
@@ -81,6 +85,7 @@ class Recorder:
                      *self._companion.problems()])
         self._sealer = Sealer()
         if self._epoch > 1:
+            self._guard(self._finale.reopen)
             self._note_hole()
         self._loop()
 
@@ -150,6 +155,7 @@ class Recorder:
                     self._drains[path] = self._drain_kind(
                         self._run, member.rank if member.role == "rank" else -1, path,
                         epoch=self._epoch, main=index == 0, told=self._drained,
+                        guest=self._guest,
                     )
         self._beat()
 
@@ -236,12 +242,24 @@ class Recorder:
             return all(self._ended(m) for m in members)
         if not members:
             return self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
-        if not all(self._ended(m) for m in members):
+        if not all(self._ended(m) for m in members) or self._starts_again(members):
             return False
         # A quick rank may end before a slow one has even begun.
-        missing = max(m.local_world_size for m in members) - len({m.local_rank for m in members})
+        last = max(m.attempt for m in members)
+        latest = [m for m in members if m.attempt == last]
+        missing = max(m.local_world_size for m in latest) - len({m.local_rank for m in latest})
         waited = self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
-        return missing <= 0 or waited or any(m.file_name in self._watch.gone for m in members)
+        return missing <= 0 or waited or any(m.file_name in self._watch.gone for m in latest)
+
+    def _starts_again(self, members: Sequence[Member]) -> bool:
+        """Ranks are gone that their launcher is about to start another time: not the end."""
+        last = max(m.attempt for m in members)
+        return any(m.attempt == last and m.starts_again() and not self._well(m) for m in members)
+
+    def _well(self, member: Member) -> bool:
+        return any(drain.ended is not None and drain.ended[1] == EndCode.FINISHED
+                   for path, drain in self._drains.items()
+                   if path.name.startswith(member.prefix))
 
     def _ended(self, member: Member) -> bool:
         if member.file_name in self._watch.gone:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from . import words
+from . import job, words
 from ._charts import charts
 from .digits import duration, energy
+from .tables import Table
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --soft: #5a5a5a; --line: #d8d8d8; --card: #fff;
@@ -60,6 +61,7 @@ def render(report: dict[str, Any]) -> str:
     body.append("<h2>Phases</h2>")
     body += [_phases(report, device)
              for device in dict.fromkeys(row["device"] for row in report["phases"])]
+    body += map(table_of, job.tables(report))
     body += ["<h2>What was measured</h2>", _pairs(words.provenance(report)),
              "<h2>How well</h2>", _pairs(words.quality(report)),
              "<h2>Where</h2>", _pairs(words.machine(report)),
@@ -117,3 +119,24 @@ def _pairs(rows: list[tuple[str, str]]) -> str:
     cells = "".join(f"<tr><td>{escaped(what)}</td><td class='text'>{escaped(how)}</td></tr>"
                     for what, how in rows)
     return f"<div class='scroll'><table><tbody>{cells}</tbody></table></div>"
+
+
+def table_of(table: Table) -> str:
+    """A table of text with its title."""
+    def row(cells: Any, tag: str) -> str:
+        said = []
+        for i, cell in enumerate(cells):
+            words = i in table.text
+            said.append(f"<{tag}{' class=text' if words else ''}>"
+                        f"{escaped(cell if words else _unbroken(cell))}</{tag}>")
+        return f"<tr>{''.join(said)}</tr>"
+
+    title = f"<h3>{escaped(table.title)}</h3>" if table.title else ""
+    rows = "".join(row(cells, "td") for cells in table.rows)
+    return (f"{title}<div class='scroll'><table class='plain'><thead>{row(table.head, 'th')}"
+            f"</thead><tbody>{rows}</tbody></table></div>")
+
+
+def _unbroken(cell: str) -> str:
+    """A number stays with its unit; an interval may be broken at its middle."""
+    return cell.replace(" ", "\u00a0").replace("\u00a0…\u00a0", " … ")

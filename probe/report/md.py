@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import words
+from . import job, words
 from .digits import duration, energy
+from .tables import Table
 
 MARKER = "<!-- phasewatt report -->"  # stable: a job finds the comment that it wrote before
 _LONGEST = 120
@@ -25,6 +26,8 @@ def render(report: dict[str, Any]) -> str:
                   "measured.", ""]
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         lines += _table(report, device)
+    for one in job.tables(report):
+        lines += table_of(one)
     if report["warnings"]:
         lines += [f"- {cell(line)}" for line in report["warnings"][:10]]
     return "\n".join(lines).rstrip()
@@ -46,3 +49,11 @@ def line(cells: Iterable[str]) -> str:
 def cell(text: object) -> str:
     """One line that neither ends a cell nor begins a tag, a link or a mention."""
     return words.short(text, _LONGEST).translate(_HARMLESS)
+
+
+def table_of(table: Table) -> list[str]:
+    """A table of text with its title."""
+    rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
+    title = [f"{cell(table.title)}:", ""] if table.title else []
+    return [*title, line([cell(name) for name in table.head]), line(rule),
+            *(line([cell(value) for value in row]) for row in table.rows), ""]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import words
+from . import job, words
 from .digits import duration, energy, interval, number
 
 _ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
-          "checkpoint"]
+          "checkpoint", "restart"]
 _LAST = ["other", "unresolved", "unattributed"]
 _RATES = {"sm_activity": "SM", "tensor_activity": "tensor", "dram_activity": "DRAM",
           "power_cap_time": "power capped"}
@@ -23,6 +23,8 @@ def render(report: dict[str, Any]) -> str:
         rates = [row for row in report["rates"] if row["device"] == device]
         if rates:
             lines += [*_activity(device, rates), ""]
+    for one in job.tables(report):
+        lines += [*one.lines(), ""]
     lines += _sources(report)
     lines += _quality(report)
     if report["warnings"]:
@@ -87,8 +89,8 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     about = f"{device}"
     if kind == {"modelled"}:
         about += " (modelled: no meter)"
-    if steps:
-        watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
+    watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
+    if steps and watched:
         about += f" · {duration(watched / steps)} per step"
     return [about, *(_line(cells, widths) for cells in [head, *body])]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import ProbeError
-from .reader import RunReader
+from .reader import COUNTS, RunReader
 from .runs import list_runs
 
 
@@ -27,7 +27,8 @@ def summary(path: Path) -> dict[str, Any]:
 
 
 def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, Any]:
-    total, logged = meta.get("total") or {}, meta.get("logged") or {}
+    hosts = [meta, *reader.guests.values()]
+    total, logged = (_sum([host.get(key) or {} for host in hosts]) for key in ("total", "logged"))
     return {
         "id": path.name,
         "name": meta.get("name") or "",
@@ -44,5 +45,12 @@ def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def _sum(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Joules and counts of all hosts; what none of them knows is not there."""
+    return {name: sum(part[name] for part in parts if part.get(name) is not None)
+            for name in _SUMMED if any(part.get(name) is not None for part in parts)}
+
+
+_SUMMED = ("energy_j", "modelled_energy_j", *COUNTS)
 _FIELDS = ("id", "name", "status", "started", "duration_s", "steps", "energy_j",
            "modelled_energy_j", "samples", "tokens", "power", "problem")

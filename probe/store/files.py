@@ -44,6 +44,20 @@ def write_json(path: Path, value: Any, *, sync: bool = False, compact: bool = Fa
         file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
 
 
+def create_json(path: Path, value: Any) -> bool:
+    """Write ``path`` whole unless it is there; False if somebody was first. Raises OSError."""
+    temporary = temporary_beside(path)
+    try:
+        temporary.write_bytes(json.dumps(value, indent=1).encode() + b"\n")
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+    return True
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace ``path`` atomically. Raises OSError; the old file stays whole."""
     with _replacing(path, sync=False) as file:

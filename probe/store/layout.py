@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 RUN_FILE = "run.json"
+MERGED = "merged.json"  # in a part of a job whose joules are in the job's run now
 DEFAULT_DIR = "runs"
 
 
@@ -16,8 +17,9 @@ def runs_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
 
 
 def node_name() -> str:
-    """This host's name, fit for a file name."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", os.uname().nodename) or "localhost"
+    """This host's name, fit for a file name; PROBE_NODE where two hosts are called the same."""
+    name = os.environ.get("PROBE_NODE") or os.uname().nodename
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", name) or "localhost"
 
 
 def members_dir(run: Path) -> Path:
@@ -30,11 +32,20 @@ def node_dir(run: Path, node: str | None = None) -> Path:
     return run / f"node-{node or node_name()}"
 
 
-def rank_dir(run: Path, rank: int) -> Path:
-    """The edges and the ledger of one rank; a launcher (`probe run`) has rank −1."""
-    if rank < 0:
-        return run / "launcher"
-    return run / f"rank-{rank:05d}"
+def node_file(run: Path, node: str | None = None) -> Path:
+    """How a host stands that joined the run of another one; fields as in run.json."""
+    return node_dir(run, node) / "node.json"
+
+
+def rank_dir(run: Path, rank: int, guest: str | None = None) -> Path:
+    """The edges and the ledger of one rank; a launcher (`probe run`) has rank −1.
+
+    Args:
+        guest: the host that recorded it, if that is not the one that made the run. (After an
+            elastic restart two hosts may both have had a rank of that number.)
+    """
+    base = run if guest is None else node_dir(run, guest)
+    return base / "launcher" if rank < 0 else base / f"rank-{rank:05d}"
 
 
 def statistics_path(run: Path, source: str, node: str | None = None) -> Path:

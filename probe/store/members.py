@@ -30,6 +30,9 @@ class Member:
     prefix: str  # their names start so
     request: DeviceRequest
     info: dict[str, Any] = field(default_factory=dict)  # model hash, versions, …
+    attempt: int = 0  # how often the launcher had started the ranks again
+    attempts_left: int = 0  # and how often it still would
+    launcher: tuple[int, int] = (0, 0)  # its pid and start
 
     @property
     def file_name(self) -> str:
@@ -42,6 +45,10 @@ class Member:
     def ring_paths(self) -> list[Path]:
         """Its rings, the main thread's first."""
         return sorted(Path(self.rings).glob(f"{self.prefix}*.ring"))
+
+    def starts_again(self) -> bool:
+        """True if its launcher is there and would start the ranks another time."""
+        return self.attempts_left > 0 and is_alive(*self.launcher)
 
     def alive(self) -> bool:
         """True while the process runs; meaningful on its own host and boot only."""
@@ -56,7 +63,9 @@ def read_members(run: Path) -> list[Member]:
         try:
             request = dict(value["request"])
             request["uuids"] = tuple(request.get("uuids") or ())
-            members.append(Member(**{**value, "request": DeviceRequest(**request)}))
+            launcher = tuple(value.get("launcher") or (0, 0))
+            members.append(Member(**{**value, "request": DeviceRequest(**request),
+                                     "launcher": launcher}))
         except (TypeError, KeyError):
             continue
     return members

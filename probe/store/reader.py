@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from ..errors import StoreError
 from ..model import Gap, Kind, Provenance, RunStatus, Source
 from ..ring.layout import PHASE_OF_CODE, Record
 from ..ring.reader import SLOT_DTYPE, RingReader
+from ..units import NS_PER_S
 from . import files, layout
+from .clocks import clocks
 from .members import Member, read_members
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
@@ -34,6 +36,9 @@ from .segments import (
     segment_files,
 )
 
+_SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED,
+             RunStatus.RUNNING)
+COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
 
@@ -52,18 +57,41 @@ Logged = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # (time_ns, valu
 
 
 class RunReader:
-    """Opens a run directory.
+    """Opens a run directory; of a run of several hosts, all of it or what one host recorded.
 
-    Raises:
-        StoreError: not a run, or damaged.
-        StoreVersionError: written by a newer version.
+    Every host has a monotonic clock of its own. The reader of one host speaks in that host's time,
+    the one of all of them in the time of the host that made the run (``clocks`` says how the others
+    were brought to it).
     """
 
-    def __init__(self, run: Path):
-        self.path = run
+    def __init__(self, run: Path, node: str | None = None):
+        """
+        Raises:
+            StoreError: not a run, or damaged.
+            StoreVersionError: written by a newer version.
+        """
+        self.path, self.node = run, node
         self.meta: dict[str, Any] = files.read_run_file(run)
         self.members: list[Member] = read_members(run)
+        self._home = str(self.meta.get("host", ""))
+        self.guests = {path.parent.name[5:]: told for path in run.glob("node-*/node.json")
+                        if isinstance(told := files.read_json(path), dict)}
+        self.clocks = clocks(self.meta, self.guests)
+        if node is not None:
+            self.meta |= self.guests.get(node, {})
+            self.members = [member for member in self.members if member.host == node]
         self._last: tuple[int, Rings] | None = None  # of a run that is over, read last
+
+    def hosts(self) -> list[RunReader]:
+        """A reader for each host that recorded something, that of rank 0 first."""
+        names = [path.name[5:] for path in self.nodes()]
+        if len(names) < 2 or self.node is not None:
+            return [self]
+        lowest: dict[str, int] = {}
+        for member in self.members:
+            lowest[member.host] = min(member.rank, lowest.get(member.host, member.rank))
+        return [RunReader(self.path, name)
+                for name in sorted(names, key=lambda name: (lowest.get(name, 1 << 30), name))]
 
     @property
     def id(self) -> str:
@@ -72,7 +100,12 @@ class RunReader:
 
     @property
     def status(self) -> RunStatus:
-        """How the run stands, derived where nobody could write it down."""
+        """How the run stands, derived where nobody could write it down; of several hosts, the
+        worst of them, once none goes on.
+        """
+        if self.node is None and self.guests:
+            stand = [host.status for host in self.hosts()]
+            return max(stand, key=_SEVERITY.index)
         written = RunStatus(self.meta.get("status", RunStatus.RUNNING))
         if written is not RunStatus.RUNNING:
             return written
@@ -89,11 +122,15 @@ class RunReader:
 
     @property
     def begin_ns(self) -> int:
-        """When the watched block was entered."""
+        """When the watched block was entered; of several hosts, on the first of them."""
+        if self.node is None and self.guests:
+            return min(host.begin_ns + host.ahead_ns for host in self.hosts())
         return int(self.meta["begin_ns"])
 
     def end_ns(self) -> int:
         """When it was left; for a live or killed run the last thing that is known."""
+        if self.node is None and self.guests:
+            return max(host.end_ns() + host.ahead_ns for host in self.hosts())
         if self.meta.get("end_ns"):
             return int(self.meta["end_ns"])
         known = [self.begin_ns, int(self.meta.get("alive_ns") or 0)]
@@ -103,9 +140,22 @@ class RunReader:
         known += [int(r["time_ns"][-1]) for _, r in self.rings() if len(r)]
         return max(known)
 
+    def since_begin_s(self, host: RunReader) -> float:
+        """When a host of this run began, in seconds since the run's begin."""
+        return (host.begin_ns + host.ahead_ns - self.begin_ns) / NS_PER_S
+
     def nodes(self) -> list[Path]:
         """The directories of the nodes' recorders."""
-        return sorted(p for p in self.path.glob("node-*") if p.is_dir())
+        return sorted(p for p in self.path.glob(f"node-{self.node or '*'}") if p.is_dir())
+
+    @property
+    def ahead_ns(self) -> int:
+        """What to add to the times of this one host's reader for the job's."""
+        return self.clocks[self.node].offset_ns if self.node in self.clocks else 0
+
+    def _ahead_ns(self, node: str) -> int:
+        """What makes a host's time the one that this reader speaks in."""
+        return self.clocks[node].offset_ns if self.node is None and node in self.clocks else 0
 
     def series(self) -> list[Series]:
         """Samples of every source of every node, in order of time."""
@@ -115,6 +165,7 @@ class RunReader:
             table = _columns(node, "samples", SAMPLES)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}
+            table["time_ns"] = table["time_ns"] + self._ahead_ns(node.name[5:])
             for index, source in enumerate(sources):
                 mine = table["source"] == index
                 found.append(
@@ -137,15 +188,35 @@ class RunReader:
                 continue
             for line in lines:
                 try:
-                    gaps.append(Gap(**json.loads(line)))
+                    gap = Gap(**json.loads(line))
                 except (ValueError, TypeError):
                     continue  # a torn last line
+                ahead = self._ahead_ns(node.name[5:])
+                gaps.append(replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead))
         return gaps
 
     def ranks(self) -> list[int]:
         """Ranks that recorded edges."""
-        known = {int(p.name[5:]) for p in self.path.glob("rank-*") if p.name[5:].isdigit()}
+        known = {int(folder.name[5:]) for base, _ in self._places()
+                 for folder in base.glob("rank-*") if folder.name[5:].isdigit()}
         return sorted(known | {m.rank for m in self.members if m.role == "rank"})
+
+    def _places(self) -> list[tuple[Path, str]]:
+        """Where ranks' edges lie, and on which host they were recorded."""
+        places = [(self.path, self._home)] if self.node in (None, self._home) else []
+        return places + [(layout.node_dir(self.path, guest), guest) for guest in self.guests
+                         if self.node in (None, guest)]
+
+    def folders(self, rank: int) -> list[tuple[Path, int]]:
+        """Where a rank's edges lie, and what to add to their times; several after it was started
+        again on another host.
+        """
+        found = []
+        for _, host in self._places():
+            folder = layout.rank_dir(self.path, rank, None if host == self._home else host)
+            if folder.is_dir():
+                found.append((folder, self._ahead_ns(host)))
+        return found
 
     def rings(self, rank: int | None = None) -> Rings:
         """(ring name, edges) of each thread, the main thread's first; all ranks or one."""
@@ -164,9 +235,9 @@ class RunReader:
     def _read_rings(self, rank: int | None, part: tuple[int, int] | None = None) -> Rings:
         found: dict[tuple[int, str], list[npt.NDArray[np.void]]] = {}
         for r in self.ranks() if rank is None else [rank]:
-            folder = layout.rank_dir(self.path, r)
-            for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
-                found[r, name] = [_edges(folder, f"edges-{name}", part)]
+            for folder, ahead_ns in self.folders(r):
+                for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
+                    found[r, name] = [_edges(folder, f"edges-{name}", part, ahead_ns)]
         for r, name, rows in self._undrained():
             if rank is None or r == rank:
                 if part is not None:
@@ -177,8 +248,9 @@ class RunReader:
     def names(self, rank: int, ring: str) -> dict[int, str]:
         """Phase and metric names of a ring by code."""
         names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
-        stored = files.read_json(layout.rank_dir(self.path, rank) / f"names-{ring}.json") or {}
-        names |= {int(code): name for code, name in stored.items()}
+        for folder, _ in self.folders(rank):
+            stored = files.read_json(folder / f"names-{ring}.json") or {}
+            names |= {int(code): name for code, name in stored.items()}
         for path in self._ring_paths():
             if path.stem.rpartition("-")[2] == ring:
                 try:
@@ -192,6 +264,16 @@ class RunReader:
     def values(self, rank: int = 0) -> dict[str, Logged]:
         """What ``run.log`` recorded: name → (time_ns, value)."""
         return self._recorded(rank, Record.VALUE, np.float64)
+
+    def logged(self) -> dict[str, Logged]:
+        """What the job logged: as its first rank did, but counts are those of all ranks."""
+        ranks = self.ranks()
+        found = self.values(ranks[0]) if ranks else {}
+        for rank in ranks[1:]:
+            for name, told in self.values(rank).items():
+                if name in COUNTS:
+                    found[name] = _merged(found[name], told) if name in found else told
+        return found
 
     def steps_ns(self, rank: int = 0) -> npt.NDArray[np.int64]:
         """When a rank's steps closed."""
@@ -223,7 +305,8 @@ class RunReader:
 
     def ledger(self, rank: int = 0) -> pa.Table:
         """Step × phase of a rank: count and nanoseconds; kept for every step."""
-        batches = list(read_segments(layout.rank_dir(self.path, rank), "ledger", LEDGER))
+        batches = [batch for folder, _ in self.folders(rank)
+                   for batch in read_segments(folder, "ledger", LEDGER)]
         return pa.Table.from_batches(batches, schema=LEDGER)
 
     def _recorder_alive(self) -> bool:
@@ -232,7 +315,10 @@ class RunReader:
 
     def _fresh(self) -> bool:
         try:
-            age = time.time() - (self.path / layout.RUN_FILE).stat().st_mtime
+            told = self.path / layout.RUN_FILE
+            if self.node not in (None, self._home):
+                told = layout.node_file(self.path, self.node)
+            age = time.time() - told.stat().st_mtime
         except OSError:
             return False
         return age < FRESH_S
@@ -245,7 +331,8 @@ class RunReader:
     def _undrained(self) -> list[tuple[int, str, npt.NDArray[np.void]]]:
         found = []
         for member in self.members:
-            if member.role != "rank" or member.boot_id != boot_id():
+            here = member.host == layout.node_name() and member.boot_id == boot_id()
+            if member.role != "rank" or not here:
                 continue
             if self.meta.get("status") != RunStatus.RUNNING:
                 continue
@@ -254,9 +341,17 @@ class RunReader:
                     reader = RingReader(path, read_only=True)
                 except StoreError:
                     continue
-                found.append((member.rank, path.stem.rpartition("-")[2], reader.read().rows))
+                rows = _later(reader.read().rows, self._ahead_ns(member.host))
+                found.append((member.rank, path.stem.rpartition("-")[2], rows))
                 reader.close()
         return found
+
+
+def _merged(one: Logged, other: Logged) -> Logged:
+    """In order of time."""
+    time_ns, values = (np.concatenate([a, b]) for a, b in zip(one, other, strict=True))
+    order = np.argsort(time_ns, kind="stable")
+    return time_ns[order].astype(np.int64), values[order].astype(np.float64)
 
 
 def read_sources(node: Path) -> list[Source]:
@@ -288,17 +383,26 @@ def _columns(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArra
 
 
 def _edges(
-    folder: Path, stem: str, part: tuple[int, int] | None = None
+    folder: Path, stem: str, part: tuple[int, int] | None = None, ahead_ns: int = 0
 ) -> npt.NDArray[np.void]:
     if part is None:
         columns = _columns(folder, stem, EDGES)
     else:
+        part = part[0] - ahead_ns, part[1] - ahead_ns
         table = pa.concat_tables([EDGES.empty_table(), *(
             read_between(path, EDGES, *part) for path in segment_files(folder, stem))])
         columns = {name: table.column(name).to_numpy() for name in EDGES.names}
     rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
     for name, column in columns.items():
         rows[name] = column
+    return _later(rows, ahead_ns)
+
+
+def _later(rows: npt.NDArray[np.void], ahead_ns: int) -> npt.NDArray[np.void]:
+    """Edges in another clock; times that a device told are as their host's."""
+    if ahead_ns:
+        rows["time_ns"] = rows["time_ns"].astype(np.int64) + ahead_ns
+        rows["payload"] += np.where(rows["kind"] == Record.DEVICE, ahead_ns, 0)
     return rows
 
 

@@ -27,10 +27,11 @@ def new_run_id(name: str | None, wall_s: float) -> str:
 def create_run(
     directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]
 ) -> Path:
-    """Make the run directory and its first run.json; with ``shared`` another rank may win.
+    """Make the run directory and its first run.json; with ``shared`` another rank may win, and if
+    that is on another host, this one gets a file of its own.
 
     Raises:
-        StoreError: the directory cannot be made or written.
+        StoreError: the directory cannot be made or written, or another host of this name is in it.
     """
     run = directory / run_id
     anchor = Anchor.now()
@@ -53,11 +54,33 @@ def create_run(
         run.mkdir(exist_ok=shared)
         layout.members_dir(run).mkdir(exist_ok=True)
         layout.node_dir(run).mkdir(exist_ok=True)
-        if not (run / layout.RUN_FILE).exists():
-            files.write_json(run / layout.RUN_FILE, value)
+        if not files.create_json(run / layout.RUN_FILE, value):
+            _join(run, value)
     except OSError as error:
         raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
     return run
+
+
+_OF_NODE = ("schema", "status", "started", "anchor", "begin_ns", "host", "boot_id",
+            "pid_namespace", "python", "command")
+
+
+def status_file(run: Path) -> Path:
+    """Where this host's recorder says how it stands: run.json, or a guest's own."""
+    guest = layout.node_file(run)
+    return guest if guest.exists() else run / layout.RUN_FILE
+
+
+def _join(run: Path, value: dict[str, Any]) -> None:
+    """Another rank made the run; the first of each further host says when that host began."""
+    home = files.read_run_file(run)
+    if home["host"] != value["host"]:
+        files.create_json(layout.node_file(run), {key: value[key] for key in _OF_NODE})
+        return
+    if home["boot_id"] != value["boot_id"]:
+        raise StoreError(f"two hosts of this job are both called {value['host']}: give each a "
+                         "name of its own with PROBE_NODE=…")
+
 
 
 def pid_namespace() -> int:
@@ -69,10 +92,13 @@ def pid_namespace() -> int:
 
 
 def list_runs(directory: Path) -> list[Path]:
-    """Run directories, newest first (by id, which begins with the time)."""
+    """Run directories, newest first (by id, which begins with the time); not the parts of a job
+    that were merged.
+    """
     if not directory.is_dir():
         return []
-    found = [path.parent for path in directory.glob(f"*/{layout.RUN_FILE}")]
+    found = [path.parent for path in directory.glob(f"*/{layout.RUN_FILE}")
+             if not (path.parent / layout.MERGED).exists()]
     return sorted(found, key=lambda run: (_started(run), run.name), reverse=True)
 
 
@@ -137,4 +163,4 @@ def _started(run: Path) -> str:
     return str(value.get("started", "")) if isinstance(value, dict) else ""
 
 
-__all__ = ["create_run", "find_run", "find_runs", "list_runs", "new_run_id"]
+__all__ = ["create_run", "find_run", "find_runs", "list_runs", "new_run_id", "status_file"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..ring.layout import Record
-from . import layout
 from .segments import segment_files
 from .tail import Tail
 
@@ -22,8 +22,9 @@ Ints = npt.NDArray[np.int64]
 class StepTimes:
     """Of one rank of a run. Sealed segments are read once, hot ones followed."""
 
-    def __init__(self, run: Path, rank: int):
-        self._folder = layout.rank_dir(run, rank)
+    def __init__(self, folders: Callable[[], Sequence[tuple[Path, int]]]):
+        """``folders``: where its edges lie now, with what is to be added to their times."""
+        self._folders = folders
         self._lock = threading.Lock()
         self._known: dict[str, Ints] = {}
         self._tails: dict[str, Tail] = {}
@@ -31,17 +32,23 @@ class StepTimes:
     def read(self) -> Ints:
         """All that are on disk, in order."""
         with self._lock:
-            for path in segment_files(self._folder, "edges-main*"):
-                if path.suffix == ".parquet":
-                    if path.stem not in self._known or path.stem in self._tails:
-                        self._tails.pop(path.stem, None)
-                        self._known[path.stem] = _sealed(path)
-                    continue
-                tail = self._tails.setdefault(path.stem, Tail(path))
-                before = self._known.get(path.stem, np.zeros(0, np.int64))
-                self._known[path.stem] = np.concatenate(
-                    [before, *(_closed(batch) for batch in tail.new())])
-            return np.sort(np.concatenate([np.zeros(0, np.int64), *self._known.values()]))
+            found = [np.zeros(0, np.int64)]
+            for folder, ahead_ns in self._folders():
+                for path in segment_files(folder, "edges-main*"):
+                    self._read(path)
+                    found.append(self._known[path.stem] + ahead_ns)
+            return np.sort(np.concatenate(found))
+
+    def _read(self, path: Path) -> None:
+        if path.suffix == ".parquet":
+            if path.stem not in self._known or path.stem in self._tails:
+                self._tails.pop(path.stem, None)
+                self._known[path.stem] = _sealed(path)
+            return
+        tail = self._tails.setdefault(path.stem, Tail(path))
+        before = self._known.get(path.stem, np.zeros(0, np.int64))
+        self._known[path.stem] = np.concatenate(
+            [before, *(_closed(batch) for batch in tail.new())])
 
 
 def _sealed(path: Path) -> Ints:

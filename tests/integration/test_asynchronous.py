@@ -12,6 +12,7 @@ import pytest
 
 from probe.account.build import open_scene
 from probe.account.sealed import SealedScene
+from probe.store.reader import RunReader
 from tests.rigs.calibration import calibrated
 from tests.rigs.nvml import NvmlRig
 
@@ -38,7 +39,7 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
             truth[names[one.watts]] += one.watts * (after.time_ns - one.time_ns) / 1e9
 
     run = scripts.only_run(tmp_path)
-    scene = open_scene(run)
+    scene = open_scene(RunReader(run))
     assert isinstance(scene, SealedScene) and scene.on_device
     out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)

@@ -16,6 +16,7 @@ import pytest
 from probe.account.build import open_scene
 from probe.account.raw import RawScene
 from probe.account.sealed import SealedScene
+from probe.store.reader import RunReader
 from tests.rigs.nvml import NvmlRig
 
 from . import scripts
@@ -51,7 +52,7 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
         done = scripts.run(script, tmp_path, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
-    scene = open_scene(run)
+    scene = open_scene(RunReader(run))
     assert isinstance(scene, SealedScene)
     sealed, raw = report(tmp_path), report(tmp_path, "--recompute")
     closes(sealed)
@@ -88,5 +89,5 @@ def test_a_recorder_that_was_replaced_leaves_it_to_the_raw_data(tmp_path: Path) 
     whole = report(tmp_path)
     (summary,) = run.glob("node-*/summary.npz")
     summary.write_bytes(summary.read_bytes()[:100])
-    assert isinstance(open_scene(run), RawScene)
+    assert isinstance(open_scene(RunReader(run)), RawScene)
     assert report(tmp_path)["total"]["energy_j"] == pytest.approx(whole["total"]["energy_j"])

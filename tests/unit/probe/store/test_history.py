@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from probe.store import layout
 from probe.store.history import History
 from probe.store.reader import RunReader
 from probe.store.rollup import MERGED, roll_up
@@ -166,7 +167,7 @@ def test_steps_and_edges_of_a_part(tmp_path: Path) -> None:
     run = stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"),
                                  (np.array([1000 * NS]), np.array([1.0])))], 20.0)
     write_steps(run, 1000 * NS, 100)
-    times = StepTimes(run, 0)
+    times = StepTimes(lambda: [(layout.rank_dir(run, 0), 0)])
     closed = times.read()
     assert len(closed) == 100 and np.allclose(np.diff(closed), 0.1 * NS)
     assert np.array_equal(times.read(), closed)

@@ -1,0 +1,68 @@
+"""What a job of several ranks adds to a report: its ranks, hosts and attempts, as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .digits import duration, energy, number
+from .tables import Table
+
+_MANY = 32  # ranks; of more, the table shows as many
+
+
+def tables(report: dict[str, Any]) -> list[Table]:
+    """Those that say something; none for a run of one process on one host."""
+    found = [_ranks(report), _hosts(report), _attempts(report)]
+    return [table for table in found if table.rows]
+
+
+def _ranks(report: dict[str, Any]) -> Table:
+    rows = report["ranks"]
+    hosts = len({row["host"] for row in rows}) > 1
+    table = [[
+        f"rank{row['rank']}", *([row["host"]] if hosts else []), str(row["steps"]),
+        ", ".join(row["devices"]) or "—",
+        energy(row["energy_j"]) if row["energy_j"] is not None else "shared or not metered",
+    ] for row in rows[:_MANY]]
+    head = ["rank", *(["host"] if hosts else []), "steps", "devices of its own", "energy"]
+    title = "ranks" if len(rows) <= _MANY else f"the first {_MANY} of {len(rows)} ranks"
+    return Table(title, head, table, frozenset({0, *([1] if hosts else []), len(head) - 2}))
+
+
+def _hosts(report: dict[str, Any]) -> Table:
+    rows = [[
+        row["host"], row["status"] + (f" ({row['ended_by']})" if row["ended_by"] else ""),
+        ", ".join(map(str, row["ranks"])), duration(row["duration_s"]),
+        energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
+        clock(row["clock"]),
+    ] for row in report["hosts"]]
+    return Table("hosts", ["host", "status", "ranks", "for", "energy", "its clock"], rows,
+                 frozenset({0, 1, 5}))
+
+
+def clock(told: dict[str, Any]) -> str:
+    """How a host's clock lies to the job's."""
+    if told["bound_s"] == 0:
+        return str(told["method"])
+    if told["bound_s"] is None:
+        return f"not compared ({told['method']})"
+    ahead = -told["offset_s"]
+    return f"{'+' if ahead >= 0 else '−'}{abs(ahead):.6f} s ± {number(1e6 * told['bound_s'])} µs"
+
+
+def _attempts(report: dict[str, Any]) -> Table:
+    rows = [[
+        str(row["attempt"]), row["host"], f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
+        str(row["steps"]), energy(row["energy_j"]), _lost(row), row["ended_by"] or "",
+    ] for row in report["attempts"]]
+    return Table("attempts", ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
+                 rows, frozenset({0, 1, 6}))
+
+
+def _lost(row: dict[str, Any]) -> str:
+    """What came after the last saved state was computed for nothing."""
+    if row["lost_s"] is None:
+        return ""
+    if row["lost_j"] is None:
+        return duration(row["lost_s"])
+    return f"{energy(row['lost_j'])} in {duration(row['lost_s'])}"

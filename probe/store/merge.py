@@ -1,0 +1,68 @@
+"""Join what the hosts of one job wrote apart, because they share no file system.
+
+Everything goes into the run of rank 0's host; what is there already stays, so it may be done again
+when another part has come. A part is copied to a name of its own and renamed when it is whole.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import StoreError
+from ..model import RunStatus
+from . import files, layout
+from .members import read_members
+from .reader import RunReader
+
+
+def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
+    """(the job's run, hosts that were joined to it, hosts that were in it already).
+
+    Raises:
+        StoreError: not parts of one job, one of them goes on, or the disk refuses.
+    """
+    readers = [RunReader(part) for part in parts]
+    jobs = {str(reader.meta.get("job") or reader.id) for reader in readers}
+    if len(jobs) > 1:
+        raise StoreError(f"these are not parts of one job: {', '.join(sorted(jobs))}")
+    for reader in readers:
+        if reader.status is RunStatus.RUNNING:
+            raise StoreError(f"{reader.path} is still going on: merge it when it has ended")
+    whole = min(readers, key=lambda reader: min(reader.ranks(), default=1 << 30))
+    if 0 not in whole.ranks():
+        raise StoreError("rank 0 is in none of them: name the run of its host, too")
+    joined: list[str] = []
+    known: list[str] = []
+    for reader in readers:
+        if reader is whole:
+            continue
+        for node in (path.name[5:] for path in reader.nodes()):
+            try:
+                (joined if _join(reader, node, whole.path) else known).append(node)
+            except OSError as error:
+                raise StoreError(f"cannot join {reader.path} to {whole.path}: "
+                                 f"{error.strerror or error}") from None
+        if reader.path.parent == whole.path.parent:
+            # Else a list of both would show the joules of this part twice.
+            files.write_json(reader.path / layout.MERGED, {"into": whole.id})
+    return whole.path, joined, known
+
+
+def _join(part: RunReader, node: str, whole: Path) -> bool:
+    """False if the host is there already."""
+    there = layout.node_dir(whole, node)
+    if there.exists():
+        return False
+    temporary = files.temporary_beside(there)
+    shutil.copytree(layout.node_dir(part.path, node), temporary)
+    if part.meta.get("host") == node:
+        for folder in part.path.glob("rank-*"):
+            shutil.copytree(folder, temporary / folder.name)
+        files.write_json(temporary / "node.json", part.meta)
+    for member in read_members(part.path):
+        if member.host == node:
+            member.write(whole)
+    temporary.rename(there)
+    return True

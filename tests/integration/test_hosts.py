@@ -1,0 +1,134 @@
+"""A job of two hosts: networks, names, shared memory and monotonic clocks of their own."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rigs.hosts import Host, hosts, possible
+from tests.rigs.nvml import NvmlRig
+
+from . import scripts
+
+pytestmark = pytest.mark.skipif(
+    not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")
+NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
+SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
+
+
+@dataclass
+class Node:
+    """A host with two GPUs."""
+
+    host: Host
+    rig: NvmlRig
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def job(tmp_path: Path, *arguments: str, shared: bool = True, static: bool = False,
+        extra: dict[str, str] | None = None) -> Iterator[list[Node]]:
+    """A job on two hosts, launched by torchrun on each."""
+    with hosts(*NAMES, ahead_s=AHEAD_S) as made:
+        nodes = []
+        port = str(scripts.free_port())
+        for place, host in enumerate(made):
+            (tmp_path / host.name).mkdir()
+            rig = NvmlRig(tmp_path / host.name, gpus=2, power_w=100.0, period_s=PERIOD_S)
+            for gpu in range(2):  # as on another machine: cards of its own
+                rig.gpu(gpu).uuid = f"GPU-{place}{gpu:07x}-1111-2222-3333-444455556666".encode()
+            runs = tmp_path / "runs" if shared else tmp_path / host.name / "runs"
+            meeting = (["--master-addr", made[0].address, "--master-port", port] if static else
+                       ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"{made[0].address}:{port}",
+                        "--rdzv-id", f"job-{tmp_path.name}"])
+            command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
+                       "--node-rank", str(place), "--nproc-per-node", str(RANKS), *meeting,
+                       SCRIPT, *arguments]
+            with (tmp_path / host.name / "out").open("w") as out:
+                process = host.popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=tmp_path,
+                                     env=scripts.environment(runs, rig.env() | (extra or {})))
+            nodes.append(Node(host, rig, process))
+        try:
+            yield nodes
+        finally:
+            for node in nodes:
+                node.process.kill()
+                node.process.wait()
+
+
+def ended(tmp_path: Path, nodes: list[Node]) -> None:
+    for node in nodes:
+        assert node.process.wait(timeout=120) == 0, (tmp_path / node.host.name / "out").read_text()
+
+
+def report_of(tmp_path: Path, run: Path) -> dict[str, Any]:
+    out = scripts.probe(tmp_path, "report", str(run), "--format", "json")
+    assert out.returncode == 0, out.stderr
+    return json.loads(out.stdout)  # type: ignore[no-any-return]
+
+
+def checked(run: Path, report: dict[str, Any], rigs: dict[str, NvmlRig]) -> None:
+    """One job of two hosts, each joule once, clocks as they are."""
+    assert report["run"]["status"] == "finished"
+    assert report["run"]["ranks"] == len(NAMES) * RANKS
+    assert [row["host"] for row in report["hosts"]] == list(NAMES)
+    counted = {one["device"]: one["energy_j"] for one in report["sources"] if one["in_total"]}
+    assert counted.keys() == {f"{name}/gpu{i}" for name in NAMES for i in range(2)}
+    home = json.loads((run / "run.json").read_text())
+    for name, rig in rigs.items():
+        told = home if home["host"] == name else json.loads(
+            (run / f"node-{name}" / "node.json").read_text())
+        for gpu in range(2):
+            true = rig.true_energy_j(gpu, told["begin_ns"], told["end_ns"])
+            mean_w = true / ((told["end_ns"] - told["begin_ns"]) / 1e9)
+            assert counted[f"{name}/gpu{gpu}"] == pytest.approx(true, abs=PERIOD_S * mean_w)
+    assert report["total"]["energy_j"] == pytest.approx(math.fsum(counted.values()))
+    ranks = {row["rank"]: row for row in report["ranks"]}
+    assert {rank: row["host"] for rank, row in ranks.items()} == {
+        0: "alpha", 1: "alpha", 2: "beta", 3: "beta"}
+    assert ranks[3]["energy_j"] == pytest.approx(counted["beta/gpu1"])
+    clocks = [row["clock"] for row in report["hosts"]]
+    apart = clocks[1]["offset_s"] - clocks[0]["offset_s"]
+    bound = clocks[0]["bound_s"] + clocks[1]["bound_s"]
+    assert bound <= 1e-3
+    assert apart == pytest.approx(-(AHEAD_S[1] - AHEAD_S[0]), abs=bound)
+
+
+def test_one_run_of_two_hosts(tmp_path: Path) -> None:
+    with job(tmp_path, "--seconds", "4") as nodes:
+        ended(tmp_path, nodes)
+        run = scripts.only_run(tmp_path)
+        report = report_of(tmp_path, run)
+        checked(run, report, {node.host.name: node.rig for node in nodes})
+        # The same from raw data, and as text.
+        again = scripts.probe(tmp_path, "report", str(run), "--recompute", "--format", "json")
+        assert json.loads(again.stdout)["total"]["energy_j"] == pytest.approx(
+            report["total"]["energy_j"], rel=1e-3)
+        text = scripts.probe(tmp_path, "report", str(run)).stdout
+        assert "alpha/gpu0" in text
+        assert "1000.0000" in text
+
+
+def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:
+    """No shared file system, a launcher without an id, and the group is made inside the watch."""
+    with job(tmp_path, "--seconds", "4", "--late", shared=False, static=True) as nodes:
+        ended(tmp_path, nodes)
+        parts = [next((tmp_path / name / "runs").glob("*/run.json")).parent for name in NAMES]
+        assert parts[0].name != parts[1].name
+        out = scripts.probe(tmp_path, "merge", *map(str, parts))
+        assert out.returncode == 0, out.stderr
+        run = Path(out.stdout.strip().splitlines()[-1])
+        checked(run, report_of(tmp_path, run), {node.host.name: node.rig for node in nodes})
+        # Once more changes nothing; strangers are refused.
+        again = scripts.probe(tmp_path, "merge", *map(str, parts))
+        assert again.returncode == 0
+        assert "already" in again.stdout

@@ -1,0 +1,123 @@
+"""Jobs of several ranks on one host: one run, each card once, whoever launches them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rigs.nvml import NvmlRig
+
+from . import scripts
+
+RANKS, SECONDS, PERIOD_S = 4, 5.0, 0.1
+SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
+
+
+def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
+    """A job of four ranks by a launcher, to its end; what it printed."""
+
+    port = str(scripts.free_port())
+    command = {
+        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS),
+                     "--master-port", port],
+        "deepspeed": [sys.executable, "-m", "deepspeed.launcher.runner", "--num_gpus", str(RANKS),
+                      "--master_port", port, "--launcher_args", ""],
+    }[how]
+    done = subprocess.run(
+        [*command, SCRIPT, "--seconds", str(SECONDS), *arguments], capture_output=True, text=True,
+        env=scripts.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
+        cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
+    """The report of the one run, its totals held against the rig's truth."""
+    run = scripts.only_run(tmp_path)
+    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    assert out.returncode == 0, out.stderr
+    report: dict[str, Any] = json.loads(out.stdout)
+    assert report["run"]["status"] == "finished"
+    assert report["run"]["ranks"] == RANKS
+    assert len(list(run.glob("node-*/lease-*"))) == 1, "more than one recorder"
+    meta = json.loads((run / "run.json").read_text())
+    counted = {one["device"]: one["energy_j"] for one in report["sources"] if one["in_total"]}
+    assert counted.keys() == {f"gpu{i}" for i in range(gpus)}
+    for gpu in range(gpus):
+        true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
+        seconds = (meta["end_ns"] - meta["begin_ns"]) / 1e9
+        assert counted[f"gpu{gpu}"] == pytest.approx(true, abs=PERIOD_S * true / seconds)
+        rows = [row["energy_j"] for row in report["phases"]
+                if row["device"] == f"gpu{gpu}" and row["energy_j"] is not None]
+        assert math.isclose(math.fsum(rows), counted[f"gpu{gpu}"], rel_tol=1e-9)
+    assert report["total"]["energy_j"] == pytest.approx(math.fsum(counted.values()))
+    return report
+
+
+@pytest.mark.parametrize("how", ["torchrun", "deepspeed"])
+def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=8, power_w=100.0, period_s=PERIOD_S)
+    engine = {"torchrun": "ddp", "deepspeed": "zero2"}[how]
+    printed = launched(how, tmp_path, rig, "--engine", engine)
+    report = checked(tmp_path, rig, gpus=4)
+    steps = {int(line.split("STEPS ")[1]) for line in printed.splitlines() if "STEPS " in line}
+    assert {report["run"]["steps"]} == steps
+    for gpu in range(4):  # each is one rank's: phases are told apart
+        rows = {row["phase"]: row for row in report["phases"] if row["device"] == f"gpu{gpu}"}
+        assert rows["backward"]["count"] in range(min(steps), max(steps) + 2)
+
+
+@pytest.mark.parametrize("how", ["torchrun", "deepspeed"])
+def test_two_cards_shared_by_four_ranks(how: str, tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=2, power_w=100.0, period_s=PERIOD_S)
+    launched(how, tmp_path, rig, "--devices", "2")
+    report = checked(tmp_path, rig, gpus=2)
+    for gpu in range(2):
+        (row,) = (row for row in report["phases"] if row["device"] == f"gpu{gpu}")
+        assert row["phase"] == "unattributed"
+    assert [row["device"] for row in report["phases"] if row["phase"] == "backward"] == [
+        f"rank{rank}" for rank in range(RANKS)]
+
+
+def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=2, power_w=100.0, period_s=PERIOD_S)
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts",
+         "5", "--monitor-interval", "0.5", "--standalone", SCRIPT,
+         "--seconds", "3", "--die", "2", "--save", "0.7"],
+        capture_output=True, text=True, env=scripts.environment(tmp_path / "runs", rig.env()),
+        cwd=tmp_path, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = scripts.only_run(tmp_path)
+    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    assert report["run"]["status"] == "finished", report["run"]
+    assert len(list(run.glob("node-*/lease-*"))) == 1, "the recorder went away between attempts"
+    meta = json.loads((run / "run.json").read_text())
+    true = [rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"]) for gpu in range(2)]
+    assert report["total"]["energy_j"] == pytest.approx(sum(true), rel=0.01)
+    attempts = report["attempts"]
+    numbers = [row["attempt"] for row in attempts]
+    # Those whose ranks did not find each other (gloo, sometimes) never came to be watched.
+    assert len(numbers) == 2 and numbers[0] == 0
+    for row in attempts:
+        ends = [meta["begin_ns"] + round(1e9 * row[name]) for name in ("begin_s", "end_s")]
+        spent = sum(rig.true_energy_j(gpu, *ends) for gpu in range(2))
+        assert row["energy_j"] == pytest.approx(spent, rel=0.05)
+    for row in attempts[:-1]:
+        assert 0 < row["lost_s"] < 1.0  # since the last checkpoint
+        assert 0 < row["lost_j"] < row["energy_j"]
+        assert row["ended_by"].startswith("rank 1 died")
+    assert attempts[-1]["lost_s"] is None
+    restarts = [row for row in report["phases"]
+                if row["phase"] == "restart" and row["device"] == "gpu0"]
+    assert restarts[0]["count"] == 1
+    between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
+    assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
+    assert "attempts" in scripts.probe(tmp_path, "report", "latest").stdout

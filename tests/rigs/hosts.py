@@ -1,0 +1,121 @@
+"""Hosts out of namespaces: each has a network, a name and a monotonic clock of its own.
+
+::
+
+    with hosts("alpha", "beta", ahead_s=(0, 1000)) as (alpha, beta):
+        alpha.popen(["torchrun", …]); beta.popen([…])     # they reach each other by address
+
+A host is a process that sleeps in namespaces of its own; commands enter them. The hosts hang on a
+bridge; this process joins by an address of its own. Shared memory is each host's own, the files
+below are like a shared file system; processes are seen by all, and it is one boot, so what a test
+checks must not lean on either. Needs root and util-linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NEEDS = ("unshare", "nsenter", "ip")
+
+
+def possible() -> bool:
+    """Whether this machine lets us make hosts."""
+    if os.geteuid() or any(shutil.which(tool) is None for tool in NEEDS):
+        return False
+    done = subprocess.run(["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
+                          capture_output=True, check=False)
+    return done.returncode == 0
+
+
+@dataclass(frozen=True)
+class Host:
+    """One of them; ``pid`` sleeps in its namespaces."""
+
+    name: str
+    address: str
+    ahead_s: int  # of its monotonic clock
+    pid: int
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        """As it is run there."""
+        # A time namespace is for children: nsenter forks before it runs the command.
+        return ["nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-T", "--", *command]
+
+    def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        """Start a command there."""
+        return subprocess.Popen(self.command(command), text=True, **options)
+
+    def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command there to its end."""
+        return subprocess.run(self.command(command), text=True, check=True, **options)
+
+
+@contextlib.contextmanager
+def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
+    """Hosts with these names whose monotonic clocks are ahead of ours by so many seconds."""
+    made: list[Host] = []
+    sleepers: list[subprocess.Popen[bytes]] = []
+    tag = f"{os.getpid() % 100000}"
+    bridge, subnet = f"pw{tag}", f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+    addresses = [f"{subnet}.{place + 2}" for place in range(len(names))]
+    known = tempfile.NamedTemporaryFile("w", prefix="hosts-", delete=False)  # noqa: SIM115
+    with known:
+        known.write("127.0.0.1 localhost\n")
+        known.writelines(f"{a} {n}\n" for a, n in zip(addresses, names, strict=True))
+    os.chmod(known.name, 0o644)
+    _ip("link", "add", bridge, "type", "bridge")
+    try:
+        _ip("addr", "add", f"{subnet}.1/24", "dev", bridge)
+        _ip("link", "set", bridge, "up")
+        for place, (name, ahead) in enumerate(zip(names, ahead_s, strict=True)):
+            sleeper = subprocess.Popen(
+                ["unshare", "-m", "-n", "-u", "-T", "--fork", "--kill-child", "--monotonic",
+                 str(ahead), "sh", "-c",
+                 f"hostname {name} && mount --bind {known.name} /etc/hosts && "
+                 "mount -t tmpfs tmpfs /dev/shm && exec sleep 100000"])
+            sleepers.append(sleeper)
+            host = Host(name, addresses[place], ahead, _child(sleeper.pid, name))
+            outer, inner = f"pwo{tag}{place}", f"pwi{tag}{place}"
+            _ip("link", "add", outer, "type", "veth", "peer", "name", inner)
+            _ip("link", "set", outer, "master", bridge, "up")
+            _ip("link", "set", inner, "netns", str(host.pid))
+            host.run(["ip", "addr", "add", f"{host.address}/24", "dev", inner])
+            host.run(["ip", "link", "set", inner, "up"])
+            host.run(["ip", "link", "set", "lo", "up"])
+            made.append(host)
+        yield made
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()  # and with it, its child: unshare heeds nothing else
+            sleeper.wait(10)
+        _ip("link", "del", bridge, check=False)
+        os.unlink(known.name)
+
+
+def _child(pid: int, name: str) -> int:
+    """The process below ``unshare`` once it has its name: it lives in the new clock."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if children:
+            command = Path(f"/proc/{children[0]}/cmdline").read_text()
+            if command.startswith("sleep"):
+                return int(children[0])
+        time.sleep(0.01)
+    raise TimeoutError(f"the host {name} did not come up")
+
+
+def _ip(*arguments: str, check: bool = True) -> None:
+    subprocess.run(["ip", *arguments], check=check, capture_output=True)
+
+
+__all__ = ["Host", "hosts", "possible"]
