@@ -35,8 +35,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What measures time or energy has the machine to itself; all else shares it.
 test: lint system
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m "not gpu and not alone"
+	$(BIN)/python -m pytest -m "alone and not gpu"
 
 # What the tests of Prometheus and of the HTML report need besides Python: installed by apt for root;
 # else those tests are skipped and say so.

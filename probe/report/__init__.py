@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import UsageError
 
-_HELPERS = {"advice", "comparison", "digits", "listing", "paper", "tables", "words"}
+_HELPERS = {"advice", "comparison", "digits", "job", "listing", "paper", "tables", "words"}
 
 
 def render(report: dict[str, Any], format: str = "text") -> str | bytes:  # noqa: A002

@@ -17,7 +17,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
 
 
 def _ranks(report: dict[str, Any]) -> Table:
-    rows = report["ranks"]
+    rows = report.get("ranks") or []
     hosts = len({row["host"] for row in rows}) > 1
     table = [[
         f"rank{row['rank']}", *([row["host"]] if hosts else []), str(row["steps"]),
@@ -35,7 +35,7 @@ def _hosts(report: dict[str, Any]) -> Table:
         ", ".join(map(str, row["ranks"])), duration(row["duration_s"]),
         energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
         clock(row["clock"]),
-    ] for row in report["hosts"]]
+    ] for row in report.get("hosts") or []]
     return Table("hosts", ["host", "status", "ranks", "for", "energy", "its clock"], rows,
                  frozenset({0, 1, 5}))
 
@@ -54,7 +54,7 @@ def _attempts(report: dict[str, Any]) -> Table:
     rows = [[
         str(row["attempt"]), row["host"], f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
         str(row["steps"]), energy(row["energy_j"]), _lost(row), row["ended_by"] or "",
-    ] for row in report["attempts"]]
+    ] for row in report.get("attempts") or []]
     return Table("attempts", ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
                  rows, frozenset({0, 1, 6}))
 

@@ -17,6 +17,8 @@ import pytest
 
 from .conftest import Shown
 
+pytestmark = pytest.mark.alone
+
 ARTEFACTS = Path(__file__).with_name("screenshots")
 PATIENCE_MS = 20_000
 PAGES = {

@@ -12,6 +12,8 @@ from probe.report import comparison
 from tests.contract.test_comparisons import found
 from tests.contract.test_exporters import HOSTILE, recorded
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module", params=["plain name", HOSTILE])
 def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:

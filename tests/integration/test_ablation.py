@@ -22,7 +22,7 @@ from . import scripts
 SCRIPT = Path(__file__).with_name("ablated.py")
 
 
-def command(folder: Path, *more: str, samples: int = 320) -> list[str]:
+def command(folder: Path, *more: str, samples: int = 256) -> list[str]:
     return [sys.executable, "-m", "probe", "ablate", "--dir", str(folder / "ablation"), *more, "--",
             sys.executable, str(SCRIPT), "--stack", "{stack}", "--seed", "{seed}",
             "--samples", str(samples)]

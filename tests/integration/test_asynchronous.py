@@ -21,6 +21,8 @@ from .asynchronous import IDLE_W, WORK
 from .test_phase_energy import agree
 from .test_totals import closes
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.slow
 def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:

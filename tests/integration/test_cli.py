@@ -17,6 +17,8 @@ from probe.store.reader import RunReader
 from . import scripts
 from .scripts import PLAIN, only_run, wait_until
 
+pytestmark = pytest.mark.alone
+
 
 def one_line(result: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
     assert result.returncode == code, result
@@ -122,6 +124,7 @@ def test_probe_run_hands_everything_through(tmp_path: Path) -> None:
     assert out.returncode == 7
     assert out.stdout == "args ['-x', '--', 'a b']\nin hello\n"
     assert out.stderr == "err\n"
+    scripts.wait_until(lambda: RunReader(only_run(tmp_path)).status != "running")
     reader = RunReader(only_run(tmp_path))
     assert reader.status == "failed"
     assert reader.meta["exit_code"] == 7

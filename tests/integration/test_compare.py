@@ -17,6 +17,8 @@ from tests.rigs.nvml import NvmlRig
 
 from . import scripts
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("compared.py")
 
 

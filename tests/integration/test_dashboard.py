@@ -19,6 +19,8 @@ from probe.options import dashboard_port
 
 from . import scripts
 
+pytestmark = pytest.mark.alone
+
 WATCHED = """
 import os, sys, time
 import probe

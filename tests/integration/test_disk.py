@@ -18,6 +18,8 @@ from probe.store.reader import RunReader
 from . import scripts
 from .scripts import PLAIN, wait_until
 
+pytestmark = pytest.mark.alone
+
 LOOP = """
 import sys, time
 import probe

@@ -19,8 +19,8 @@ from tests.rigs.nvml import NvmlRig
 
 from . import scripts
 
-pytestmark = pytest.mark.skipif(
-    not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(
+    not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")]
 NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
 SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
 

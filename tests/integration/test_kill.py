@@ -24,6 +24,8 @@ from tests.rigs.nvml import NvmlRig
 from . import scripts
 from .scripts import MARKER, PLAIN, only_run, wait_until
 
+pytestmark = pytest.mark.alone
+
 KILLS = 100 if os.environ.get("PROVE") else 4
 COUNTED = "work"
 

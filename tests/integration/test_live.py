@@ -19,6 +19,8 @@ from tests.rigs.nvml import NvmlRig
 
 from . import scripts
 
+pytestmark = pytest.mark.alone
+
 TRAINING = """
 import sys, time
 import torch

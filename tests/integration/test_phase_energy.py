@@ -22,6 +22,8 @@ from tests.rigs.nvml import NvmlRig
 from . import scripts
 from .test_totals import closes
 
+pytestmark = pytest.mark.alone
+
 PACED = Path(__file__).with_name("paced.py")
 CAP_W = 400.0
 PROVE = bool(os.environ.get("PROVE"))

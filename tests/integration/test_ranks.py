@@ -16,6 +16,8 @@ from tests.rigs.nvml import NvmlRig
 
 from . import scripts
 
+pytestmark = pytest.mark.alone
+
 RANKS, SECONDS, PERIOD_S = 4, 5.0, 0.1
 SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
 

@@ -18,7 +18,7 @@ from optimizers import snapshot  # noqa: E402
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("resumed.py")
-KILLS = 20 if os.environ.get("PROVE") else 3
+KILLS = 20 if os.environ.get("PROVE") else 1
 
 
 def start(snapshots: Path, log: Path) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ and what it says is what all of them say.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from .scripts import PLAIN
 from .test_phase_energy import PACED, agree
 from .test_totals import closes
 
+pytestmark = pytest.mark.alone
+
 
 def report(folder: Path, *more: str) -> dict[str, Any]:
     out = scripts.probe(folder, "report", "latest", "--format", "json", *more)
@@ -38,7 +41,7 @@ def over_time(row: dict[str, Any]) -> list[float]:
     return np.interp(np.linspace(0, ends[-1], 50), ends, joules).tolist()
 
 
-@pytest.mark.parametrize("launched", [False, True])
+@pytest.mark.parametrize("launched", [False, True] if os.environ.get("PROVE") else [True])
 def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     # Scraped, it is gone through every ten seconds instead of every thirty.

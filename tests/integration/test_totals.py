@@ -16,6 +16,8 @@ from tests.rigs.rapl import RaplRig
 from . import scripts
 from .scripts import PLAIN
 
+pytestmark = pytest.mark.alone
+
 
 def report_of(tmp_path: Path) -> dict:  # type: ignore[type-arg]
     out = scripts.probe(tmp_path, "report", "latest", "--format", "json")

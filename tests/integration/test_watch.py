@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from probe.model import RunStatus
 from probe.store.reader import RunReader
 
 from . import scripts
 from .scripts import only_run
+
+pytestmark = pytest.mark.alone
 
 
 def test_both_forms_of_the_decorator(tmp_path: Path) -> None:
