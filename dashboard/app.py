@@ -51,14 +51,8 @@ class _Compressed:
 
     def set(self, key: str, value: bytes) -> None:
         """Only what is the same every time it is asked for."""
-        if key:
+        if _SUITES in key or key.endswith(_PLOTLY):
             self._kept[key] = value
-
-
-def _unchanging(asked: Any) -> str:
-    """The name of a script that is the same every time; empty for all else."""
-    path = str(asked.path)
-    return path if _SUITES in path or path.endswith(_PLOTLY) else ""
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
@@ -72,7 +66,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     server.config["COMPRESS_ALGORITHM"] = ["gzip"]
     server.config["COMPRESS_LEVEL"] = 4  # most of what is gained, for a third of the work
     server.config["COMPRESS_CACHE_BACKEND"] = _Compressed
-    server.config["COMPRESS_CACHE_KEY"] = _unchanging
+    server.config["COMPRESS_CACHE_KEY"] = lambda asked: asked.path
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))

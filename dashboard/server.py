@@ -30,14 +30,12 @@ class Desk:
         object.__setattr__(self, "sensors", Sensors())
 
     def warm(self, run_id: str) -> None:
-        """Begin to make what a run's page will ask for, while the browser fetches its scripts."""
+        """Begin to make what a run's page will ask for first, while the browser fetches its scripts."""
         threading.Thread(target=self._warm, args=(run_id,), daemon=True).start()
 
     def _warm(self, run_id: str) -> None:
         with contextlib.suppress(Exception):  # the page will ask, and be told
-            run = self.library.open(run_id)
-            for name in ("power", "phases"):
-                drawn(run, name, State())
+            drawn(self.library.open(run_id), "power", State())  # more would hold up the page
 
     def href(self, path: str) -> str:
         """A path of ours as a link."""

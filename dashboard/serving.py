@@ -51,10 +51,10 @@ class Serving:
             raise UsageError(f"cannot listen on {access.host}:{access.port}: {why}; choose another "
                              "--port") from None
         self._directory = directory
+        prepare(self._app, access)
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
-        threading.Thread(target=prepare, args=(self._app, access), daemon=True).start()
 
     @property
     def port(self) -> int:
