@@ -30,7 +30,7 @@ class Desk:
         object.__setattr__(self, "sensors", Sensors())
 
     def warm(self, run_id: str) -> None:
-        """Begin to make what a run's page will ask for first, while the browser fetches its scripts."""
+        """Begin to make what a run's page asks for first, while the browser fetches its scripts."""
         threading.Thread(target=self._warm, args=(run_id,), daemon=True).start()
 
     def _warm(self, run_id: str) -> None:

@@ -16,6 +16,7 @@ from .model import RunStatus
 from .recorder.spawn import claim, current_epoch, spawn
 from .ring.writer import RingWriter
 from .store.files import read_json
+from .store.layout import lease_path
 from .store.processes import boot_id, is_alive
 from .store.runs import status_file
 
@@ -61,7 +62,7 @@ class Supervisor:
                 if self._child.poll() is not None:
                     self._child = None
                 return
-            if self._restarted or self._beating(now_ns):
+            if self._restarted or self._beating(now_ns) or self._being_replaced():
                 return
             self._restarted = True
             self._replace()
@@ -76,7 +77,8 @@ class Supervisor:
         while not self._ring.sealed:
             if time.monotonic() > deadline:
                 return False
-            if not revived and self._dead() and not self._ring.sealed:
+            gone = self._dead() and not self._ring.sealed
+            if not revived and gone and not self._being_replaced():
                 revived = True
                 with contextlib.suppress(OSError):
                     self._replace()
@@ -95,6 +97,15 @@ class Supervisor:
         self._epoch = max(self._epoch, current_epoch(self._run)) + 1
         if claim(self._run, self._epoch):
             self._child = spawn(self._run, self._epoch)
+
+    def _being_replaced(self) -> bool:
+        """True while a recorder that another rank has started has not come to this ring yet."""
+        newest = current_epoch(self._run)
+        if newest <= self._ring.reader_epoch:
+            return False
+        with contextlib.suppress(OSError):
+            return time.time() - lease_path(self._run, newest).stat().st_mtime < FIRST_BEAT_S
+        return False
 
     def _dead(self) -> bool:
         pid = self._ring.reader_pid

@@ -19,6 +19,7 @@ from .job import joined
 from .phases import Rows, row
 from .rates import rates
 from .raw import RawScene
+from .reductions import row as communication_row
 from .scene import Scene
 from .sealed import SealedScene
 from .tally import Tally
@@ -98,6 +99,7 @@ def _of_host(
         "phases": rows.phases,
         "groups": rows.groups,
         "ranks": _ranks(tallies, owned, sources, scene) if several else [],
+        "communication": _communication(scene) if several else [],
         "hosts": [],
         "attempts": attempts(scene, str(meta.get("host", ""))),
         "rates": rates(scene) if with_rates else [],
@@ -206,6 +208,19 @@ def _ranks(
             "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": mine,
             "steps": tally.steps, "energy_j": sum(counted[name] for name in mine) if mine else None,
         })
+    return found
+
+
+def _communication(scene: Scene) -> list[dict[str, Any]]:
+    """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
+    told, found = scene.reductions(), []
+    hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
+    for tally in scene.tallies:
+        blocking = sum(seconds for code, seconds in tally.seconds.items()
+                       if tally.name(code) == Phase.COMMUNICATION)
+        row = communication_row(tally.rank, hosts.get(tally.rank, ""), told.get(tally.rank) or {},
+                                blocking / tally.steps if tally.steps else None)
+        found += [] if row is None else [row]
     return found
 
 

@@ -17,7 +17,8 @@ from ..store.reader import COUNTS
 from .sealed import added
 
 Report = dict[str, Any]
-_LISTS = ("sources", "phases", "groups", "rates", "power", "ranks", "attempts", "absent")
+_LISTS = ("sources", "phases", "groups", "rates", "power", "ranks", "communication",
+          "attempts", "absent")
 _SUMMED = ("energy_j", "co2e_g", "modelled_energy_j", "modelled_co2e_g", "cost", "modelled_cost")
 _WORST = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED, RunStatus.RUNNING)
 
@@ -69,7 +70,7 @@ def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report
                  key=lambda one: _WORST.index(RunStatus(one)))
     end_s = max(begins_s[name] + run["duration_s"] for name, run in runs.items())
     started = min(datetime.fromisoformat(run["started"]) for run in runs.values())
-    told = [f"{name}: {run['ended_by']}" for name, run in runs.items() if run["ended_by"]]
+    told = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
     codes = [run["exit_code"] for run in runs.values() if run["exit_code"]]
     return first | {
         "status": status, "ended_by": "; ".join(told), "duration_s": end_s,
@@ -79,6 +80,11 @@ def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report
         "ranks": len({row["rank"] for report in reports.values() for row in report["ranks"]}) or 1,
         "steps": max(run["steps"] for run in runs.values()),
     }
+
+
+def _ended_by(run: Report) -> str:
+    unheard = run["status"] in (RunStatus.LOST, RunStatus.KILLED) and not run["ended_by"]
+    return "nothing was heard of it any more" if unheard else str(run["ended_by"])
 
 
 def _total(reports: Sequence[Report]) -> Report:
@@ -97,7 +103,7 @@ def _total(reports: Sequence[Report]) -> Report:
 def _host(name: str, report: Report, clock: HostClock | None, begin_s: float) -> Report:
     run, total = report["run"], report["total"]
     return {
-        "host": name, "status": run["status"], "ended_by": run["ended_by"],
+        "host": name, "status": run["status"], "ended_by": _ended_by(run),
         "ranks": [row["rank"] for row in report["ranks"]], "begin_s": begin_s,
         "duration_s": run["duration_s"], "energy_j": total["energy_j"],
         "modelled_energy_j": total["modelled_energy_j"],

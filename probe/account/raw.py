@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,12 @@ from ..attribution.summing import Levels, Summary
 from ..attribution.timesplit import Shares, split
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
+from ..ring.layout import Record
+from ..spans import decode
 from ..store.reader import RunReader, Series
 from ..units import NS_PER_S
 from . import energy
+from .reductions import Reductions
 from .replay import replay, sealed
 from .scene import Scene, bounds_of
 from .tally import Tally
@@ -84,6 +87,17 @@ class RawScene(Scene):
                    "sum": total if math.isfinite(total := float(values.sum())) else None}
             for name, (_, values) in logged.items() if len(values) and math.isfinite(values[-1])
         }
+
+    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+        """By rank, what reducing gradients cost it."""
+        found = {}
+        for rank in self.reader.ranks():
+            one = Reductions()
+            for name, rows in self.reader.rings(rank):
+                if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
+                    one.feed(rows, decode(rows))
+            found[rank] = one.state()
+        return found
 
     def _timeline(self, source: Source, rank: int) -> Timeline:
         if source.device.startswith("gpu") and rank in self._device:

@@ -7,7 +7,7 @@ seconds however long the run, or from all samples and edges (:mod:`raw`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +53,10 @@ class Scene(ABC):
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum. Counts are of all ranks."""
+
+    @abstractmethod
+    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
 
     @abstractmethod
     def _tally_on(self, source: Source, rank: int) -> Tally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class NodeSummary:
     ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
     the estimator followed from begin to end, though some said nothing; ``on_device``: tallies of
     ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
-    what it logged.
+    what it logged; ``reductions``: by rank, what reducing gradients cost it.
     """
 
     meters: Mapping[str, Summary]
@@ -48,6 +48,7 @@ class NodeSummary:
     on_device: Sequence[Tally]
     rings: Mapping[int, Sequence[str]]
     values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
+    reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class SealedScene(Scene):
@@ -114,6 +115,10 @@ class SealedScene(Scene):
                     found[name] = added(found[name], value)
         return {name: value for name, value in found.items() if value["last"] is not None}
 
+    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+        """By rank, what reducing gradients cost it."""
+        return {rank: told for node in self._nodes for rank, told in node.reductions.items()}
+
     def _tally_on(self, source: Source, rank: int) -> Tally:
         if source.device.startswith("gpu") and rank in self._device:
             return self._device[rank]
@@ -166,6 +171,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         "on_device": [_tally_row(tally) for tally in node.on_device],
         "followed": list(node.followed), "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
+        "reductions": [[rank, dict(told)] for rank, told in node.reductions.items()],
     }
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
 
@@ -189,6 +195,7 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
             [_tally(row) for row in about["on_device"]],
             dict(about["rings"]),
             dict(about["values"]),
+            dict(about.get("reductions") or ()),
         )
     except (KeyError, TypeError, ValueError, IndexError):
         return None

@@ -21,6 +21,7 @@ from .importing import when_imported
 from .lanes import Lanes
 from .machine import Machine
 from .overhead import Overhead
+from .reducing import Reducing
 from .splitting import SplitMachine
 from .values import Values
 
@@ -72,6 +73,8 @@ class PhaseEngine:
         if dither:
             self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
         self._values = Values(self._ring, self.warn)
+        self._reducing = Reducing(self._ring)
+        self._machine.on_reducer = self._reducing.saw
         self._overhead = Overhead()
         self._model, self._chores = model, chores
         self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
@@ -230,6 +233,7 @@ class PhaseEngine:
 
     def _flush(self) -> None:
         self._values.poll()
+        self._reducing.poll()
         if self._memory is not None:
             self._memory.step()
         if self._device is not None:

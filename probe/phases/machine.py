@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _now = time.monotonic_ns
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
-MARK, STEP = int(Record.MARK), int(Record.STEP)
+MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
@@ -38,8 +38,8 @@ class Machine:
         "_current", "_device", "_enriched", "_forward", "_fused", "_idle", "_loading",
         "_optimizing", "_pending", "_plain", "_recompute", "_root", "_stepped", "_unstepped",
         "_user", "_warn", "_wrapped", "_write", "_write_at", "after_backward", "after_optimizer",
-        "alive", "changed", "grad_enabled", "lanes", "micro", "optimizer_seen", "rest",
-        "root_fired", "steps", "thread",
+        "alive", "changed", "grad_enabled", "lanes", "micro", "on_reducer", "optimizer_seen",
+        "rest", "root_fired", "steps", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,7 @@ class Machine:
         self.after_backward: Callable[[], None] | None = None
         self.after_optimizer: Callable[[Any], None] | None = None
         self.rest: Callable[[], None] | None = None  # before the next step, where asked for
+        self.on_reducer: Callable[[Any], None] | None = None  # told once, of the first DDP module
         self._allocated: Callable[[], int] | None = None
         self._device: DeviceClock | None = None
         self._enriched = False  # marks carry bytes or edges of a device
@@ -222,6 +223,18 @@ class Machine:
                 self._idle = TAIL
             self._forward = self._root = 0
             self.mark(self.base() if self._optimizing or self._loading else self._idle)
+        except Exception as error:
+            self.fail(error)
+
+    def reduces(self, ddp: Any) -> None:
+        """A forward of a DDP module, whose backward reduces gradients unless under no_sync."""
+        try:
+            if get_ident() != self.thread or not self.grad_enabled():
+                return
+            self._write(SYNC, 1 if ddp.require_backward_grad_sync else 0, 0)
+            if self.on_reducer is not None:
+                told, self.on_reducer = self.on_reducer, None
+                told(ddp)
         except Exception as error:
             self.fail(error)
 

@@ -192,6 +192,16 @@ def _on_checkpoint(session: Session, module: ModuleType) -> None:
     session.patch(module.CheckpointFunction, "backward", _recomputing)
 
 
+def _reducing(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_compiling() and session.target is not None:
+            session.target.reduces(self)
+        return original(self, *args, **kwargs)
+
+    return _pre_forward
+
+
 def _on_scaler(session: Session, module: ModuleType) -> None:
     session.patch(module.GradScaler, "step", _scaler(True))
     session.patch(module.GradScaler, "unscale_", _scaler(False))
@@ -211,6 +221,8 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
+    "torch.nn.parallel.distributed": lambda s, m: s.patch(
+        m.DistributedDataParallel, "_pre_forward", _reducing),
     "torch._dynamo.trace_rules": _on_dynamo,
     "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),

@@ -13,12 +13,13 @@ import numpy as np
 
 from ..account.energy import knots_of
 from ..account.owners import owner
+from ..account.reductions import Reductions
 from ..account.sealed import NodeSummary, write_summary
 from ..account.tally import Counting, Tally
 from ..attribution.summing import Levels, Summary, Summing
 from ..model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ..ring.layout import PHASE_OF_CODE, Code
-from ..spans import SpanTable
+from ..spans import Rows, SpanTable
 from ..store.members import Member
 from .breaker import Breaker
 from .drain import RingDrain
@@ -39,6 +40,7 @@ class Summaries:
         self._spans: dict[int, list[Settled]] = {}
         self._host: dict[int, Counting] = {}
         self._device: dict[int, Counting] = {}
+        self._reductions: dict[int, Reductions] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
         self._safely = Breaker("the report will read all samples")
 
@@ -76,6 +78,13 @@ class Summaries:
                 self._host.setdefault(rank, Counting()).take(one.host)
                 if one.device is not None:
                     self._device.setdefault(rank, Counting()).take(one.device)
+
+    def edges(self, rank: int, rows: Rows, table: SpanTable | None) -> None:
+        """Of a main ring, with the spans that they decided."""
+        if self._safely.broken:
+            return
+        with self._safely():
+            self._reductions.setdefault(rank, Reductions()).feed(rows, table)
 
     def on_device(self) -> dict[int, dict[int, float]]:
         """Seconds per phase code of every rank that has a device's own clock."""
@@ -156,6 +165,7 @@ class Summaries:
             write_summary(self._run, NodeSummary(
                 meters, self._owners, followed, tallies(self._host), tallies(self._device),
                 rings, values,
+                {rank: one.state() for rank, one in self._reductions.items()},
             ))
 
 

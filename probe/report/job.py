@@ -12,7 +12,7 @@ _MANY = 32  # ranks; of more, the table shows as many
 
 def tables(report: dict[str, Any]) -> list[Table]:
     """Those that say something; none for a run of one process on one host."""
-    found = [_ranks(report), _hosts(report), _attempts(report)]
+    found = [_ranks(report), _communication(report), _hosts(report), _attempts(report)]
     return [table for table in found if table.rows]
 
 
@@ -27,6 +27,25 @@ def _ranks(report: dict[str, Any]) -> Table:
     head = ["rank", *(["host"] if hosts else []), "steps", "devices of its own", "energy"]
     title = "ranks" if len(rows) <= _MANY else f"the first {_MANY} of {len(rows)} ranks"
     return Table(title, head, table, frozenset({0, *([1] if hosts else []), len(head) - 2}))
+
+
+def _communication(report: dict[str, Any]) -> Table:
+    """Three numbers that are never merged, per step that reduces gradients."""
+    rows = [[
+        f"rank{row['rank']}",
+        *(duration(row[key]) if row[key] is not None else "—"
+          for key in ("blocking_s", "busy_s", "exposed_s")),
+        _cost(row), row["method"],
+    ] for row in (report.get("communication") or [])[:_MANY]]
+    head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"]
+    return Table("communication, per step", head, rows, frozenset({0, 5}))
+
+
+def _cost(row: dict[str, Any]) -> str:
+    if row["cost_s"] is None:
+        return "—"
+    low, high = row["cost_s_interval"]
+    return f"{number(1e3 * row['cost_s'], 5e2 * (high - low))} ± {number(5e2 * (high - low))} ms"
 
 
 def _hosts(report: dict[str, Any]) -> Table:

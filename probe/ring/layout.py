@@ -56,6 +56,8 @@ class Record(IntEnum):
     MEMORY = 5  # allocator: name `code` (allocated, reserved, peak); payload: bytes
     END = 6  # the watched block was left; code: EndCode; payload: exit code
     LEAVE = 7  # on a secondary thread: the phase `code` ended
+    SYNC = 8  # a DDP forward whose backward reduces gradients (code 1) or does not (0)
+    COMM = 9  # DDP's timers of one step; code: CommCode; payload: ns
 
 
 class Code(IntEnum):
@@ -74,6 +76,13 @@ class Code(IntEnum):
     PRE = 10  # provisional: after data; forward if a backward comes and no forward, else other
     TAIL = 11  # provisional: after a forward; forward if a backward follows, else other
     USER = 64
+
+
+class CommCode(IntEnum):
+    """What a COMM record tells of one step."""
+
+    BUSY = 1  # collectives ran
+    EXPOSED = 2  # backward had nothing to do but wait for them
 
 
 class EndCode(IntEnum):

@@ -111,6 +111,11 @@ class RingWriter:
         return int(WORD.unpack_from(self._map, layout.SEALED)[0]) == 2
 
     @property
+    def reader_epoch(self) -> int:
+        """Fencing number of the recorder that drains this ring; 0 before its first round."""
+        return int(WORD.unpack_from(self._map, layout.EPOCH)[0])
+
+    @property
     def reader_pid(self) -> int:
         """Process id of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.READER_PID)[0])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from . import scripts
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(
     not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")]
 NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
+KILLS = 10 if os.environ.get("PROVE") else 1
 SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
 
 
@@ -116,6 +120,41 @@ def test_one_run_of_two_hosts(tmp_path: Path) -> None:
         text = scripts.probe(tmp_path, "report", str(run)).stdout
         assert "alpha/gpu0" in text
         assert "1000.0000" in text
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
+    """All that ran on it is killed at once: the other's joules are complete, its own as far as
+    they were on disk.
+    """
+    with job(tmp_path, "--seconds", "60") as nodes:
+        assert scripts.wait_until(lambda: all(
+            "RUN" in (tmp_path / name / "out").read_text() for name in NAMES), 60)
+        run = scripts.only_run(tmp_path)
+        time.sleep(4 + random.Random(seed).uniform(0, 2))
+        nodes[1].host.kill()
+        nodes[0].process.wait(90)
+        home = json.loads((run / "run.json").read_text())["host"]
+        file = run / ("run.json" if home == "alpha" else "node-alpha/node.json")
+        assert scripts.wait_until(
+            lambda: json.loads(file.read_text())["status"] != "running", 30)
+        time.sleep(16)  # until nothing is expected of the other one any more
+        report = report_of(tmp_path, run)
+        hosts_ = {row["host"]: row for row in report["hosts"]}
+        assert hosts_["alpha"]["status"] in ("failed", "killed")
+        assert hosts_["beta"]["status"] in ("lost", "killed")
+        assert "beta" in report["run"]["ended_by"]
+        told = json.loads(file.read_text())
+        for gpu in range(2):
+            counted = next(one["energy_j"] for one in report["sources"]
+                           if one["device"] == f"alpha/gpu{gpu}" and one["in_total"])
+            true = nodes[0].rig.true_energy_j(gpu, told["begin_ns"], told["end_ns"])
+            assert counted == pytest.approx(true, rel=0.05)
+            assert next(one["energy_j"] for one in report["sources"]
+                        if one["device"] == f"beta/gpu{gpu}" and one["in_total"]) > 0
+        steps = {row["rank"]: row["steps"] for row in report["ranks"]}
+        assert min(steps[0], steps[1]) > 5
+        assert max(steps[2], steps[3]) > 5  # what was drained before is kept
 
 
 def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""What reducing gradients costs: our three numbers against independent ones, in the same run.
+
+    python benchmarks/communication.py [--seconds S] [--widths 256,1024,2048]
+
+Two gloo ranks, DDP, eight linear layers (2, 34 and 134 MB of gradients).
+
+k = 2, 4   truth: the last backward of a step with the reduction, less the same under no_sync, steps
+           of both kinds by turns; ours: what the report says of the steps that reduce
+k = 1      truth: a hook of its own on every bucket, from the last bucket that is ready to the last
+           that is reduced; ours: DDP's timers as the report tells them
+
+Bar: within 20 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, machine, save
+
+WITHIN = 0.20
+MEGABYTES = {256: 2.1, 1024: 33.6, 2048: 134.3}
+
+
+def worker(width: int, k: int, seconds: float) -> None:
+    """One rank: trains under watch, and measures for itself."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+
+    import probe
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    layers = [nn.Linear(width, width, bias=False) for _ in range(8)]
+    ddp = nn.parallel.DistributedDataParallel(nn.Sequential(*layers))
+    tails: list[float] = []
+    if k == 1:
+        _watch_buckets(ddp, tails)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-6)
+    x = torch.randn(32, width)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    goes_on = torch.ones(1)
+    with probe.watch(ddp, optimizer, name=f"width-{width}-k-{k}") as run:
+        if dist.get_rank() == 0:
+            print(f"RUN {run.path}", flush=True)
+        end, number = time.monotonic() + seconds, 0
+        while True:
+            goes_on.fill_(float(time.monotonic() < end))
+            dist.all_reduce(goes_on, dist.ReduceOp.MIN)
+            if not goes_on.item():
+                break
+            reduces = k == 1 or number % 2 == 0
+            for j in range(k):
+                last = j == k - 1
+                with nullcontext() if last and reduces else ddp.no_sync():
+                    loss = ddp(x).square().mean()
+                    began = time.perf_counter()
+                    loss.backward()
+                if last and number > 5:
+                    times[reduces].append(time.perf_counter() - began)
+            optimizer.step()
+            optimizer.zero_grad()
+            number += 1
+    if dist.get_rank() == 0:
+        truth = statistics.fmean(tails[5:]) if k == 1 else (
+            statistics.fmean(times[True]) - statistics.fmean(times[False]))
+        print(f"TRUTH {truth}", flush=True)
+    dist.destroy_process_group()
+
+
+def _watch_buckets(ddp: Any, tails: list[float]) -> None:
+    import torch.distributed as dist
+
+    state = {"ready": 0.0, "done": 0.0}
+
+    def hook(_state, bucket):  # DDP checks annotations, and these are text here
+        state["ready"] = time.perf_counter()
+        tensor = bucket.buffer()
+        tensor.div_(dist.get_world_size())
+        last = bucket.is_last()
+
+        def done(future: Any) -> Any:
+            state["done"] = time.perf_counter()
+            if last:
+                tails.append(state["done"] - state["ready"])
+            return future.value()[0]
+
+        return dist.all_reduce(tensor, async_op=True).get_future().then(done)
+
+    ddp.register_comm_hook(None, hook)
+
+
+def measure(folder: Path, width: int, k: int, seconds: float) -> dict[str, Any]:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
+         str(port), __file__, "--worker", f"{width},{k},{seconds}"],
+        capture_output=True, text=True, check=False, timeout=600,
+        env=os.environ | {"PROBE_DIR": str(folder), "OMP_NUM_THREADS": "1",
+                          "PYTHONPATH": str(ROOT)})
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    report = json.loads(subprocess.run(
+        [sys.executable, "-m", "probe", "report", told["RUN"], "--format", "json"],
+        capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    row = next(row for row in report["communication"] if row["rank"] == 0)
+    ours, truth = row["exposed_s" if k == 1 else "cost_s"], float(told["TRUTH"])
+    if ours is None:
+        raise RuntimeError(f"{width}, k = {k}: too few steps, give it more --seconds")
+    off, busy = ours / truth - 1, 1e3 * (row["busy_s"] or 0.0)
+    print(f"{MEGABYTES.get(width, 0):6.1f} MB, k = {k}: truth {1e3 * truth:7.2f} ms, ours "
+          f"{1e3 * ours:7.2f} ms ({off:+.1%}), busy {busy:.1f} ms", flush=True)
+    return {"width": width, "k": k, "truth_s": truth, "ours_s": ours, "off": off, "row": row}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--widths", default="256,1024,2048")
+    parser.add_argument("--k", default="2,4,1")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        width, k, seconds = options.worker.split(",")
+        worker(int(width), int(k), float(seconds))
+        return 0
+    print(json.dumps(machine()))
+    with tempfile.TemporaryDirectory() as folder:
+        found = [measure(Path(folder), int(width), int(k), options.seconds)
+                 for k in options.k.split(",") for width in options.widths.split(",")]
+    held = all(abs(one["off"]) <= WITHIN for one in found)
+    save("communication", {"lines": found, "held": held})
+    print(f"bar (within 20 %): {'held' if held else 'MISSED'}")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
