@@ -159,9 +159,12 @@ class OpenRun:
     def meters(self) -> list[Meter]:
         """All sources of all nodes, their newest samples looked for."""
         with self._lock:
-            nodes = self.reader.nodes()
+            reader = self.reader
+            nodes = reader.nodes()
             for node in nodes:
-                self._histories.setdefault(node, History(node))
+                ahead_ns = reader.ahead_of(node)
+                if node not in self._histories or self._histories[node].ahead_ns != ahead_ns:
+                    self._histories[node] = History(node, ahead_ns)
             if time.monotonic() - self._refreshed >= _FRESH_S:
                 for history in self._histories.values():
                     history.refresh()

@@ -56,10 +56,12 @@ class Rolled:
 
 class History:
     """Of ``node``, a recorder's directory. Damaged and vanished files are as if they held nothing.
+
+    ``ahead_ns`` is added to its times: what makes a host's clock the job's.
     """
 
-    def __init__(self, node: Path):
-        self._node = node
+    def __init__(self, node: Path, ahead_ns: int = 0):
+        self._node, self.ahead_ns = node, ahead_ns
         self._lock = threading.Lock()
         self._hot: dict[str, Tail] = {}
         self._hot_rows: dict[str, pa.Table] = {}
@@ -78,10 +80,11 @@ class History:
         with self._lock:
             times = [int(pc.max(table["time_ns"]).as_py()) for table in self._hot_rows.values()
                      if table.num_rows]
-        return max(times, default=None)
+        return max(times) + self.ahead_ns if times else None
 
     def raw(self, sources: Collection[int], begin_ns: int, end_ns: int) -> dict[int, Raw]:
         """All samples of some sources in [begin, end]."""
+        begin_ns, end_ns = begin_ns - self.ahead_ns, end_ns - self.ahead_ns
         with self._lock:
             tables = [_chosen(table, sources, "time_ns", begin_ns, end_ns)
                       for table in self._hot_rows.values()]
@@ -89,7 +92,8 @@ class History:
         tables += [_read(path, _RAW, sources, "time_ns", begin_ns, end_ns) for path in segments]
         found = {}
         for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items():
-            found[source] = Raw(rows["time_ns"], rows["value"], rows["span_ns"].astype(np.int64))
+            found[source] = Raw(rows["time_ns"] + self.ahead_ns, rows["value"],
+                                rows["span_ns"].astype(np.int64))
         return found
 
     def rolled(
@@ -100,6 +104,7 @@ class History:
         Args:
             label: one of ``rollup.WIDTHS``.
         """
+        begin_ns, end_ns = begin_ns - self.ahead_ns, end_ns - self.ahead_ns
         width_ns = WIDTHS[label] * NS_PER_S
         chosen = tuple(sorted(sources))
         with self._lock:
@@ -114,7 +119,7 @@ class History:
             columns = {name: table[name].to_numpy() for name in ("source", "time_ns", "value")}
             tables.append(buckets(columns["source"], columns["time_ns"], columns["value"],
                                   width_ns))
-        return {source: _merged(rows, width_ns)
+        return {source: _merged(rows, width_ns, self.ahead_ns)
                 for source, rows in _apart(tables, ROLLUP, chosen, "begin_ns").items()}
 
     # -- files ----------------------------------------------------------------------
@@ -251,7 +256,7 @@ def _with_last(table: pa.Table) -> pa.Table:
     return table.append_column("last_ns", table["begin_ns"])
 
 
-def _merged(rows: dict[str, npt.NDArray[Any]], width_ns: int) -> Rolled:
+def _merged(rows: dict[str, npt.NDArray[Any]], width_ns: int, ahead_ns: int) -> Rolled:
     """A bucket that two segments share, as one."""
     begin = rows["begin_ns"].astype(np.int64)
     first = np.flatnonzero(np.concatenate([[True], begin[1:] != begin[:-1]]))
@@ -259,8 +264,8 @@ def _merged(rows: dict[str, npt.NDArray[Any]], width_ns: int) -> Rolled:
     weight = np.add.reduceat(count, first)
     last = np.append(first[1:], len(begin)) - 1
     return Rolled(
-        width_ns, begin[first], np.minimum.reduceat(rows["minimum"], first),
+        width_ns, begin[first] + ahead_ns, np.minimum.reduceat(rows["minimum"], first),
         np.maximum.reduceat(rows["maximum"], first),
         np.add.reduceat(rows["mean"] * count, first) / weight,
-        rows["last"][last].astype(np.float64), rows["last_ns"][last].astype(np.int64),
+        rows["last"][last].astype(np.float64), rows["last_ns"][last].astype(np.int64) + ahead_ns,
     )

@@ -153,6 +153,10 @@ class RunReader:
         """What to add to the times of this one host's reader for the job's."""
         return self.clocks[self.node].offset_ns if self.node in self.clocks else 0
 
+    def ahead_of(self, node: Path) -> int:
+        """The same of one host's directory, seen from all of the run."""
+        return self._ahead_ns(node.name[5:])
+
     def _ahead_ns(self, node: str) -> int:
         """What makes a host's time the one that this reader speaks in."""
         return self.clocks[node].offset_ns if self.node is None and node in self.clocks else 0
@@ -162,6 +166,8 @@ class RunReader:
         found = []
         for node in self.nodes():
             sources = read_sources(node)
+            if self.node is None and self.guests:  # every host has a gpu0
+                sources = [replace(one, device=f"{node.name[5:]}/{one.device}") for one in sources]
             table = _columns(node, "samples", SAMPLES)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}

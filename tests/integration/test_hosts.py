@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -21,11 +22,13 @@ from tests.rigs.hosts import Host, hosts, possible
 from tests.rigs.nvml import NvmlRig
 
 from . import scripts
+from .test_prometheus import needs_prometheus, query, wait_for
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(
     not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")]
 NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
 KILLS = 10 if os.environ.get("PROVE") else 1
+FLEET = scripts.ROOT / "examples/fleet"
 SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
 
 
@@ -119,7 +122,10 @@ def test_one_run_of_two_hosts(tmp_path: Path) -> None:
             report["total"]["energy_j"], rel=1e-3)
         text = scripts.probe(tmp_path, "report", str(run)).stdout
         assert "alpha/gpu0" in text
-        assert "1000.0000" in text
+        told = re.search(r"[+−](\d+\.\d{6}) s ± ", text)
+        assert told and float(told[1]) == pytest.approx(1000, abs=1e-3)
+        fleet_of_files(tmp_path, run, math.fsum(
+            one["energy_j"] for one in report["sources"] if one["in_total"]))
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
@@ -155,6 +161,71 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
         steps = {row["rank"]: row["steps"] for row in report["ranks"]}
         assert min(steps[0], steps[1]) > 5
         assert max(steps[2], steps[3]) > 5  # what was drained before is kept
+
+
+def fleet_of_files(tmp_path: Path, run: Path, joules: float) -> None:
+    """Parquet in a bucket (a folder here) tells the joules of the fleet."""
+    bucket = tmp_path / "bucket"
+    out = scripts.probe(tmp_path, "export", str(run), "--to", "parquet", "-o",
+                        str(bucket / "cluster=here" / f"run={run.name}" / "samples.parquet"))
+    assert out.returncode == 0, out.stderr
+    done = subprocess.run([sys.executable, str(FLEET / "joules.py"), str(bucket)],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("  ") for line in done.stdout.splitlines()]
+    assert [row[2] for row in rows] == [f"{name}/gpu{i}" for name in NAMES for i in range(2)]
+    # The counters' first and last readings: a little less than the report, which reaches the ends.
+    assert joules * 0.8 < sum(float(row[3].split()[0]) for row in rows) < joules * 1.02
+
+
+@needs_prometheus
+def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Path) -> None:
+    """The files of examples/fleet, with their addresses put in."""
+    here = tmp_path / "fleet"
+    here.mkdir()
+    central, agent = scripts.free_port(), scripts.free_port()
+    for name in ("agent.yml", "central.yml"):
+        text = (FLEET / name).read_text().replace("127.0.0.1:9090", f"127.0.0.1:{central}")
+        (here / name).write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s"))
+    (here / "token").write_text("secret")
+    started = []
+    try:
+        started.append(prometheus(here, "central", central, "--web.enable-remote-write-receiver",
+                                  f"--storage.tsdb.path={here / 'central'}"))
+        extra = {"PROBE_PROMETHEUS": "0.0.0.0:9400", "PROBE_TOKEN": "secret"}
+        with job(tmp_path, "--seconds", "32", extra=extra) as nodes:
+            (here / "nodes.json").write_text(json.dumps(
+                [{"targets": [f"{node.host.address}:9400" for node in nodes]}]))
+            started.append(prometheus(here, "agent", agent, "--enable-feature=agent",
+                                      f"--storage.agent.path={here / 'agent'}"))
+            base = f"http://127.0.0.1:{central}"
+            assert scripts.wait_until(lambda: len(query(
+                base, 'up{job="phasewatt",cluster="here"} == 1')) == 2, 60)
+            watts = "sum by (instance) (rate(probe_gpu_energy_joules_total[8s]))"
+            assert scripts.wait_until(lambda: len(query(base, watts)) == 2, 40)
+            time.sleep(14)  # it all comes some seconds late, and must be of the training alone
+            for row in query(base, watts):
+                node = next(n for n in nodes
+                            if n.host.address == row["metric"]["instance"].partition(":")[0])
+                shown = float(row["value"][1])
+                now = max(node.rig.gpu(gpu).tape[node.rig.gpu(gpu).tape_count - 1].time_ns
+                          for gpu in range(2))
+                true = sum(node.rig.true_energy_j(gpu, now - 8 * 10**9, now) for gpu in range(2))
+                assert shown == pytest.approx(true / 8, rel=0.1)
+            ended(tmp_path, nodes)
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait(20)
+
+
+def prometheus(folder: Path, name: str, port: int, *options: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        ["prometheus", f"--config.file={folder / name}.yml",
+         f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn", *options], cwd=folder,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(f"http://127.0.0.1:{port}/-/ready", "Ready")
+    return process
 
 
 def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:
