@@ -59,6 +59,7 @@ class Reductions:
 
     def __init__(self) -> None:
         self.busy, self.exposed, self.cost = Sums(), Sums(), Sums()
+        self._of_two = 0  # steps in which only the first backward could be held beside
         self._syncs = np.zeros((0, 2), np.int64)  # time, whether its backward reduces
         self._held = np.zeros((0, 4), np.int64)  # step, micro, begin, length of a backward
 
@@ -106,14 +107,16 @@ class Reductions:
         cost = np.bincount(step, length * reduces)[good] - (
             np.bincount(step, length * beside)[good] / alone[good])
         self.cost.add(cost / 1e9)
+        self._of_two += int((np.bincount(step, beside & first)[good] > 0).sum())
 
     def state(self) -> dict[str, Any]:
         """To be stored."""
-        return {name: asdict(getattr(self, name)) for name in ("busy", "exposed", "cost")}
+        sums = {name: asdict(getattr(self, name)) for name in ("busy", "exposed", "cost")}
+        return sums | {"of_two": self._of_two}
 
 
 def row(
-    rank: int, host: str, told: Mapping[str, Mapping[str, Any]], blocking_s: float | None
+    rank: int, host: str, told: Mapping[str, Any], blocking_s: float | None
 ) -> dict[str, Any] | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
@@ -130,6 +133,8 @@ def row(
         methods.append("DDP's timers (exposed is a lower bound)")
     if whole is not None:
         methods.append("backward against no_sync in the same step")
+        if told.get("of_two"):
+            methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
     if blocking_s:
         methods.append("patched collectives")
     return {

@@ -188,3 +188,23 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
     meta = json.loads((run / "run.json").read_text())
     true = sum(rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"]) for gpu in range(2))
     assert report["total"]["energy_j"] == pytest.approx(true, rel=0.03)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("engine", ["fsdp", "pipeline", "zero3", *(
+    ["zero1", "zero2"] if PROVE else [])])
+def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None:
+    if engine.startswith("zero"):
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
+         SCRIPT.replace("ranked.py", "engines.py"), engine, "12"], capture_output=True, text=True,
+        env=scripts.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}), cwd=tmp_path,
+        timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    assert report["run"]["ranks"] == 2
+    assert [row["steps"] for row in report["ranks"]] == [12, 12]
+    rows = {row["phase"]: row for row in report["phases"] if row["device"] == "rank0"}
+    assert rows["optimizer"]["count"] >= 12 and rows["backward"]["count"] >= 12
+    assert report["communication"] or engine == "fsdp"  # whose collectives no Python patch sees

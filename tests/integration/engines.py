@@ -1,0 +1,86 @@
+"""Two ranks train a known number of steps by an engine: ``torchrun engines.py NAME STEPS``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import probe
+
+WIDTH, BATCH = 32, 16
+
+
+def model() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(4)))
+
+
+def fsdp(steps: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    sharded = model()
+    for block in sharded:
+        fully_shard(block)
+    fully_shard(sharded)
+    optimizer = torch.optim.AdamW(sharded.parameters(), 1e-3)
+    with probe.watch(sharded, optimizer, name="fsdp") as run:
+        print(f"RUN {run.path}", flush=True)
+        for _ in range(steps):
+            sharded(torch.randn(BATCH, WIDTH)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def pipeline(steps: int) -> None:
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    rank = dist.get_rank()
+    mine = model()[2 * rank : 2 * rank + 2]
+    stage = PipelineStage(mine, rank, 2, torch.device("cpu"))
+    schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+    optimizer = torch.optim.SGD(mine.parameters(), 1e-3)
+    with probe.watch(mine, optimizer, name="pipeline") as run:
+        print(f"RUN {run.path}", flush=True)
+        for _ in range(steps):
+            x = torch.randn(BATCH, WIDTH)
+            if rank == 0:
+                schedule.step(x)
+            else:
+                schedule.step(target=x)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def zero(stage: int, steps: int) -> None:
+    import deepspeed
+
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    net = model()
+    engine, *_ = deepspeed.initialize(
+        model=net, optimizer=torch.optim.AdamW(net.parameters(), 1e-3),
+        config={"train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 2,
+                "gradient_clipping": 1.0, "zero_optimization": {"stage": stage}})
+    with probe.watch(engine, name=f"zero{stage}") as run:
+        print(f"RUN {run.path}", flush=True)
+        for _ in range(2 * steps):
+            loss: Any = engine(torch.randn(BATCH, WIDTH)).square().mean()
+            engine.backward(loss)
+            engine.step()
+
+
+def main(name: str, steps: int) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    {"fsdp": fsdp, "pipeline": pipeline,
+     **{f"zero{i}": lambda n, i=i: zero(i, n) for i in (1, 2, 3)}}[name](steps)
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
+    os._exit(0)  # DeepSpeed leaves threads behind
