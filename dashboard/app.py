@@ -16,7 +16,7 @@ from . import ids, urls
 from .access import Access, guard, refusal
 from .components import aria, shell
 from .downloads import downloads
-from .pages import gains, run, runs, sensors
+from .pages import gains, ranks, run, runs, sensors
 from .server import Desk, desk
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
@@ -102,6 +102,7 @@ def _register(app: Dash) -> None:
     for module, path, extra in (
         (runs, urls.RUNS, {}), (gains, urls.GAINS, {}), (sensors, urls.SENSORS, {}),
         (run, None, {"path_template": f"{urls.RUN}<run_id>"}),
+        (ranks, None, {"path_template": f"{urls.RANKS}<run_id>"}),
     ):
         title = getattr(module, "title", None) or f"{module.TITLE} · phasewatt"
         dash.register_page(module.__name__, path=path, layout=module.layout, title=title, **extra)

@@ -132,6 +132,18 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Crew:
+    """The ranks of a job; rows as in the report, ``balance`` None where nobody knows who waits."""
+
+    live: bool
+    ranks: Sequence[Mapping[str, Any]] = ()
+    hosts: Sequence[Mapping[str, Any]] = ()
+    communication: Sequence[Mapping[str, Any]] = ()
+    attempts: Sequence[Mapping[str, Any]] = ()
+    balance: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """Of a table: a key for machines, a heading for people."""
 

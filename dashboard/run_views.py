@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from .data import power as reading
 from .data import steps as stepping
+from .data.ranks import crew
 from .data.run import OpenRun
 from .nouns import Chart, Power
 from .urls import State
-from .views import memory, phases, power, quality, steps, waste
+from .views import memory, phases, power, quality, ranks, steps, waste
 from .views.timescale import TimeScale
 
 
@@ -92,7 +93,11 @@ VIEWS: Mapping[str, View] = {
     "drift": View("Step after step", _drift),
     "memory": View("Memory", _memory, time=True),
 }
-TABLES: Mapping[str, View] = {**VIEWS, "quality": View("Meters", _quality)}
+TABLES: Mapping[str, View] = {
+    **VIEWS, "quality": View("Meters", _quality),
+    "waiting": View("Waiting for other ranks", lambda run, _: ranks.waiting(crew(run))),
+    "communication": View("Communication", lambda run, _: ranks.communication(crew(run))),
+}
 
 
 def drawn(run: OpenRun, name: str, state: State) -> Chart:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-RUNS, RUN, GAINS, SENSORS = "/", "/run/", "/gains", "/sensors"
+RUNS, RUN, GAINS, SENSORS, RANKS = "/", "/run/", "/gains", "/sensors", "/ranks/"
 TABLE, CSV = "/table/", "/csv/"
 _LONGEST = 1e9  # seconds; nothing runs for thirty years
 _MOST_DEVICES = 512
@@ -67,6 +67,11 @@ class State:
 def run(id_: str, state: State | None = None) -> str:
     """The page of a run, below the base path."""
     return RUN + quote(id_, safe="") + _query((state or State()).query())
+
+
+def ranks(id_: str) -> str:
+    """The page of a run's ranks."""
+    return RANKS + quote(id_, safe="")
 
 
 def data(kind: str, id_: str, view: str, state: State) -> str:

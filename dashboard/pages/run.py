@@ -246,11 +246,13 @@ def said(error: Exception) -> str:
 def _head(run: Overview) -> Any:
     ended = f" ({run.ended_by})" if run.ended_by else ""
     steps = f", {run.steps} steps" if run.steps else ""
-    ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
+    ranks: list[Any] = []
+    if run.ranks > 1:
+        ranks = [", ", dcc.Link(f"{run.ranks} ranks", href=desk().href(urls.ranks(run.id)))]
     return html.Header([
         html.H1(run.name or run.id),
         html.P([badge(run.status), f"{ended} {'for' if run.live else 'after'} "
-                f"{duration(run.duration_s)}{steps}{ranks}, begun {run.started[:19]} UTC on "
+                f"{duration(run.duration_s)}{steps}", *ranks, f", begun {run.started[:19]} UTC on "
                 f"{run.host} ", html.Code(run.id)], className="soft"),
     ])
 

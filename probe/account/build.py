@@ -15,6 +15,7 @@ from ..store.segments import segment_files
 from ..units import NS_PER_S
 from . import energy
 from .attempts import attempts
+from .balance import balance
 from .job import joined
 from .phases import Rows, row
 from .rates import rates
@@ -56,7 +57,8 @@ def build(
                         with_rates=with_rates, several=several)
 
     if len(hosts) == 1:
-        return told(hosts[0], part_s)
+        report = told(hosts[0], part_s)
+        return report | {"balance": _balance(reader, report) if part_s is None else None}
     begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
     reports = {}
     for host in hosts:
@@ -67,7 +69,8 @@ def build(
             reports[str(host.node)] = told(host, mine)
     if not reports:
         raise UsageError(f"{part_s} s is no part of the run")
-    return joined(reports, reader.clocks, begins_s)
+    report = joined(reports, reader.clocks, begins_s)
+    return report | {"balance": _balance(reader, report) if part_s is None else None}
 
 
 def _of_host(
@@ -208,6 +211,25 @@ def _ranks(
             "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": mine,
             "steps": tally.steps, "energy_j": sum(counted[name] for name in mine) if mine else None,
         })
+    return found
+
+
+def _balance(reader: RunReader, report: dict[str, Any]) -> dict[str, Any] | None:
+    """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
+    if not report["ranks"]:
+        return None
+    bounds = [clock.bound_ns for clock in reader.clocks.values()]
+    if None in bounds:  # nobody knows which host came first
+        return None
+    found = balance(reader, sum(bound or 0 for bound in bounds) / NS_PER_S)
+    if found is None:
+        return None
+    told = {row["rank"]: row for row in report["ranks"]}
+    for one in found["ranks"]:
+        joules = told[one["rank"]]["energy_j"] if one["rank"] in told else None
+        one["waiting_j"] = None if joules is None else (
+            joules * min(1.0, one["waiting_s"] * told[one["rank"]]["steps"]
+                         / max(report["run"]["duration_s"], 1e-9)))
     return found
 
 

@@ -12,7 +12,8 @@ _MANY = 32  # ranks; of more, the table shows as many
 
 def tables(report: dict[str, Any]) -> list[Table]:
     """Those that say something; none for a run of one process on one host."""
-    found = [_ranks(report), _communication(report), _hosts(report), _attempts(report)]
+    found = [_ranks(report), _communication(report), _balance(report), _hosts(report),
+             _attempts(report)]
     return [table for table in found if table.rows]
 
 
@@ -39,6 +40,20 @@ def _communication(report: dict[str, Any]) -> Table:
     ] for row in (report.get("communication") or [])[:_MANY]]
     head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"]
     return Table("communication, per step", head, rows, frozenset({0, 5}))
+
+
+def _balance(report: dict[str, Any]) -> Table:
+    """Who waits for whom."""
+    told = report.get("balance") or {"ranks": [], "slowest": None}
+    rows = [[
+        f"rank{row['rank']}", duration(row["waiting_s"]),
+        f"{100 * row['waiting_s'] / told['step_s']:.1f} %", f"{100 * row['last_share']:.0f} %",
+        energy(row["waiting_j"]) if row["waiting_j"] is not None else "—",
+    ] for row in told["ranks"][:_MANY]]
+    slowest = told["slowest"]
+    who = "no rank is the slowest" if slowest is None else f"rank {slowest} is the slowest"
+    return Table(f"waiting for other ranks, per step ({who})",
+                 ["rank", "waits", "of a step", "comes last in", "energy, at its mean power"], rows)
 
 
 def _cost(row: dict[str, Any]) -> str:

@@ -52,7 +52,9 @@ class Shown:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """A live training on eight GPUs, two finished ones of each of two kinds, a killed one."""
+    """A live training on eight GPUs, two finished ones of each of two kinds, a killed one, and a
+    job of four ranks.
+    """
     folder = tmp_path_factory.mktemp("dashboard")
     directory = folder / "runs"
     with contextlib.ExitStack() as open_:
@@ -61,12 +63,15 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         finished = [start(folder, name, 9.0, gpus=1, speed=speed) for name, speed in
                     (("plain", 1.0), ("plain", 1.0), ("faster", 1.6), ("faster", 1.6))]
         killed = start(folder, "killed", LIVE_S, gpus=1)
+        crew = start_crew(folder)
         runs = {"live": said(live), "killed": said(killed)}
         names = [said(one) for one in finished]
+        assert crew.stdout is not None  # it stays open: every rank has something to say
+        runs["crew"] = crew.stdout.readline().strip().rpartition("/")[2]
         runs |= {"plain": names[0], "faster": names[2], "deleted": names[1], "torn": names[3]}
         time.sleep(5.0)
         kill_all(directory / runs["killed"], killed)
-        for one in finished:
+        for one in (*finished, crew):
             assert one.wait(timeout=120) == 0
         server, url = serve(directory)
         open_.callback(end, server)
@@ -86,6 +91,19 @@ def start(folder: Path, name: str, seconds: float, *, gpus: int,
         "PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, str(TRAINING), str(seconds), name, str(speed)],
                             env=env, stdout=subprocess.PIPE, text=True)
+
+
+def start_crew(folder: Path) -> subprocess.Popen[str]:
+    """A job of four ranks, one of which is slow, each on a card of its own."""
+    own = folder / "crew"
+    own.mkdir()
+    rig = NvmlRig(own, gpus=4, power_w=80.0, period_s=0.1)
+    env = os.environ | rig.env() | {"PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT),
+                                    "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone",
+         str(ROOT / "tests/integration/ranked.py"), "--seconds", "8", "--slow", "2"],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def said(training: subprocess.Popen[str]) -> str:

@@ -24,10 +24,11 @@ PATIENCE_MS = 20_000
 PAGES = {
     "runs": "", "live": "run/{live}", "finished": "run/{plain}", "killed": "run/{killed}",
     "gains": "gains?base=plain&other=faster", "choose": "gains", "sensors": "sensors",
-    "no-such-run": "run/nothing", "nowhere": "nowhere",
+    "ranks": "ranks/{crew}", "no-such-run": "run/nothing", "nowhere": "nowhere",
 }
 READY = {
     "runs": "table.runs", "choose": ".notice", "gains": ".verdict", "sensors": "h2",
+    "ranks": ".js-plotly-plot .main-svg",
     "no-such-run": ".notice.bad", "nowhere": "text=nothing at this address",
 }
 
@@ -227,6 +228,28 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         page.go_back()
         page.wait_for_selector("table.runs")
         assert "q=faster" in page.url
+
+
+@pytest.mark.slow
+def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['crew']}") as page:
+        settled(page)
+        page.get_by_role("link", name="4 ranks", exact=True).click()
+        page.wait_for_selector("h1:has-text('Ranks')")
+        page.wait_for_selector(".js-plotly-plot .main-svg")
+        body = page.inner_text("main")
+        assert "Rank 2 is the slowest" in body
+        assert "exposed + contention" in body and "DDP's timers" in body
+        assert all(f"gpu{gpu}" in body for gpu in range(4))
+        with page.expect_download() as told:
+            page.locator("section.card", has=page.get_by_role(
+                "heading", name="Waiting for other ranks")).get_by_role("link", name="CSV").click()
+        rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
+        assert max(rows, key=lambda row: float(row["last_share"]))["rank"] == "2"
+        page.get_by_role("link", name="back to").click()
+        page.wait_for_selector(".tile")
+    with opened(browser, shown, f"ranks/{shown.runs['plain']}") as page:
+        page.wait_for_selector("text=This run is of one rank")
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--late", action="store_true", help="join the group inside the watch")
     parser.add_argument("--die", type=float, metavar="S",
                         help="rank 1 is killed after so long, in the first attempt")
+    parser.add_argument("--slow", type=int, metavar="R", help="this rank takes 15 ms more")
     parser.add_argument("--save", type=float, metavar="S", help="a checkpoint phase every so often")
     parser.add_argument("--local_rank", type=int, help="deepspeed's")
     options = parser.parse_args()
@@ -70,7 +71,7 @@ def train(run: Any, options: Any, draw: Any) -> None:
             self.layers = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            draw("forward", 15)
+            draw("forward", 30 if dist.get_rank() == options.slow else 15)
             return self.layers(x).square().mean()
 
     model: Any = Block()

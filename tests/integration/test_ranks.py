@@ -76,8 +76,16 @@ def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
 def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=8, power_w=100.0, period_s=PERIOD_S)
     engine = {"torchrun": "ddp", "deepspeed": "zero2"}[how]
-    printed = launched(how, tmp_path, rig, "--engine", engine)
+    printed = launched(how, tmp_path, rig, "--engine", engine, "--slow", "2")
     report = checked(tmp_path, rig, gpus=4)
+    balance = report["balance"]
+    assert balance["slowest"] == 2
+    for row in balance["ranks"]:
+        if row["rank"] != 2:
+            assert 0.008 < row["waiting_s"] < 0.030 and row["waiting_j"] > 0
+    assert "rank 2 is the slowest" in scripts.probe(tmp_path, "report", "latest").stdout
+    if engine == "ddp":
+        assert all(row["busy_s"] and row["exposed_s"] for row in report["communication"])
     steps = {int(line.split("STEPS ")[1]) for line in printed.splitlines() if "STEPS " in line}
     assert {report["run"]["steps"]} == steps
     for gpu in range(4):  # each is one rank's: phases are told apart

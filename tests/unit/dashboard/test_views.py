@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.nouns import Anatomy, Chart, Drift, Lane, Level, Overview, PhaseRow, Power
-from dashboard.views import gains, memory, phases, power, quality, steps, style, waste
+from dashboard.nouns import Anatomy, Chart, Crew, Drift, Lane, Level, Overview, PhaseRow, Power
+from dashboard.views import gains, memory, phases, power, quality, ranks, steps, style, waste
 from dashboard.views.timescale import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
@@ -192,3 +192,37 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
         assert sum(rows[name] for name in SAVED) == pytest.approx(rows["all together"], rel=1e-6)
     assert "UNSOUND" not in chart.caption
     assert "UNSOUND" in gains.by_technique({**told, "sound": False}).caption
+
+
+def crew(slowest: int | None, host: str = "node1") -> Crew:
+    told = [{"rank": rank, "host": host, "steps": 50, "devices": [f"gpu{rank}"],
+             "energy_j": 100.0 * rank if rank else None} for rank in range(3)]
+    return Crew(False, told, [], [
+        {"rank": 0, "blocking_s": None, "busy_s": 0.02, "exposed_s": 0.005, "cost_s": None,
+         "method": "DDP's timers"}], [], {
+        "step_s": 0.05, "skew_s": {"median": 0.004, "p95": 0.01}, "slowest": slowest,
+        "ranks": [{"rank": rank, "waiting_s": 0.001 * rank, "last_share": 0.3, "waiting_j": 2.0}
+                  for rank in range(3)]})
+
+
+@pytest.mark.parametrize("host", ["node1", HOSTILE])
+def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
+    chart = ranks.waiting(crew(0, host))
+    assert chart.figure is not None
+    go.Figure(chart.figure)
+    assert "Rank 0 is the slowest" in chart.caption and "4 %" in chart.caption
+    (bars,) = chart.figure["data"]
+    marked = [name for name, colour in zip(bars["y"], bars["marker"]["color"], strict=True)
+              if colour == style.VERMILLION]
+    assert marked == ["rank 0"]
+    assert len(chart.rows) == 3 and len(chart.rows[0]) == len(chart.columns)
+    assert "No rank is slower than chance" in ranks.waiting(crew(None)).caption
+    assert ranks.people(crew(0, host))[0] == ["0", host, "50", "gpu0", "—"]
+    assert ranks.costs(crew(0))[0][1:5] == ["—", "20.0 ms", "5.00 ms", "—"]
+
+
+def test_who_waits_may_not_be_known() -> None:
+    assert "not known" in ranks.waiting(replace(crew(0), balance=None)).caption
+    live = Crew(True)
+    assert "Too few steps" in ranks.waiting(live).caption
+    assert ranks.communication(live).rows == []

@@ -1,0 +1,31 @@
+"""The ranks of a job, as the report tells them; of one that goes on, as far as is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probe.account.balance import balance
+
+from ..nouns import Crew
+from .run import OpenRun
+
+
+def crew(run: OpenRun) -> Crew:
+    """Raises StoreError."""
+    return run.remember("crew", lambda: _crew(run))
+
+
+def _crew(run: OpenRun) -> Crew:
+    if not run.live:
+        told = run.report()
+        return Crew(False, told["ranks"], told["hosts"], told["communication"], told["attempts"],
+                    told["balance"])
+    reader = run.reader
+    members = {one.rank: one for one in reader.members if one.role == "rank"}
+    ranks: list[dict[str, Any]] = [
+        {"rank": rank, "host": one.host, "steps": None, "devices": [], "energy_j": None}
+        for rank, one in sorted(members.items())]
+    bounds = [clock.bound_ns for clock in reader.clocks.values()]
+    known = None not in bounds
+    found = balance(reader, sum(b or 0 for b in bounds) / 1e9) if known else None
+    return Crew(True, ranks, balance=found)
