@@ -37,8 +37,8 @@ lint: $(STAMP)
 
 # What measures time or energy has the machine to itself; all else shares it.
 test: lint system
-	$(BIN)/python -m pytest -n 2 -m "not gpu and not alone"
-	$(BIN)/python -m pytest -m "alone and not gpu"
+	shared=0; $(BIN)/python -m pytest -n 2 -m "not gpu and not alone" || shared=$$?; \
+	$(BIN)/python -m pytest -m "alone and not gpu" && exit $$shared
 
 # What the tests of Prometheus and of the HTML report need besides Python: installed by apt for root;
 # else those tests are skipped and say so.

@@ -63,7 +63,8 @@ def _body(of: Desk, run_id: str) -> tuple[list[Any], bool]:
              for view in ("waiting", "communication")}
     cards = [card("waiting", "Waiting for other ranks", chart=drawn(run, "waiting", state),
                   hrefs=hrefs["waiting"], wide=True)]
-    return [html.Div(cards, className="cards"), *_tables(told, hrefs["communication"])], told.live
+    body = html.Div([*cards, *_tables(told, hrefs["communication"])], className="cards")
+    return [body], told.live
 
 
 def _tables(told: Crew, hrefs: tuple[str, str]) -> list[Any]:

@@ -130,7 +130,7 @@ def row(
         return None
     methods = []
     if busy.mean() is not None:
-        methods.append("DDP's timers (exposed is a lower bound)")
+        methods.append("DDP's timers")
     if whole is not None:
         methods.append("backward against no_sync in the same step")
         if told.get("of_two"):

@@ -37,6 +37,8 @@ def run(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProce
 
 def newest(folder: Path) -> dict:
     (path,) = (folder / "runs").iterdir()
+    # A training does not wait for its seal for longer than two seconds.
+    assert scripts.wait_until(lambda: RunReader(path).status != "running", 30)
     return Report.of(path).data
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from probe.store.reader import RunReader
 from tests.rigs.hosts import Host, hosts, possible
 from tests.rigs.nvml import NvmlRig
 
@@ -75,6 +76,9 @@ def job(tmp_path: Path, *arguments: str, shared: bool = True, static: bool = Fal
 def ended(tmp_path: Path, nodes: list[Node]) -> None:
     for node in nodes:
         assert node.process.wait(timeout=120) == 0, (tmp_path / node.host.name / "out").read_text()
+    runs = [file.parent for file in tmp_path.glob("**/runs/*/run.json")]
+    assert scripts.wait_until(
+        lambda: all(RunReader(run).status != "running" for run in runs), 30)
 
 
 def report_of(tmp_path: Path, run: Path) -> dict[str, Any]:

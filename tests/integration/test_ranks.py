@@ -52,6 +52,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
 def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
     """The report of the one run, its totals held against the rig's truth."""
     run = scripts.only_run(tmp_path)
+    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
     out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
     report: dict[str, Any] = json.loads(out.stdout)
@@ -115,6 +116,7 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     run = scripts.only_run(tmp_path)
+    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
     report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished", report["run"]
     assert len(list(run.glob("node-*/lease-*"))) == 1, "the recorder went away between attempts"
@@ -187,6 +189,7 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
     os.kill(files.read_json(run / "run.json")["recorder"]["pid"], signal.SIGKILL)
     said, _ = process.communicate(timeout=90)
     assert process.returncode == 0
+    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
     assert sorted(path.name for path in run.glob("node-*/lease-*")) == ["lease-1", "lease-2"]
     report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished"
