@@ -19,6 +19,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 from optimizers import Trainer, TrainingFailed  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
 from probe.account import Report  # noqa: E402
+from probe.store.reader import RunReader  # noqa: E402
+from tests.integration import scripts  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
