@@ -30,7 +30,6 @@ from typing import Any
 from common import ROOT, machine, save
 
 WITHIN = 0.20
-MEGABYTES = {256: 2.1, 1024: 33.6, 2048: 134.3}
 
 
 def worker(width: int, k: int, seconds: float) -> None:
@@ -123,9 +122,11 @@ def measure(folder: Path, width: int, k: int, seconds: float) -> dict[str, Any]:
     if ours is None:
         raise RuntimeError(f"{width}, k = {k}: too few steps, give it more --seconds")
     off, busy = ours / truth - 1, 1e3 * (row["busy_s"] or 0.0)
-    print(f"{MEGABYTES.get(width, 0):6.1f} MB, k = {k}: truth {1e3 * truth:7.2f} ms, ours "
+    print(f"{8 * 4 * width**2 / 1e6:6.1f} MB, k = {k}: truth {1e3 * truth:7.2f} ms, ours "
           f"{1e3 * ours:7.2f} ms ({off:+.1%}), busy {busy:.1f} ms", flush=True)
-    return {"width": width, "k": k, "truth_s": truth, "ours_s": ours, "off": off, "row": row}
+    return {"width": width, "megabytes": 8 * 4 * width**2 / 1e6, "k": k, "truth_s": truth,
+            "ours_s": ours, "off": off, "busy_s": row["busy_s"], "exposed_s": row["exposed_s"],
+            "interval_s": row["cost_s_interval"], "steps": row["steps"]}
 
 
 def main() -> int:

@@ -2,6 +2,8 @@
 
     torchrun --nproc-per-node 4 ranked.py --seconds 6 [--engine ddp|zero1|zero2|zero3|none] …
 
+``none``: ranks that never meet. (After a restart gloo does not always find its peers again.)
+
 Rank r draws on the rig's GPU r, if there is one; the watched block says its run first. With
 ``--devices`` rank r asks for GPU r modulo that number, as many jobs that share cards do.
 """
@@ -13,7 +15,6 @@ import contextlib
 import os
 import signal
 import time
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -23,8 +24,6 @@ from torch import nn
 import probe
 from tests.rigs.nvml import NvmlRig
 
-# Ranks that are started again do not always find each other (gloo): the launcher tries once more.
-PATIENCE = timedelta(seconds=10)
 WATTS = {"forward": 400.0, "backward": 500.0, "rest": 150.0}
 
 
@@ -35,7 +34,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int)
     parser.add_argument("--late", action="store_true", help="join the group inside the watch")
     parser.add_argument("--die", type=float, metavar="S",
-                        help="rank 1 is killed after so long, in the first attempt")
+                        help="rank 1 is killed after so long, but not in the last attempt")
     parser.add_argument("--slow", type=int, metavar="R", help="this rank takes 15 ms more")
     parser.add_argument("--save", type=float, metavar="S", help="a checkpoint phase every so often")
     parser.add_argument("--local_rank", type=int, help="deepspeed's")
@@ -50,12 +49,13 @@ def main() -> None:
             rig.set_power(local, WATTS[name] * (1 + 0.05 * local))
         time.sleep(milliseconds / 1e3)
 
-    if not options.late:
-        dist.init_process_group("gloo", timeout=PATIENCE)
+    meets = options.engine != "none"
+    if meets and not options.late:
+        dist.init_process_group("gloo")
     asked = None if options.devices is None else str(local % options.devices)
     with probe.watch(name="ranked", devices=asked) as run:
-        if options.late:
-            dist.init_process_group("gloo", timeout=PATIENCE)
+        if meets and options.late:
+            dist.init_process_group("gloo")
         print(f"RUN {run.path}", flush=True)
         train(run, options, draw)
     if drawn:
@@ -65,13 +65,15 @@ def main() -> None:
 
 
 def train(run: Any, options: Any, draw: Any) -> None:
+    rank = int(os.environ["RANK"])
+
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.layers = nn.Sequential(*(nn.Linear(64, 64) for _ in range(4)))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            draw("forward", 30 if dist.get_rank() == options.slow else 15)
+            draw("forward", 30 if rank == options.slow else 15)
             return self.layers(x).square().mean()
 
     model: Any = Block()
@@ -85,18 +87,20 @@ def train(run: Any, options: Any, draw: Any) -> None:
             model=model, optimizer=torch.optim.AdamW(model.parameters(), 1e-3),
             config={"train_micro_batch_size_per_gpu": 8, "gradient_clipping": 1.0,
                     "zero_optimization": {"stage": int(options.engine[-1])}})
-    else:
+    elif options.engine == "ddp":
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = None if engine else torch.optim.AdamW(model.parameters(), 1e-3)
     went_on = torch.ones(1)
     began = saved = time.monotonic()
     end = began + options.seconds
-    first = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
-    dies = options.die is not None and dist.get_rank() == 1 and first
+    left = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", 0)) - int(
+        os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    dies = options.die is not None and rank == 1 and left > 0
     steps = 0
     while True:
         went_on.fill_(float(time.monotonic() < end))
-        dist.all_reduce(went_on, dist.ReduceOp.MIN)
+        if dist.is_initialized():
+            dist.all_reduce(went_on, dist.ReduceOp.MIN)
         if not went_on.item():
             break
         if dies and time.monotonic() > began + options.die:

@@ -110,7 +110,7 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     rig = NvmlRig(tmp_path, gpus=2, power_w=100.0, period_s=PERIOD_S)
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts",
-         "5", "--monitor-interval", "0.5", "--standalone", SCRIPT,
+         "2", "--monitor-interval", "0.5", "--standalone", SCRIPT, "--engine", "none",
          "--seconds", "3", "--die", "2", "--save", "0.7"],
         capture_output=True, text=True, env=scripts.environment(tmp_path / "runs", rig.env()),
         cwd=tmp_path, timeout=120, check=False)
@@ -124,9 +124,7 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     true = [rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"]) for gpu in range(2)]
     assert report["total"]["energy_j"] == pytest.approx(sum(true), rel=0.01)
     attempts = report["attempts"]
-    numbers = [row["attempt"] for row in attempts]
-    # Those whose ranks did not find each other (gloo, sometimes) never came to be watched.
-    assert len(numbers) == 2 and numbers[0] == 0
+    assert [row["attempt"] for row in attempts] == [0, 1, 2]
     for row in attempts:
         ends = [meta["begin_ns"] + round(1e9 * row[name]) for name in ("begin_s", "end_s")]
         spent = sum(rig.true_energy_j(gpu, *ends) for gpu in range(2))
@@ -134,11 +132,11 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     for row in attempts[:-1]:
         assert 0 < row["lost_s"] < 1.0  # since the last checkpoint
         assert 0 < row["lost_j"] < row["energy_j"]
-        assert row["ended_by"].startswith("rank 1 died")
+        assert "rank 1 died" in row["ended_by"]
     assert attempts[-1]["lost_s"] is None
     restarts = [row for row in report["phases"]
                 if row["phase"] == "restart" and row["device"] == "gpu0"]
-    assert restarts[0]["count"] == 1
+    assert restarts[0]["count"] == 2
     between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
     assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
     assert "attempts" in scripts.probe(tmp_path, "report", "latest").stdout
