@@ -19,18 +19,17 @@ import pyarrow as pa
 from ..errors import StoreError
 from ..model import Gap, Kind, Provenance, RunStatus, Source
 from ..ring.layout import PHASE_OF_CODE, Record
-from ..ring.reader import SLOT_DTYPE, RingReader
+from ..ring.reader import RingReader
 from ..units import NS_PER_S
 from . import files, layout
 from .clocks import clocks
+from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
 from .segments import (
-    EDGES,
     LEDGER,
     SAMPLES,
-    read_between,
     read_segment,
     read_segments,
     segment_files,
@@ -75,7 +74,7 @@ class RunReader:
         self.members: list[Member] = read_members(run)
         self._home = str(self.meta.get("host", ""))
         self.guests = {path.parent.name[5:]: told for path in run.glob("node-*/node.json")
-                        if isinstance(told := files.read_json(path), dict)}
+                       if isinstance(told := files.read_json(path), dict)}
         self.clocks = clocks(self.meta, self.guests)
         if node is not None:
             self.meta |= self.guests.get(node, {})
@@ -84,14 +83,13 @@ class RunReader:
 
     def hosts(self) -> list[RunReader]:
         """A reader for each host that recorded something, that of rank 0 first."""
-        names = [path.name[5:] for path in self.nodes()]
-        if len(names) < 2 or self.node is not None:
+        if self.node is not None or not self.guests:
             return [self]
         lowest: dict[str, int] = {}
         for member in self.members:
             lowest[member.host] = min(member.rank, lowest.get(member.host, member.rank))
-        return [RunReader(self.path, name)
-                for name in sorted(names, key=lambda name: (lowest.get(name, 1 << 30), name))]
+        return [RunReader(self.path, name) for name in sorted(
+            {self._home, *self.guests}, key=lambda name: (lowest.get(name, 1 << 30), name))]
 
     @property
     def id(self) -> str:
@@ -168,7 +166,7 @@ class RunReader:
             sources = read_sources(node)
             if self.node is None and self.guests:  # every host has a gpu0
                 sources = [replace(one, device=f"{node.name[5:]}/{one.device}") for one in sources]
-            table = _columns(node, "samples", SAMPLES)
+            table = columns_of(node, "samples", SAMPLES)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}
             table["time_ns"] = table["time_ns"] + self._ahead_ns(node.name[5:])
@@ -243,13 +241,13 @@ class RunReader:
         for r in self.ranks() if rank is None else [rank]:
             for folder, ahead_ns in self.folders(r):
                 for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
-                    found[r, name] = [_edges(folder, f"edges-{name}", part, ahead_ns)]
+                    found[r, name] = [edges_of(folder, f"edges-{name}", part, ahead_ns)]
         for r, name, rows in self._undrained():
             if rank is None or r == rank:
                 if part is not None:
                     rows = rows[(rows["time_ns"] >= part[0]) & (rows["time_ns"] <= part[1])]
                 found.setdefault((r, name), []).append(rows)
-        return [(name, _once(parts)) for (_, name), parts in sorted(found.items())]
+        return [(name, once(parts)) for (_, name), parts in sorted(found.items())]
 
     def names(self, rank: int, ring: str) -> dict[int, str]:
         """Phase and metric names of a ring by code."""
@@ -347,7 +345,7 @@ class RunReader:
                     reader = RingReader(path, read_only=True)
                 except StoreError:
                     continue
-                rows = _later(reader.read().rows, self._ahead_ns(member.host))
+                rows = later(reader.read().rows, self._ahead_ns(member.host))
                 found.append((member.rank, path.stem.rpartition("-")[2], rows))
                 reader.close()
         return found
@@ -381,45 +379,3 @@ def last_sample_ns(node: Path) -> int | None:
         if newest:
             return newest
     return None
-
-
-def _columns(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArray[Any]]:
-    table = pa.Table.from_batches(list(read_segments(folder, stem, schema)), schema=schema)
-    return {name: table.column(name).to_numpy() for name in schema.names}
-
-
-def _edges(
-    folder: Path, stem: str, part: tuple[int, int] | None = None, ahead_ns: int = 0
-) -> npt.NDArray[np.void]:
-    if part is None:
-        columns = _columns(folder, stem, EDGES)
-    else:
-        part = part[0] - ahead_ns, part[1] - ahead_ns
-        table = pa.concat_tables([EDGES.empty_table(), *(
-            read_between(path, EDGES, *part) for path in segment_files(folder, stem))])
-        columns = {name: table.column(name).to_numpy() for name in EDGES.names}
-    rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
-    for name, column in columns.items():
-        rows[name] = column
-    return _later(rows, ahead_ns)
-
-
-def _later(rows: npt.NDArray[np.void], ahead_ns: int) -> npt.NDArray[np.void]:
-    """Edges in another clock; times that a device told are as their host's."""
-    if ahead_ns:
-        rows["time_ns"] = rows["time_ns"].astype(np.int64) + ahead_ns
-        rows["payload"] += np.where(rows["kind"] == Record.DEVICE, ahead_ns, 0)
-    return rows
-
-
-def _once(parts: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
-    """Join what several recorders wrote of one ring; a record written twice counts once."""
-    if len(parts) == 1 and len(parts[0]) < 2:
-        return parts[0]
-    rows = np.concatenate(parts)
-    ahead = np.diff(rows["sequence"].astype(np.int64))
-    if np.all((ahead > 0) | (ahead < -(1 << 31))):
-        return rows
-    # 32-bit sequences start again after four billion records; the time tells laps apart.
-    _, first = np.unique(rows[["time_ns", "sequence"]], return_index=True)
-    return rows[first]

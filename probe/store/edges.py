@@ -1,0 +1,60 @@
+"""Stored segments as arrays: columns of any table, and edges as their ring held them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ..ring.layout import Record
+from ..ring.reader import SLOT_DTYPE
+from .segments import EDGES, read_between, read_segments, segment_files
+
+
+def columns_of(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArray[Any]]:
+    """All segments of one kind, hot and sealed."""
+    table = pa.Table.from_batches(list(read_segments(folder, stem, schema)), schema=schema)
+    return {name: table.column(name).to_numpy() for name in schema.names}
+
+
+def edges_of(
+    folder: Path, stem: str, part: tuple[int, int] | None = None, ahead_ns: int = 0
+) -> npt.NDArray[np.void]:
+    """The edges of a ring: all, or those between two instants; ``ahead_ns`` is added to their times
+    (and taken from the instants).
+    """
+    if part is None:
+        columns = columns_of(folder, stem, EDGES)
+    else:
+        part = part[0] - ahead_ns, part[1] - ahead_ns
+        table = pa.concat_tables([EDGES.empty_table(), *(
+            read_between(path, EDGES, *part) for path in segment_files(folder, stem))])
+        columns = {name: table.column(name).to_numpy() for name in EDGES.names}
+    rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
+    for name, column in columns.items():
+        rows[name] = column
+    return later(rows, ahead_ns)
+
+
+def later(rows: npt.NDArray[np.void], ahead_ns: int) -> npt.NDArray[np.void]:
+    """Edges in another clock; times that a device told are as their host's."""
+    if ahead_ns:
+        rows["time_ns"] = rows["time_ns"].astype(np.int64) + ahead_ns
+        rows["payload"] += np.where(rows["kind"] == Record.DEVICE, ahead_ns, 0)
+    return rows
+
+
+def once(parts: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Join what several recorders wrote of one ring; a record written twice counts once."""
+    if len(parts) == 1 and len(parts[0]) < 2:
+        return parts[0]
+    rows = np.concatenate(parts)
+    ahead = np.diff(rows["sequence"].astype(np.int64))
+    if np.all((ahead > 0) | (ahead < -(1 << 31))):
+        return rows
+    # 32-bit sequences start again after four billion records; the time tells laps apart.
+    _, first = np.unique(rows[["time_ns", "sequence"]], return_index=True)
+    return rows[first]

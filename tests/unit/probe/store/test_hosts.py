@@ -1,0 +1,55 @@
+"""A run of two hosts on disk: who is read in whose time, and what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from probe.store import files, layout
+from probe.store.reader import RunReader
+from tests.rigs.stored import NS, gauge_source, stored_run, write_steps
+
+
+def two_hosts(tmp_path: Path) -> Path:
+    """The second host's clock is 1000 s ahead; each has one gauge and a rank."""
+    samples = np.arange(8) * NS + 1000 * NS, np.ones(8)
+    run = stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"), samples)], 20.0)
+    write_steps(run, 1000 * NS, 10)
+    home = files.read_json(run / layout.RUN_FILE)
+    node = next(run.glob("node-*"))
+    guest = run / "node-other"
+    shutil.copytree(node, guest)
+    files.write_json(guest / "node.json", home | {
+        "host": "other", "begin_ns": home["begin_ns"] + 1000 * NS,
+        "clock": {"reference": home["host"], "offset_ns": -1000 * NS, "bound_ns": 500}})
+    files.write_json(run / layout.RUN_FILE, home | {
+        "clock": {"reference": home["host"], "offset_ns": 0, "bound_ns": 0}})
+    return run
+
+
+def test_each_host_in_its_own_time_and_all_in_the_jobs(tmp_path: Path) -> None:
+    run = two_hosts(tmp_path)
+    reader = RunReader(run)
+    home, other = sorted(reader.hosts(), key=lambda one: one.node == "other")
+    assert other.begin_ns - home.begin_ns == 1000 * NS
+    assert reader.begin_ns == home.begin_ns
+    (mine,), (theirs,) = home.series(), other.series()
+    assert mine.source.device == theirs.source.device
+    shown = {one.source.device: one for one in reader.series()}
+    assert len(shown) == 2  # named after their hosts
+    name = f"other/{theirs.source.device}"
+    assert np.array_equal(shown[name].time_ns, theirs.time_ns - 1000 * NS)
+    assert reader.clocks["other"].bound_ns == 500
+    assert reader.status == "finished"
+
+
+def test_a_host_whose_files_are_gone_leaves_the_other_readable(tmp_path: Path) -> None:
+    run = two_hosts(tmp_path)
+    home = files.read_json(run / layout.RUN_FILE)["host"]
+    shutil.rmtree(run / f"node-{home}")
+    reader = RunReader(run)
+    assert reader.status == "finished" and reader.end_ns() > reader.begin_ns
+    assert {one.node for one in reader.hosts()} == {home, "other"}
+    assert len(reader.series()) == 1
