@@ -40,11 +40,11 @@ test: lint system
 	shared=0; $(BIN)/python -m pytest -n 2 -m "not gpu and not alone" || shared=$$?; \
 	$(BIN)/python -m pytest -m "alone and not gpu" && exit $$shared
 
-# What the tests of Prometheus and of the HTML report need besides Python: installed by apt for root;
+# What the tests of Prometheus, of the HTML report and of several hosts need: installed by apt for root;
 # else those tests are skipped and say so.
-SYSTEM := prometheus prometheus-pushgateway chromium poppler-utils
+SYSTEM := prometheus prometheus-pushgateway chromium poppler-utils iproute2
 system:
-	@missing=; for one in prometheus prometheus-pushgateway chromium pdftoppm; do \
+	@missing=; for one in prometheus prometheus-pushgateway chromium pdftoppm ip; do \
 	  command -v $$one >/dev/null || missing=1; done; \
 	if [ -z "$$missing" ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -120,6 +120,9 @@ def test_one_run_of_two_hosts(tmp_path: Path) -> None:
         run = scripts.only_run(tmp_path)
         report = report_of(tmp_path, run)
         checked(run, report, {node.host.name: node.rig for node in nodes})
+        listed = json.loads(scripts.probe(tmp_path, "ls", "--json").stdout)
+        assert [row["energy_j"] for row in listed] == [
+            pytest.approx(report["total"]["energy_j"], rel=1e-3)]
         # The same from raw data, and as text.
         again = scripts.probe(tmp_path, "report", str(run), "--recompute", "--format", "json")
         assert json.loads(again.stdout)["total"]["energy_j"] == pytest.approx(

@@ -32,9 +32,11 @@ def possible() -> bool:
     """Whether this machine lets us make hosts."""
     if os.geteuid() or any(shutil.which(tool) is None for tool in NEEDS):
         return False
-    done = subprocess.run(["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
-                          capture_output=True, check=False)
-    return done.returncode == 0
+    bridge = f"pwt{os.getpid() % 100000}"
+    tried = [["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
+             ["ip", "link", "add", bridge, "type", "bridge"], ["ip", "link", "del", bridge]]
+    return all(subprocess.run(one, capture_output=True, check=False).returncode == 0
+               for one in tried)
 
 
 @dataclass(frozen=True)
