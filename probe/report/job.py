@@ -6,8 +6,10 @@ from typing import Any
 
 from .digits import duration, energy, number
 from .tables import Table
+from .words import short
 
 _MANY = 32  # ranks; of more, the table shows as many
+_LONGEST = 60  # of why something ended
 
 
 def tables(report: dict[str, Any]) -> list[Table]:
@@ -65,7 +67,8 @@ def _cost(row: dict[str, Any]) -> str:
 
 def _hosts(report: dict[str, Any]) -> Table:
     rows = [[
-        row["host"], row["status"] + (f" ({row['ended_by']})" if row["ended_by"] else ""),
+        row["host"],
+        row["status"] + (f" ({short(row['ended_by'], _LONGEST)})" if row["ended_by"] else ""),
         ", ".join(map(str, row["ranks"])), duration(row["duration_s"]),
         energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
         clock(row["clock"]),
@@ -87,7 +90,8 @@ def clock(told: dict[str, Any]) -> str:
 def _attempts(report: dict[str, Any]) -> Table:
     rows = [[
         str(row["attempt"]), row["host"], f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
-        str(row["steps"]), energy(row["energy_j"]), _lost(row), row["ended_by"] or "",
+        str(row["steps"]), energy(row["energy_j"]), _lost(row),
+        short(row["ended_by"] or "", _LONGEST),
     ] for row in report.get("attempts") or []]
     return Table("attempts", ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
                  rows, frozenset({0, 1, 6}))

@@ -37,6 +37,9 @@ from .segments import (
 
 _SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED,
              RunStatus.RUNNING)
+# What run.json tells of the job and not of the host that made it.
+_OF_JOB = ("schema", "id", "name", "country", "config", "data", "target", "prometheus", "dashboard",
+           "job", "stack", "model_hash")
 COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
@@ -75,9 +78,14 @@ class RunReader:
         self._home = str(self.meta.get("host", ""))
         self.guests = {path.parent.name[5:]: told for path in run.glob("node-*/node.json")
                        if isinstance(told := files.read_json(path), dict)}
-        self.clocks = clocks(self.meta, self.guests)
+        # Ranks tell it at once, recorders only when they next say how they stand.
+        told = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
+        self.clocks = clocks(self.meta | told.get(self._home, {}), {
+            name: guest | told.get(name, {}) for name, guest in self.guests.items()})
         if node is not None:
-            self.meta |= self.guests.get(node, {})
+            if node in self.guests:  # how the home stands and ended is nothing of the guest's
+                self.meta = {key: self.meta[key] for key in _OF_JOB if key in self.meta}
+                self.meta |= self.guests[node]
             self.members = [member for member in self.members if member.host == node]
         self._last: tuple[int, Rings] | None = None  # of a run that is over, read last
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from probe.store import files
 from probe.store.reader import RunReader
 from tests.rigs.hosts import Host, hosts, possible
 from tests.rigs.nvml import NvmlRig
@@ -135,6 +136,11 @@ def test_one_run_of_two_hosts(tmp_path: Path) -> None:
             one["energy_j"] for one in report["sources"] if one["in_total"]))
 
 
+def trained(run: Path, host: str) -> int:
+    """Steps of a host's ranks that its recorder has seen."""
+    return int((files.read_json(run / f"node-{host}" / "live.json") or {}).get("steps") or 0)
+
+
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
     """All that ran on it is killed at once: the other's joules are complete, its own as far as
@@ -144,7 +150,8 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
         assert scripts.wait_until(lambda: all(
             "RUN" in (tmp_path / name / "out").read_text() for name in NAMES), 60)
         run = scripts.only_run(tmp_path)
-        time.sleep(4 + random.Random(seed).uniform(0, 2))
+        assert scripts.wait_until(lambda: all(trained(run, name) >= 20 for name in NAMES), 60)
+        time.sleep(random.Random(seed).uniform(0, 2))
         nodes[1].host.kill()
         nodes[0].process.wait(90)
         home = json.loads((run / "run.json").read_text())["host"]
@@ -156,7 +163,8 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
         hosts_ = {row["host"]: row for row in report["hosts"]}
         assert hosts_["alpha"]["status"] in ("failed", "killed")
         assert hosts_["beta"]["status"] in ("lost", "killed")
-        assert "beta" in report["run"]["ended_by"]
+        assert "beta: nothing was heard of it any more" in report["run"]["ended_by"]
+        assert hosts_["beta"]["duration_s"] > 1.0
         told = json.loads(file.read_text())
         for gpu in range(2):
             counted = next(one["energy_j"] for one in report["sources"]

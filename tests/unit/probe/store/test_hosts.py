@@ -21,10 +21,13 @@ def two_hosts(tmp_path: Path) -> Path:
     node = next(run.glob("node-*"))
     guest = run / "node-other"
     shutil.copytree(node, guest)
-    files.write_json(guest / "node.json", home | {
+    of_an_end = ("end_ns", "ended_by", "exit_code")
+    files.write_json(guest / "node.json", {
+        key: told for key, told in home.items() if key not in of_an_end} | {
         "host": "other", "begin_ns": home["begin_ns"] + 1000 * NS,
         "clock": {"reference": home["host"], "offset_ns": -1000 * NS, "bound_ns": 500}})
     files.write_json(run / layout.RUN_FILE, home | {
+        "ended_by": "rank 0 failed", "exit_code": 3,
         "clock": {"reference": home["host"], "offset_ns": 0, "bound_ns": 0}})
     return run
 
@@ -42,6 +45,9 @@ def test_each_host_in_its_own_time_and_all_in_the_jobs(tmp_path: Path) -> None:
     name = f"other/{theirs.source.device}"
     assert np.array_equal(shown[name].time_ns, theirs.time_ns - 1000 * NS)
     assert reader.clocks["other"].bound_ns == 500
+    # How the one ended is nothing of the other's, and neither is when.
+    assert home.meta["ended_by"] == "rank 0 failed" and "ended_by" not in other.meta
+    assert other.end_ns() > other.begin_ns - 1000 * NS and other.meta["name"] == "made"
     assert reader.status == "finished"
 
 
