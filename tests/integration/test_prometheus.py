@@ -122,7 +122,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
     rig = NvmlRig(tmp_path, gpus=2, power_w=150.0, period_s=0.1)
     rig.gpu(0).gpm = 2
     port = scripts.free_port()
-    seconds = 36.0
+    seconds = 44.0
     # Calibrated, or the first 45 s would go by before phases are known.
     env = rig.env() | calibrated(rig, tmp_path / "calibration")
     process = scripts.start(TRAINING, tmp_path, str(port), str(seconds), extra=env)

@@ -14,6 +14,7 @@ checks must not lean on either. Needs root and util-linux.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_made = itertools.count()
 NEEDS = ("unshare", "nsenter", "ip")
 
 
@@ -75,8 +77,11 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
     """Hosts with these names whose monotonic clocks are ahead of ours by so many seconds."""
     made: list[Host] = []
     sleepers: list[subprocess.Popen[bytes]] = []
-    tag = f"{os.getpid() % 100000}"
-    bridge, subnet = f"pw{tag}", f"10.{77 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+    # New names each time: a network that was left is taken down a while later.
+    number = next(_made)
+    tag = f"{os.getpid() % 10000}{number % 100}"
+    bridge = f"pw{tag}"
+    subnet = f"10.{77 + os.getpid() % 100}.{(os.getpid() // 100 + number) % 250}"
     addresses = [f"{subnet}.{place + 2}" for place in range(len(names))]
     known = tempfile.NamedTemporaryFile("w", prefix="hosts-", delete=False)  # noqa: SIM115
     with known:
