@@ -25,7 +25,4 @@ def _crew(run: OpenRun) -> Crew:
     ranks: list[dict[str, Any]] = [
         {"rank": rank, "host": one.host, "steps": None, "devices": [], "energy_j": None}
         for rank, one in sorted(members.items())]
-    bounds = [clock.bound_ns for clock in reader.clocks.values()]
-    known = None not in bounds
-    found = balance(reader, sum(b or 0 for b in bounds) / 1e9) if known else None
-    return Crew(True, ranks, balance=found)
+    return Crew(True, ranks, balance=balance(reader))

@@ -48,9 +48,10 @@ def attempts(scene: Scene, host: str) -> list[dict[str, Any]]:
 
 
 def _since_saved(told: Sequence[Timeline], end_ns: int) -> int | None:
-    saved = [int(one.end_ns[place]) for one in told
-             for place in np.flatnonzero([one.name(code) == Phase.CHECKPOINT
-                                          for code in one.code.tolist()])]
+    saved = []
+    for one in told:
+        codes = [code for code in np.unique(one.code) if one.name(int(code)) == Phase.CHECKPOINT]
+        saved += one.end_ns[np.isin(one.code, codes)][-1:].tolist()
     return end_ns - max(saved) if saved else None
 
 

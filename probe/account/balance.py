@@ -45,13 +45,14 @@ class Arrivals:
         return np.asarray((latest - self.time_ns) / NS_PER_S, np.float64)
 
 
-def balance(reader: RunReader, bound_s: float = 0.0) -> dict[str, Any] | None:
-    """``balance`` of the report; None for one rank, or ranks that never meet.
-
-    Args:
-        bound_s: how far hosts' clocks may be off.
+def balance(reader: RunReader) -> dict[str, Any] | None:
+    """``balance`` of the report; None for one rank, ranks that never meet, or hosts whose clocks
+    were not compared.
     """
-    found = arrivals(reader)
+    bounds = [clock.bound_ns for clock in reader.clocks.values()]
+    known = sorted((bound for bound in bounds if bound is not None), reverse=True)
+    found = arrivals(reader) if len(known) == len(bounds) else None
+    bound_s = sum(known[:2]) / NS_PER_S  # of the two hosts that are worst known
     if found is None or len(found.steps) < _FEWEST:
         return None
     waiting = found.waiting_s
@@ -89,7 +90,7 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     ranks = reader.ranks()
     if len(ranks) < 2:
         return None
-    part = _middle(reader, ranks[0])
+    part = _middle(reader)
     by_rank: dict[int, Mapping[int, int]] = {}
     for rank in ranks:
         mains = [rows for name, rows in reader.rings_between(rank, *part)
@@ -104,7 +105,7 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     return Arrivals(order, np.array(known, np.int64), times)
 
 
-def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
+def _middle(reader: RunReader) -> tuple[int, int]:
     begin_ns, end_ns = reader.begin_ns, reader.end_ns()
     steps = int(reader.meta.get("steps") or 0)
     if steps <= MOST_STEPS:

@@ -218,10 +218,7 @@ def _balance(reader: RunReader, report: dict[str, Any]) -> dict[str, Any] | None
     """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
     if not report["ranks"]:
         return None
-    bounds = [clock.bound_ns for clock in reader.clocks.values()]
-    if None in bounds:  # nobody knows which host came first
-        return None
-    found = balance(reader, sum(bound or 0 for bound in bounds) / NS_PER_S)
+    found = balance(reader)
     if found is None:
         return None
     told = {row["rank"]: row for row in report["ranks"]}

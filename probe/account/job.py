@@ -13,14 +13,13 @@ from typing import Any
 
 from ..model import RunStatus
 from ..store.clocks import HostClock
-from ..store.reader import COUNTS
+from ..store.reader import COUNTS, SEVERITY
 from .sealed import added
 
 Report = dict[str, Any]
 _LISTS = ("sources", "phases", "groups", "rates", "power", "ranks", "communication",
           "attempts", "absent")
 _SUMMED = ("energy_j", "co2e_g", "modelled_energy_j", "modelled_co2e_g", "cost", "modelled_cost")
-_WORST = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED, RunStatus.RUNNING)
 
 
 def joined(reports: Mapping[str, Report], clocks: Mapping[str, HostClock],
@@ -67,7 +66,7 @@ def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report
     first: Report = next(iter(reports.values()))["run"]
     runs = {name: report["run"] for name, report in reports.items()}
     status = max((run["status"] for run in runs.values()),
-                 key=lambda one: _WORST.index(RunStatus(one)))
+                 key=lambda one: SEVERITY.index(RunStatus(one)))
     end_s = max(begins_s[name] + run["duration_s"] for name, run in runs.items())
     started = min(datetime.fromisoformat(run["started"]) for run in runs.values())
     told = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]

@@ -35,8 +35,8 @@ from .segments import (
     segment_files,
 )
 
-_SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED,
-             RunStatus.RUNNING)
+SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED,
+            RunStatus.RUNNING)
 # What run.json tells of the job and not of the host that made it.
 _OF_JOB = ("schema", "id", "name", "country", "config", "data", "target", "prometheus", "dashboard",
            "job", "stack", "model_hash")
@@ -111,7 +111,7 @@ class RunReader:
         """
         if self.node is None and self.guests:
             stand = [host.status for host in self.hosts()]
-            return max(stand, key=_SEVERITY.index)
+            return max(stand, key=SEVERITY.index)
         written = RunStatus(self.meta.get("status", RunStatus.RUNNING))
         if written is not RunStatus.RUNNING:
             return written

@@ -253,7 +253,7 @@ def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:
         assert out.returncode == 0, out.stderr
         run = Path(out.stdout.strip().splitlines()[-1])
         checked(run, report_of(tmp_path, run), {node.host.name: node.rig for node in nodes})
-        # Once more changes nothing; strangers are refused.
+        # Once more changes nothing.
         again = scripts.probe(tmp_path, "merge", *map(str, parts))
         assert again.returncode == 0
         assert "already" in again.stdout

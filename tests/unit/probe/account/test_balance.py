@@ -10,6 +10,7 @@ import pytest
 from probe.account.balance import balance
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
+from probe.store.clocks import HostClock
 
 MS = 1_000_000
 
@@ -19,8 +20,9 @@ class Reader:
 
     begin_ns = 0
 
-    def __init__(self, own: np.ndarray, *, ddp: bool = True):
+    def __init__(self, own: np.ndarray, *, ddp: bool = True, bound_ns: int | None = 0):
         self._own, self._ddp = own, ddp
+        self.clocks = {"other": HostClock(0, bound_ns, "")}
         self.meta = {"steps": len(own)}
 
     def end_ns(self) -> int:
@@ -77,7 +79,9 @@ def test_a_lag_below_what_clocks_can_tell_is_nobodys() -> None:
     own = 10 + np.random.default_rng(3).normal(0, 0.01, (200, 2))
     own[:, 1] += 0.6
     assert balance(Reader(own))["slowest"] == 1  # type: ignore[arg-type,index]
-    assert balance(Reader(own), 1e-3)["slowest"] is None  # type: ignore[arg-type,index]
+    unsure = balance(Reader(own, bound_ns=MS))  # type: ignore[arg-type]
+    assert unsure is not None and unsure["slowest"] is None and unsure["bound_s"] == 1e-3
+    assert balance(Reader(own, bound_ns=None)) is None  # type: ignore[arg-type]
 
 
 def test_of_a_long_run_the_middle_is_looked_at() -> None:
