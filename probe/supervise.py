@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .model import RunStatus
@@ -30,7 +31,6 @@ class Supervisor:
 
     def __init__(self, run: Path, ring: RingWriter):
         self._run, self._ring = run, ring
-        self._epoch = 1
         self._restarted = False
         self._started_ns = time.monotonic_ns()
         self._child: subprocess.Popen[bytes] | None = None
@@ -62,10 +62,12 @@ class Supervisor:
                 if self._child.poll() is not None:
                     self._child = None
                 return
-            if self._restarted or self._beating(now_ns) or self._being_replaced():
+            if self._restarted:
                 return
-            self._restarted = True
-            self._replace()
+            epoch = self._vacant(lambda: not self._beating(now_ns))
+            if epoch:
+                self._restarted = True
+                self._replace(epoch)
 
     def await_seal(self) -> bool:
         """Wait until the run is sealed on disk, 2 s at most. Never raises.
@@ -77,11 +79,12 @@ class Supervisor:
         while not self._ring.sealed:
             if time.monotonic() > deadline:
                 return False
-            gone = self._dead() and not self._ring.sealed
-            if not revived and gone and not self._being_replaced():
-                revived = True
-                with contextlib.suppress(OSError):
-                    self._replace()
+            with contextlib.suppress(OSError):
+                epoch = 0 if revived else self._vacant(
+                    lambda: self._dead() and not self._ring.sealed)
+                if epoch:
+                    revived = True
+                    self._replace(epoch)
             time.sleep(0.002)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             if self._child is not None:
@@ -93,19 +96,25 @@ class Supervisor:
         """True while the recorder shows signs of life."""
         return time.monotonic_ns() - self._ring.heartbeat_ns < STALE_S * 1e9 and not self._dead()
 
-    def _replace(self) -> None:
-        self._epoch = max(self._epoch, current_epoch(self._run)) + 1
-        if claim(self._run, self._epoch):
-            self._child = spawn(self._run, self._epoch)
+    def _vacant(self, gone: Callable[[], bool]) -> int:
+        """The fencing number to claim if nobody records here nor is on the way; 0 if somebody is.
 
-    def _being_replaced(self) -> bool:
-        """True while a recorder that another rank has started has not come to this ring yet."""
+        The number is settled before ``gone`` looks: ranks that find the same death at the
+        same time then claim the same number, and one of them gets it.
+        """
         newest = current_epoch(self._run)
-        if newest <= self._ring.reader_epoch:
-            return False
+        if newest > self._ring.reader_epoch and self._young(newest):
+            return 0  # started by another rank, it has not come to this ring yet
+        return newest + 1 if gone() else 0
+
+    def _young(self, epoch: int) -> bool:
         with contextlib.suppress(OSError):
-            return time.time() - lease_path(self._run, newest).stat().st_mtime < FIRST_BEAT_S
+            return time.time() - lease_path(self._run, epoch).stat().st_mtime < FIRST_BEAT_S
         return False
+
+    def _replace(self, epoch: int) -> None:
+        if claim(self._run, epoch):
+            self._child = spawn(self._run, epoch)
 
     def _dead(self) -> bool:
         pid = self._ring.reader_pid

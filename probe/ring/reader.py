@@ -112,9 +112,10 @@ class RingReader:
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the writer that the recorder lives."""
-        WORD.pack_into(self._map, layout.EPOCH, epoch)
-        WORD.pack_into(self._map, layout.READER_PID, pid)
         WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
+        WORD.pack_into(self._map, layout.READER_PID, pid)
+        # Last: whoever reads this number must find this recorder alive.
+        WORD.pack_into(self._map, layout.EPOCH, epoch)
 
     def seal(self, *, complete: bool) -> None:
         """Tell the writer that everything is on disk, or that the disk refused some of it."""

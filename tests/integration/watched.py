@@ -52,6 +52,12 @@ class Watched:
         code = next(c for c, name in self.names.items() if name == phase)
         return sum(s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip)
 
+    def usual_seconds(self, phase: str, *, skip: int = 0) -> float:
+        """The median over steps: what else the machine did in one of them is not in it."""
+        code = next(c for c, name in self.names.items() if name == phase)
+        return float(np.median([
+            s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip]))
+
     def sequence(self) -> list[str]:
         """Names of the marks in order."""
         marks = self.rows[self.rows["kind"] == Record.MARK]
