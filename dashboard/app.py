@@ -95,7 +95,7 @@ def prepare(server: Flask, access: Access) -> None:
     """Compress the largest script before anybody waits for it."""
     path = server.config["DESK"].href(_PLOTLY)
     token = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-    server.test_client().get(path, headers={"Accept-Encoding": "gzip", **token})
+    server.test_client().get(path, headers={"Accept-Encoding": "gzip", **token}).close()
 
 
 def _register(app: Dash) -> None:

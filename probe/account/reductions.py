@@ -7,7 +7,8 @@ last of them, nothing being computed; both as DDP's own timers say on the steps 
 *cost*: how much longer a backward takes that reduces than one of the same step under ``no_sync``,
 which is what is exposed and what the others' cores and links are slowed down by (contention). With
 gradient accumulation that is a free experiment in every step; without it only the exposed tail is
-known, and it is a lower bound.
+known, and it is a lower bound. Of two micro-batches the second also adds to gradients that the
+first made: what the rank timed of that on memory of its own is taken off.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..ring.layout import Code, CommCode, Record
 from ..spans import Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
+_SUMS = ("busy", "exposed", "cost", "adding")
 Ints = npt.NDArray[np.int64]
 
 
@@ -58,7 +60,7 @@ class Reductions:
     """Of one rank; fed with batches of its main ring as they come."""
 
     def __init__(self) -> None:
-        self.busy, self.exposed, self.cost = Sums(), Sums(), Sums()
+        self.busy, self.exposed, self.cost, self.adding = Sums(), Sums(), Sums(), Sums()
         self._of_two = 0  # steps in which only the first backward could be held beside
         self._syncs = np.zeros((0, 2), np.int64)  # time, whether its backward reduces
         self._held = np.zeros((0, 4), np.int64)  # step, micro, begin, length of a backward
@@ -70,7 +72,8 @@ class Reductions:
             self._syncs = np.concatenate([self._syncs, np.stack(
                 [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1)])
         timed = rows[rows["kind"] == Record.COMM]
-        for sums, code in ((self.busy, CommCode.BUSY), (self.exposed, CommCode.EXPOSED)):
+        for sums, code in ((self.busy, CommCode.BUSY), (self.exposed, CommCode.EXPOSED),
+                           (self.adding, CommCode.ADDING)):
             sums.add(timed["payload"][timed["code"] == code].astype(np.float64) / 1e9)
         if table is not None and len(self._syncs):
             self._take(table)
@@ -111,7 +114,7 @@ class Reductions:
 
     def state(self) -> dict[str, Any]:
         """To be stored."""
-        sums = {name: asdict(getattr(self, name)) for name in ("busy", "exposed", "cost")}
+        sums = {name: asdict(getattr(self, name)) for name in _SUMS}
         return sums | {"of_two": self._of_two}
 
 
@@ -124,7 +127,7 @@ def row(
         told: as :meth:`Reductions.state`.
         blocking_s: per step, in collectives that the training waited for.
     """
-    busy, exposed, cost = (Sums(**told.get(name, {})) for name in ("busy", "exposed", "cost"))
+    busy, exposed, cost, adding = (Sums(**told.get(name, {})) for name in _SUMS)
     tail, whole, half = exposed.mean(), cost.mean(), cost.half()
     if busy.mean() is None and whole is None and not blocking_s:
         return None
@@ -134,7 +137,15 @@ def row(
     if whole is not None:
         methods.append("backward against no_sync in the same step")
         if told.get("of_two"):
-            methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
+            added = adding.mean()
+            if added is None or half is None:
+                methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
+            else:
+                # Of steps of which only some have but two micro-batches, by their share.
+                share = told["of_two"] / cost.number
+                whole -= share * added
+                half = math.hypot(half, share * (adding.half() or 0.0))
+                methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
         methods.append("patched collectives")
     return {

@@ -74,7 +74,7 @@ class PhaseEngine:
             self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
         self._values = Values(self._ring, self.warn)
         self._reducing = Reducing(self._ring)
-        self._machine.on_reducer = self._reducing.saw
+        self._machine.on_reducer = self._reducing.forward
         self._overhead = Overhead()
         self._model, self._chores = model, chores
         self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _now = time.monotonic_ns
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
-MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
+MARK, STEP = int(Record.MARK), int(Record.STEP)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
@@ -67,7 +67,7 @@ class Machine:
         self.after_backward: Callable[[], None] | None = None
         self.after_optimizer: Callable[[Any], None] | None = None
         self.rest: Callable[[], None] | None = None  # before the next step, where asked for
-        self.on_reducer: Callable[[Any], None] | None = None  # told once, of the first DDP module
+        self.on_reducer: Callable[[Any], None] | None = None  # told of forwards of DDP
         self._allocated: Callable[[], int] | None = None
         self._device: DeviceClock | None = None
         self._enriched = False  # marks carry bytes or edges of a device
@@ -227,14 +227,10 @@ class Machine:
             self.fail(error)
 
     def reduces(self, ddp: Any) -> None:
-        """A forward of a DDP module, whose backward reduces gradients unless under no_sync."""
+        """A forward of a DDP module begins."""
         try:
-            if get_ident() != self.thread or not self.grad_enabled():
-                return
-            self._write(SYNC, 1 if ddp.require_backward_grad_sync else 0, 0)
-            if self.on_reducer is not None:
-                told, self.on_reducer = self.on_reducer, None
-                told(ddp)
+            if self.on_reducer is not None and get_ident() == self.thread and self.grad_enabled():
+                self.on_reducer(ddp)
         except Exception as error:
             self.fail(error)
 
@@ -396,12 +392,7 @@ class Machine:
 
     def user_enter(self, code: int) -> None:
         self._user.append(code)
-        self._plain = False
-        if self._enriched:
-            self._force(code)
-        else:
-            self._current = code
-            self._write(MARK, code, -1)
+        self._named(code)
 
     def user_leave(self, code: int) -> None:
         """Leaves may come out of order (generators); the innermost name left over wins."""
@@ -410,8 +401,10 @@ class Machine:
             user.pop()
         elif code in user:
             del user[len(user) - 1 - user[::-1].index(code)]
-        code = user[-1] if user else self.base()
-        self._plain = not user and not self._enriched
+        self._named(user[-1] if user else self.base())
+
+    def _named(self, code: int) -> None:
+        self._plain = not self._user and not self._enriched
         if self._enriched:
             self._force(code)
         else:

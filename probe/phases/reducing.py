@@ -1,12 +1,19 @@
-"""DistributedDataParallel's own timers, asked for now and then.
+"""What DistributedDataParallel tells of reducing gradients, on CPUs.
 
-Its C++ reducer times the steps that it samples: when the first collective began, when the last
-ended, when the last gradient was computed. On a GPU the timers synchronise the device, so they are
-left alone there.
+Each of its forwards says whether the backward that follows reduces. Its C++ reducer times the steps
+that it samples: when the first collective began, when the last ended, when the last gradient was
+computed. On a GPU the timers synchronise the device, so they are left alone there.
+
+With two micro-batches per step, the one that reduces also adds to the gradients that the other one
+made. What that takes is timed here on memory of our own, a few times at the start.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import sys
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +23,9 @@ if TYPE_CHECKING:
     from ..ring.writer import RingWriter
 
 RATE = 10  # one step in so many is timed; torch's default is 100
+WARM_UP = 5  # reductions: buckets are built anew after the first, memory is touched first
+ADDINGS = 8  # timed, one per step
+ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 
 class Reducing:
@@ -24,14 +34,22 @@ class Reducing:
     def __init__(self, ring: RingWriter):
         self._ring = ring
         self._module: weakref.ref[Any] | None = None
+        self._found = False
         self._seen = -1
+        self._forwards = 0  # since the last one that reduced
+        self._micros = 0  # forwards from one that reduced to the next
+        self._addings = 0
 
-    def saw(self, module: Any) -> None:
-        """A DDP module trains."""
-        if any(parameter.device.type != "cpu" for parameter in module.parameters()):
-            return
-        module._set_ddp_runtime_logging_sample_rate(RATE)
-        self._module = weakref.ref(module)
+    def forward(self, module: Any) -> None:
+        """A DDP module's forward whose gradients will be wanted."""
+        reduces = bool(module.require_backward_grad_sync)
+        self._ring.write(int(Record.SYNC), int(reduces), 0)
+        if not self._found:
+            self._found = True
+            self._follow(module)
+        self._forwards += 1
+        if reduces:
+            self._micros, self._forwards = self._forwards, 0
 
     def poll(self) -> None:
         """Record what was timed since the last call."""
@@ -41,9 +59,41 @@ class Reducing:
         told = module._get_ddp_logging_data()
         step = int(told.get("iteration", -1))
         busy = int(told.get("backward_comm_time", 0))
-        if step == self._seen or busy <= 0:
+        if step == self._seen or step <= WARM_UP or busy <= 0:
             return
         self._seen = step
         overlap = int(told.get("backward_compute_comm_overlap_time", 0))
-        for code, ns in ((CommCode.BUSY, busy), (CommCode.EXPOSED, max(0, busy - overlap))):
-            self._ring.write(int(Record.COMM), int(code), ns)
+        self._tell(CommCode.BUSY, busy)
+        self._tell(CommCode.EXPOSED, max(0, busy - overlap))
+        if self._micros == 2 and self._addings < ADDINGS:
+            self._addings += 1
+            try:
+                self._tell(CommCode.ADDING, adding_ns(module))
+            except Exception:  # no memory for it: the difference stays an upper bound
+                self._addings = ADDINGS
+
+    def _follow(self, module: Any) -> None:
+        if any(parameter.device.type != "cpu" for parameter in module.parameters()):
+            return
+        module._set_ddp_runtime_logging_sample_rate(RATE)
+        self._module = weakref.ref(module)
+
+    def _tell(self, code: CommCode, ns: int) -> None:
+        self._ring.write(int(Record.COMM), int(code), ns)
+
+
+def adding_ns(module: Any) -> int:
+    """How much longer making and adding gradients takes than making and keeping them, in ns."""
+    torch = sys.modules["torch"]
+    trained = [one.detach() for one in module.parameters() if one.requires_grad]
+    sizes = [int(one.numel()) * int(one.element_size()) for one in trained]
+    number = max(1, bisect.bisect_right(list(itertools.accumulate(sizes)), ADDED_BYTES))
+    with torch.no_grad():
+        began = time.perf_counter_ns()
+        kept = [torch.ones_like(one) for one in trained[:number]]
+        between = time.perf_counter_ns()
+        for one in kept:
+            one.add_(torch.ones_like(one))
+        ended = time.perf_counter_ns()
+    made, added = between - began, ended - between
+    return round(max(0, added - made) * sum(sizes) / max(1, sum(sizes[:number])))

@@ -23,7 +23,7 @@ from .sensing import Sensing
 from .watching import MemberWatch
 
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
-_SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.KILLED)
+NOTICED_NS = 100_000_000  # a death is noticed so much later than what it does to the others
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,20 +122,28 @@ class Finale:
 def outcome_of(
     drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int
 ) -> Outcome:
-    """How the run ended; a launcher knows best, then the worst rank of the last attempt counts."""
-    outcomes = []
+    """How the run ended: a launcher knows best, then the rank of the last attempt that went first.
+
+    When one rank fails or dies, the others fail in a collective or their launcher ends them.
+    """
+    outcomes, first = [], []
     for member in last_attempt(watch.members.values()):
-        ended = next(
-            (d.ended for p, d in drains.items() if p.name.startswith(member.prefix) and d.ended),
-            None,
-        )
+        mine = [drain for path, drain in drains.items() if path.name.startswith(member.prefix)]
+        ended = next((drain.ended for drain in mine if drain.ended), None)
         outcome = _outcome(member, ended, detected_ns)
         if member.role == "launcher" and ended is not None:
             return outcome
         outcomes.append(outcome)
+        if outcome.status is not RunStatus.FINISHED:
+            # Dead in the same moment: the longest silent one.
+            heard_ns = max((drain.last_ns for drain in mine), default=0)
+            went_ns = outcome.end_ns if ended else watch.gone.get(
+                member.file_name, detected_ns) - NOTICED_NS
+            first.append((went_ns, heard_ns, len(first), outcome))
     if not outcomes:
         return Outcome(detected_ns, RunStatus.KILLED, None, "no process of the job was seen")
-    return max(outcomes, key=lambda o: (_SEVERITY.index(o.status), o.end_ns))
+    cause = min(first)[-1] if first else outcomes[0]
+    return dataclasses.replace(cause, end_ns=max(outcome.end_ns for outcome in outcomes))
 
 
 def last_attempt(members: Iterable[Member]) -> list[Member]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from pathlib import Path
 
 from ..store.layout import members_dir, node_name
@@ -21,7 +22,7 @@ class MemberWatch:
         self._pidfds: dict[int, str] = {}
         self._mtime = -1
         self.members: dict[str, Member] = {}
-        self.gone: set[str] = set()
+        self.gone: dict[str, int] = {}  # when it was noticed, monotonic ns
 
     def refresh(self) -> list[Member]:
         """Members that joined since the last call or presented themselves anew."""
@@ -47,7 +48,7 @@ class MemberWatch:
     def wait(self, seconds: float) -> None:
         """Sleep, but wake when a member dies."""
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
-            self.gone.add(self._pidfds.pop(fd))
+            self.gone[self._pidfds.pop(fd)] = time.monotonic_ns()
             self._poll.unregister(fd)
             os.close(fd)
 
@@ -55,11 +56,11 @@ class MemberWatch:
         try:
             fd = os.pidfd_open(member.pid)
         except OSError:
-            self.gone.add(member.file_name)
+            self.gone[member.file_name] = time.monotonic_ns()
             return
         if not member.alive():  # between the two calls the pid went to somebody else
             os.close(fd)
-            self.gone.add(member.file_name)
+            self.gone[member.file_name] = time.monotonic_ns()
             return
         self._pidfds[fd] = member.file_name
         self._poll.register(fd, select.POLLIN)

@@ -83,6 +83,7 @@ class CommCode(IntEnum):
 
     BUSY = 1  # collectives ran
     EXPOSED = 2  # backward had nothing to do but wait for them
+    ADDING = 3  # adding to gradients takes longer than making them, timed apart
 
 
 class EndCode(IntEnum):

@@ -158,9 +158,11 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
                 assert off == pytest.approx(1.0, abs=1e-6)
             assert all(float(row["value"][1]) == 0 for row in query(
                 base, "resets(probe_phase_energy_joules_total[2m])"))
+            # Over less than since the second estimate: what was used before a phase was first told
+            # apart is not its own, and on a busy machine that takes more than one.
             hot, cool = (single(
                 base, f'sum(rate(probe_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
-                f'[15s])) / sum(rate(probe_phase_seconds_total{{phase="{name}"}}[15s]))')
+                f'[8s])) / sum(rate(probe_phase_seconds_total{{phase="{name}"}}[8s]))')
                 for name in ("hot", "cool"))
             assert hot == pytest.approx(400.0, rel=0.15)
             assert cool == pytest.approx(100.0, rel=0.3)

@@ -13,7 +13,9 @@ from probe.spans import SpanDecoder
 MS = 1_000_000
 
 
-def edges(steps: int, lengths: list[float], syncs: list[int]) -> np.ndarray:
+def edges(
+    steps: int, lengths: list[float], syncs: list[int], adding_ms: float | None = None
+) -> np.ndarray:
     """Steps of so many micro-batches; a backward takes what ``lengths`` says, in ms."""
     told: list[tuple[int, int, int, int]] = []
     now = MS
@@ -25,6 +27,8 @@ def edges(steps: int, lengths: list[float], syncs: list[int]) -> np.ndarray:
             now += 2 * MS + round(length * MS) + (step % 3) * 1000
             told.append((now, Record.MARK, Code.OTHER, -1))
             now += MS
+        if adding_ms is not None:
+            told.append((now, Record.COMM, CommCode.ADDING, round(adding_ms * MS)))
         told.append((now, Record.STEP, len(lengths), step))
     rows = np.zeros(len(told), SLOT_DTYPE)
     for place, (time_ns, kind, code, payload) in enumerate(told):
@@ -58,6 +62,15 @@ def test_of_two_the_first_has_to_do_and_that_is_said() -> None:
     assert found.cost.mean() == pytest.approx(4e-3, rel=1e-3)
     told = row(0, "", found.state(), None)
     assert told is not None and "at most" in told["method"]
+
+
+def test_what_the_second_adds_is_taken_off_where_it_was_timed() -> None:
+    found = fed(edges(30, [5.0, 9.0], [0, 1], adding_ms=1.5), 50)
+    told = row(0, "", found.state(), None)
+    assert told is not None and told["cost_s"] == pytest.approx(2.5e-3, rel=1e-3)
+    assert "at most" not in told["method"] and "timed apart" in told["method"]
+    low, high = told["cost_s_interval"]
+    assert low <= told["cost_s"] <= high
     four = row(0, "", fed(edges(30, [5.0, 5.0, 5.0, 9.0], [0, 0, 0, 1]), 50).state(), None)
     assert four is not None and "at most" not in four["method"]
 
