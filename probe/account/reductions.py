@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ring.layout import Code, CommCode, Record
+from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
 from ..spans import Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
@@ -61,6 +61,7 @@ class Reductions:
 
     def __init__(self) -> None:
         self.busy, self.exposed, self.cost, self.adding = Sums(), Sums(), Sums(), Sums()
+        self._warming = REDUCTIONS_WARM_UP
         self._of_two = 0  # steps in which only the first backward could be held beside
         self._syncs = np.zeros((0, 2), np.int64)  # time, whether its backward reduces
         self._held = np.zeros((0, 4), np.int64)  # step, micro, begin, length of a backward
@@ -109,8 +110,10 @@ class Reductions:
         good = (synced == 1) & (alone > 0)
         cost = np.bincount(step, length * reduces)[good] - (
             np.bincount(step, length * beside)[good] / alone[good])
-        self.cost.add(cost / 1e9)
-        self._of_two += int((np.bincount(step, beside & first)[good] > 0).sum())
+        warm = min(self._warming, len(cost))
+        self._warming -= warm
+        self.cost.add(cost[warm:] / 1e9)
+        self._of_two += int((np.bincount(step, beside & first)[good][warm:] > 0).sum())
 
     def state(self) -> dict[str, Any]:
         """To be stored."""

@@ -17,14 +17,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ..ring.layout import CommCode, Record
+from ..ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
 
 RATE = 10  # one step in so many is timed; torch's default is 100
-WARM_UP = 5  # reductions: buckets are built anew after the first, memory is touched first
-ADDINGS = 8  # timed, one per step
+ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 
@@ -38,7 +37,7 @@ class Reducing:
         self._seen = -1
         self._forwards = 0  # since the last one that reduced
         self._micros = 0  # forwards from one that reduced to the next
-        self._addings = 0
+        self._addings = self._next_adding = 0
 
     def forward(self, module: Any) -> None:
         """A DDP module's forward whose gradients will be wanted."""
@@ -59,14 +58,15 @@ class Reducing:
         told = module._get_ddp_logging_data()
         step = int(told.get("iteration", -1))
         busy = int(told.get("backward_comm_time", 0))
-        if step == self._seen or step <= WARM_UP or busy <= 0:
+        if step == self._seen or step <= REDUCTIONS_WARM_UP or busy <= 0:
             return
         self._seen = step
         overlap = int(told.get("backward_compute_comm_overlap_time", 0))
         self._tell(CommCode.BUSY, busy)
         self._tell(CommCode.EXPOSED, max(0, busy - overlap))
-        if self._micros == 2 and self._addings < ADDINGS:
+        if self._micros == 2 and self._addings < ADDINGS and step >= self._next_adding:
             self._addings += 1
+            self._next_adding = step + BETWEEN
             try:
                 self._tell(CommCode.ADDING, adding_ns(module))
             except Exception:  # no memory for it: the difference stays an upper bound

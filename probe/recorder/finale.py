@@ -126,7 +126,8 @@ def outcome_of(
 
     When one rank fails or dies, the others fail in a collective or their launcher ends them.
     """
-    outcomes, first = [], []
+    outcomes: list[Outcome] = []
+    first: list[tuple[int, int, int, Outcome]] = []
     for member in last_attempt(watch.members.values()):
         mine = [drain for path, drain in drains.items() if path.name.startswith(member.prefix)]
         ended = next((drain.ended for drain in mine if drain.ended), None)

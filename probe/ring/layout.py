@@ -78,6 +78,9 @@ class Code(IntEnum):
     USER = 64
 
 
+REDUCTIONS_WARM_UP = 5  # buckets are built anew after the first, memory is touched first
+
+
 class CommCode(IntEnum):
     """What a COMM record tells of one step."""
 
