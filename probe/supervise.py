@@ -62,7 +62,7 @@ class Supervisor:
                 if self._child.poll() is not None:
                     self._child = None
                 return
-            if self._restarted:
+            if self._restarted or self._beating(now_ns):
                 return
             epoch = self._vacant(lambda: not self._beating(now_ns))
             if epoch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,15 +22,16 @@ class Ring:
     """The words of a ring whose recorder is dead; ``meanwhile`` runs as its beat is read."""
 
     sealed = False
-    reader_epoch, reader_pid = 1, NO_SUCH_PID
+    reader_epoch, reader_pid, beat_ns = 1, NO_SUCH_PID, LONG_AGO_NS
 
     def __init__(self, meanwhile: Callable[[], object] = lambda: None):
         self._meanwhile = meanwhile
 
     @property
     def heartbeat_ns(self) -> int:
+        beat_ns = self.beat_ns
         self._meanwhile()
-        return LONG_AGO_NS
+        return beat_ns
 
 
 @pytest.fixture
@@ -86,7 +88,8 @@ def test_a_new_recorder_comes_while_a_rank_looks(tmp_path: Path, started: list[i
 
     def arrive() -> None:
         if claim(tmp_path, 2):
-            ring.reader_epoch = 2
+            ring.reader_epoch, ring.reader_pid = 2, os.getpid()
+            ring.beat_ns = time.monotonic_ns()
 
     ring._meanwhile = arrive
     supervisor(tmp_path, ring).check(time.monotonic_ns())
