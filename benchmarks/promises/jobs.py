@@ -26,8 +26,17 @@ def reductions() -> Iterator[Figure]:
                      "tests/unit/probe/account/test_balance.py")
 
 
+def hooks() -> Iterator[Figure]:
+    benchmark("inside.py")
+    for line in result("inside")["lines"]:
+        yield Figure(
+            f"CPU time in hooks, rank {line['rank']} of {line['ranks']}, bar 35 µs a step",
+            f"{line['us']:.1f} ± {line['half_us']:.1f} µs", line["us"] + line["half_us"] <= 35.0)
+
+
 ITEMS = [
     Item(29, "several ranks are one run, each joule once, whoever is killed", ranks),
     Item(30, "several hosts are one job, clocks and all", hosts),
     Item(31, "what reducing gradients costs", reductions),
+    Item(32, "what hooks cost every rank", hooks),
 ]

@@ -1,0 +1,126 @@
+"""What is asked of a DDP module, how often, and what is timed beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from probe.phases import reducing
+from probe.phases.reducing import ADDINGS, BETWEEN, Reducing, adding_ns
+from probe.ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, int]] = []
+
+    def write(self, kind: int, code: int, payload: int) -> None:
+        self.told.append((kind, code, payload))
+
+    def number(self, code: CommCode) -> int:
+        return sum(kind == Record.COMM and one == code for kind, one, _ in self.told)
+
+
+class Ddp(nn.Module):
+    """As DDP tells: iteration so and so, 9 ms of collectives of which 7 beside computing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1000))
+        self.require_backward_grad_sync = True
+        self.iteration, self.asked, self.rate = 0, 0, 0
+        self.takes_s = 0.0
+
+    def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
+        self.rate = rate
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        self.asked += 1
+        time.sleep(self.takes_s)
+        return {"iteration": self.iteration, "backward_comm_time": 9_000_000,
+                "backward_compute_comm_overlap_time": 7_000_000}
+
+
+def steps(ring: Ring, ddp: Ddp, number: int, micros: int) -> None:
+    one = Reducing(ring)  # type: ignore[arg-type]
+    for _ in range(number):
+        for micro in range(micros):
+            ddp.require_backward_grad_sync = micro == micros - 1
+            one.forward(ddp)
+        ddp.iteration += 1
+        one.poll()
+
+
+@pytest.fixture
+def unspared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reducing, "SPARED", 0)
+
+
+@pytest.mark.usefixtures("unspared")
+def test_timers_after_the_warm_up() -> None:
+    ring, ddp = Ring(), Ddp()
+    steps(ring, ddp, 20, 1)
+    assert ddp.rate > 1
+    assert ring.number(CommCode.BUSY) == ring.number(CommCode.EXPOSED) == 20 - REDUCTIONS_WARM_UP
+    assert {payload for kind, code, payload in ring.told
+            if (kind, code) == (Record.COMM, CommCode.EXPOSED)} == {2_000_000}
+    assert [code for kind, code, _ in ring.told if kind == Record.SYNC] == [1] * 20
+
+
+@pytest.mark.usefixtures("unspared")
+@pytest.mark.parametrize(("micros", "added"), [(1, False), (2, True), (3, False)])
+def test_adding_is_timed_where_nothing_else_tells_it(micros: int, added: bool) -> None:
+    ring, ddp = Ring(), Ddp()
+    steps(ring, ddp, REDUCTIONS_WARM_UP + BETWEEN * ADDINGS + 10, micros)
+    assert ring.number(CommCode.ADDING) == (ADDINGS if added else 0)
+
+
+def test_asking_is_spared() -> None:
+    ring, ddp = Ring(), Ddp()
+    ddp.takes_s = 0.002
+    steps(ring, ddp, 200, 1)
+    assert ddp.asked == 1  # the steps are over before it is due again
+
+
+def test_a_device_with_a_clock_of_its_own_is_left_alone() -> None:
+    ring, ddp = Ring(), Ddp()
+    ddp.weight = nn.Parameter(torch.ones(3, device="meta"))
+    steps(ring, ddp, 20, 1)
+    assert (ddp.asked, ddp.rate) == (0, 0)
+
+
+@pytest.mark.usefixtures("unspared")
+def test_no_memory_for_it_ends_the_timing_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def refused(_module: Any) -> int:
+        tried.append(1)
+        raise MemoryError
+
+    monkeypatch.setattr(reducing, "adding_ns", refused)
+    ring, ddp = Ring(), Ddp()
+    steps(ring, ddp, 30, 2)
+    assert len(tried) == 1 and ring.number(CommCode.ADDING) == 0
+    assert ring.number(CommCode.BUSY) == 30 - REDUCTIONS_WARM_UP
+
+
+def test_what_does_not_fit_is_scaled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model added in whole or by its first half comes to about the same; it stays as it is."""
+    model = nn.ModuleList([nn.Linear(700, 700, bias=False) for _ in range(16)])
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def quickest() -> int:
+        return min(filter(None, (adding_ns(model) for _ in range(25))), default=0)
+
+    whole = quickest()
+    monkeypatch.setattr(reducing, "ADDED_BYTES", 8 * 4 * 700 * 700)
+    part = quickest()
+    assert 0.1 < part / whole < 10
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert all(p.grad is None for p in model.parameters())
