@@ -109,10 +109,10 @@ def payload(one: dict[str, Any], run_id: str) -> dict[str, Any]:
     return body
 
 
-# Trains on the first core, which nobody else may use. A line on stdin is a block; what is said of it:
-# how long a step lasted, as the tenth of all steps that was quickest, and the mean. What the clients
-# take of caches and memory every step feels; what other guests of the machine take comes and goes, and
-# only makes steps longer.
+# Trains on the first core, which nobody else may use. A line on stdin is a block; what is said of
+# it: how long a step lasted, as the tenth of all steps that was quickest, and the mean. What the
+# clients take of caches and memory every step feels; what other guests of the machine take comes
+# and goes, and only makes steps longer.
 TRAINER = """
 import os, sys, time
 os.sched_setaffinity(0, {0})

@@ -9,7 +9,7 @@ from dash import Dash, Input, Output, dcc, html
 
 from probe.errors import ProbeError
 from probe.report.comparison import parts, what
-from probe.report.tables import Table
+from probe.report.tables import Table, percent
 
 from .. import ids, urls
 from ..components import card, notice, shell, table, trouble
@@ -120,7 +120,8 @@ def _verdict(one: Mapping[str, Any], said: str) -> str:
     leading = one["energy_j" if one["verdict_by"] == "energy" else "time_s"]
     if one["verdict"] == "no evidence" or leading["percent"] is None:
         return said
-    return f"{said}: {abs(leading['percent']):.3g} %"
+    what, *rest = said.split(";", 1)
+    return ";".join([f"{what}: {percent(abs(leading['percent']))}", *rest])
 
 
 def _figures(one: Table) -> Any:

@@ -19,6 +19,7 @@ from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain
 _FOUR = {"early": "early training", "gradient": "gradient-heavy", "memory": "memory-bound",
          "communication": "communication", "rest": "the rest"}
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
+_WHISKER = 150.0  # percent beyond the bars
 
 Json = Mapping[str, Any]
 
@@ -117,6 +118,11 @@ def four(one: Json) -> Chart:
     names = [row[0] for row in rows]
     values = [row[1] for row in rows]
     spans = [(row[2], row[3]) if row[2] is not None else (row[1], row[1]) for row in rows]
+    # A whisker that says "anything" would leave nothing of the bars.
+    ends = [end for span in spans for end in span]
+    least = max(min(0.0, *values, *ends), min(0.0, *values) - _WHISKER)
+    most = min(max(1.0, *values, *ends), max(1.0, *values) + _WHISKER)
+    cut = " (some go on beyond the picture)" if min(ends) < least or max(ends) > most else ""
     drawn = figure([{
         "type": "bar", "orientation": "h", "y": names, "x": listed(values),
         "marker": {"color": [*SERIES[:4], GREY]},
@@ -128,17 +134,16 @@ def four(one: Json) -> Chart:
         "hoverinfo": "skip",
     }, {
         "type": "scatter", "mode": "text", "y": names, "hoverinfo": "skip", "cliponaxis": False,
-        "x": listed(max(high, v, 0) for (_, high), v in zip(spans, values, strict=True)),
-        "text": [f"  {v:.0f} %" for v in values], "textposition": "middle right",
+        "x": listed(min(max(high, v, 0), most) for (_, high), v in zip(spans, values, strict=True)),
+        "text": [f"  {v:.0f} %" if round(v) else "  none" for v in values],
+        "textposition": "middle right",
     }], height=260, x=f"% of the {one['verdict']} of {one['four_of']}", bargap=0.35,
-        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [
-            min(0.0, *(low for low, _ in spans)) - 2,
-            1.25 * max(1.0, *values, *(high for _, high in spans))]},
+        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.25 * most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True})
     first = max(rows, key=lambda row: row[1])
     return Chart(f"{first[0]} makes the largest part of the {one['verdict']}: {first[1]:.0f} %. "
-                 "Whiskers are 95 % intervals; the five parts add up to 100 %.", drawn, columns,
-                 rows)
+                 f"Whiskers are 95 % intervals{cut}; the five parts add up to 100 %.", drawn,
+                 columns, rows)
 
 
 def pareto(comparison: Json) -> Chart:

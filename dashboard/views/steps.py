@@ -120,11 +120,12 @@ def drift(found: Drift | None) -> Chart:
     what = "energy" if found.unit == "J" else "time"
     if found.changes:
         told = (f"The {what} of a step changed {len(found.changes)} time"
-                f"{'s' if len(found.changes) > 1 else ''} for good, from {said(levels[0])} to "
-                f"{said(levels[-1])}.")
+                f"{'s' if len(found.changes) > 1 else ''}, from {said(levels[0])} at first to "
+                f"{said(levels[-1])} at last.")
     else:
         told = f"No lasting change: {said(float(np.median(found.value)))} a step."
-    told += (f" Each point is a mean of {found.block} steps"
+    told += (" Each point is "
+             + ("one step" if found.block == 1 else f"the mean of {found.block} steps")
              + (", the band what the meter's update period leaves open."
                 if found.unit == "J" else ", the band holds 9 of 10 steps."))
     if found.unit == "s":

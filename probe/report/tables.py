@@ -52,8 +52,17 @@ def mebibytes(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """With its sign."""
-    return "" if value is None else f"{'−' if value < 0 else ''}{abs(value):.3g} %"
+    """With its sign; three digits."""
+    if value is None:
+        return ""
+    size = abs(value)
+    if 0 < size < 1e-3:
+        return "under 0.001 %"
+    if size >= 1000:
+        digits = f"{float(f'{size:.3g}'):.0f}"
+    else:
+        digits = f"{size:.3g}"
+    return f"{'−' if value < 0 else ''}{digits} %"
 
 
 def between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:

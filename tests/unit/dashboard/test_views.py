@@ -129,7 +129,7 @@ def test_inside_a_step_and_step_after_step() -> None:
     value = np.array([10.0] * 10 + [20.0] * 10)
     moved = Drift(np.arange(20.0), value, value - 1, value + 1, "J", 5, (10,), "estimated")
     chart = checked(steps.drift(moved))
-    assert "changed 1 time for good, from 10.0 J to 20.0 J" in chart.caption
+    assert "changed 1 time, from 10.0 J at first to 20.0 J at last" in chart.caption
     assert chart.figure is not None
     assert chart.figure["layout"]["annotations"][0]["text"] == "+100 %"
 
@@ -152,6 +152,17 @@ def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
             total = one["energy_j" if joules else "time_s"]["gain"]
             assert math.isclose(sum(row[3] for row in chart.rows), total, rel_tol=1e-6,
                                 abs_tol=1e-6)
+
+
+def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
+    shares = {"early": 0.23, "gradient": 0.5, "memory": 0.05, "communication": 0.0, "rest": 0.22}
+    intervals = {kind: [-10.5, 16.5] for kind in shares} | {"communication": None}
+    chart = checked(gains.four({"four": shares, "four_intervals": intervals, "verdict": "loss",
+                                "four_of": "time", "reason": ""}))
+    low, high = chart.figure["layout"]["xaxis"]["range"]
+    assert -200 < low < 0 and 50 < high < 300 and "beyond the picture" in chart.caption
+    assert chart.rows[0][2:] == [-1050.0, 1650.0]  # the table has all of it
+    assert "none" in chart.figure["data"][1]["text"][3]
 
 
 def test_hostile_names_are_text() -> None:
