@@ -58,10 +58,7 @@ def percent(value: float | None) -> str:
     size = abs(value)
     if 0 < size < 1e-3:
         return "under 0.001 %"
-    if size >= 1000:
-        digits = f"{float(f'{size:.3g}'):.0f}"
-    else:
-        digits = f"{size:.3g}"
+    digits = f"{float(f'{size:.3g}'):.0f}" if size >= 1000 else f"{size:.3g}"
     return f"{'−' if value < 0 else ''}{digits} %"
 
 
