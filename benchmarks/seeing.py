@@ -1,9 +1,10 @@
 """How fast is the dashboard, how large, and what does looking cost the training?
 
-    python benchmarks/seeing.py [--keep DIR] [--only big,list,lag,cost]
+    python benchmarks/seeing.py [--keep DIR] [--only big,week,list,lag,cost]
 
 big    a finished run of ten million samples (12.75 h, 8 GPUs, recorded by day.py): first chart in a
        browser without a cache, zoom until the finer data are drawn, memory of the server
+week   a finished run of 64 GPUs over a week: the same (no bar but those of big)
 list   a directory of 1,000 runs: table in a browser without a cache
 lag    a live training on eight rig GPUs: from a sample on disk to the browser's screen
 cost   20 clients replay what one tab asks, on the core that is not the training's: steps with and
@@ -43,7 +44,7 @@ from tests.browser.conftest import CHROMIUM, end, said, start
 
 FIRST_S, ZOOM_MS, MIB, LIST_S, LAG_S = 2.5, 300.0, 400.0, 1.5, 1.0
 HOURS, RUNS, TIMES = 12.75, 1000, 7
-PARTS = ("big", "list", "lag", "cost")
+PARTS = ("big", "week", "list", "lag", "cost")
 
 
 @contextlib.contextmanager
@@ -92,13 +93,15 @@ ZOOM = """() => {
 }"""
 
 
-def zooms(browser: Any, url: str) -> list[float]:
+def zooms(browser: Any, url: str, seconds: float) -> list[float]:
     from tests.browser.test_dashboard import drag
 
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     found = []
-    spans = ("", "?t=3000-6600", "?t=20000-20300")  # rollups of a minute, of a second; samples
+    # Of big: rollups of a minute, of a second; samples.
+    spans = ("", *(f"?t={0.45 * seconds - width:.0f}-{0.45 * seconds:.0f}"
+                   for width in (0.08 * seconds, 0.0065 * seconds)))
     for turn in range(3 * TIMES):
         page.goto(url + spans[turn % 3])
         page.wait_for_selector(FIRST)
@@ -116,11 +119,17 @@ def big(browser: Any, folder: Path) -> dict[str, Any]:
     day.attributing_module._MOST_CPU = float("inf")
     runs = list(folder.glob(f"*/{RUN_FILE}"))
     run = runs[0].parent if runs else day.record(folder, HOURS, 8)
+    return looked_at("big", browser, run, HOURS * 3600)
+
+
+def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, Any]:
+    """First chart, zoom and memory of one run."""
     import pyarrow.parquet as pq
 
     from probe.store.reader import RunReader
     from probe.store.segments import segment_files
 
+    folder = run.parent
     samples = sum(pq.read_metadata(path).num_rows for node in RunReader(run).nodes()
                   for path in segment_files(node, "samples"))
     first = []
@@ -128,11 +137,11 @@ def big(browser: Any, folder: Path) -> dict[str, Any]:
         with server(folder) as (url, pid):
             first.append(cold(browser, f"{url}run/{run.name}", FIRST))
     with server(folder) as (url, pid):
-        took = zooms(browser, f"{url}run/{run.name}")
+        took = zooms(browser, f"{url}run/{run.name}", seconds)
         mib = peak_mib(pid)
     found = {"samples": samples, "first_s": statistics.median(first), "first_worst_s": max(first),
              "zoom_ms": statistics.median(took), "zoom_worst_ms": took[-1], "mib": mib}
-    print(f"big: {samples / 1e6:.2f} M samples; first chart {found['first_s']:.2f} s "
+    print(f"{what}: {samples / 1e6:.2f} M samples; first chart {found['first_s']:.2f} s "
           f"(worst of {TIMES} {max(first):.2f}); zoom {found['zoom_ms']:.0f} ms (worst of "
           f"{len(took)} {took[-1]:.0f}); server {mib:.0f} MiB", flush=True)
     return found | {"held": found["first_s"] <= FIRST_S and found["zoom_ms"] <= ZOOM_MS
@@ -241,9 +250,13 @@ def main() -> int:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory()))
         if "cost" in parts:  # before a browser is there
             found["cost"] = cost(folder / "cost")
-        seen = open_.enter_context(browser()) if {"big", "list", "lag"} & set(parts) else None
+        seen = open_.enter_context(browser()) if set(parts) - {"cost"} else None
         if "big" in parts:
             found["big"] = big(seen, Path(options.keep or folder / "big"))
+        if "week" in parts:
+            import week
+
+            found["week"] = looked_at("week", seen, week.record(folder / "week"), week.SECONDS)
         if "list" in parts:
             (folder / "list").mkdir()
             found["list"] = listing(seen, folder / "list")
