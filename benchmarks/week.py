@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT))
 from probe.model import Kind, Provenance, RunStatus, Sample, Source
 from probe.recorder.samples import SampleStore
 from probe.recorder.sealing import Sealer
+from probe.recorder.summaries import Summaries
+from probe.recorder.timelines import Timelines
 from probe.store import files, layout
 from probe.store.runs import create_run, new_run_id
 
@@ -33,8 +35,10 @@ def record(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     sources = [(_source(gpu, "energy", "J", Kind.COUNTER),
                 _source(gpu, "utilization", "ratio", Kind.GAUGE)) for gpu in range(GPUS)]
-    samples, sealer = SampleStore(run, 1), Sealer()
-    samples.register([one for both in sources for one in both])
+    samples, sealer, summaries = SampleStore(run, 1), Sealer(), Summaries(run, begin_ns)
+    flat = [one for both in sources for one in both]
+    samples.register(flat)
+    summaries.open(flat)
     joules = np.zeros(GPUS)
     for first in range(0, SECONDS // EVERY_S, PORTION):
         at_ns = begin_ns + (first + np.arange(PORTION)) * EVERY_S * NS
@@ -43,12 +47,16 @@ def record(folder: Path) -> Path:
             told = joules[gpu] + np.cumsum(watts) * EVERY_S
             joules[gpu] = told[-1]
             for source, values in ((energy, told), (busy, rng.random(PORTION))):
-                samples.add([Sample(source.id, at, value, 20_000) for at, value in
-                             zip(at_ns.tolist(), values.tolist(), strict=True)])
+                read = [Sample(source.id, at, value, 20_000) for at, value in
+                        zip(at_ns.tolist(), values.tolist(), strict=True)]
+                samples.add(read)
+                summaries.readings(read)
         samples.flush()
+        summaries.advance([])
         sealer.take(samples.sync())
     sealer.take(samples.close())
     sealer.finish()
+    summaries.save(begin_ns + SECONDS * NS, [], [], Timelines(), followed=[])
     meta = files.read_json(run / layout.RUN_FILE) or {}
     files.write_json(run / layout.RUN_FILE, meta | {
         "status": RunStatus.FINISHED, "begin_ns": begin_ns, "end_ns": begin_ns + SECONDS * NS})

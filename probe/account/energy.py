@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,7 +77,13 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
             summary = replace(summary, curve=None)  # one moment says nothing of a run
         found.append(Device(source, summary, _highest(meter, meters)))
-    return sorted(found, key=lambda d: (d.source.provenance != "measured", d.name))
+    return sorted(found, key=lambda d: (d.source.provenance != "measured", counted(d.name)))
+
+
+def counted(name: str) -> list[str | int]:
+    """To sort names by: gpu10 comes after gpu9."""
+    return [int(part) if place % 2 else part
+            for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
