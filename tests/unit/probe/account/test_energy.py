@@ -10,6 +10,6 @@ from probe.account.energy import counted
 def test_numbers_count() -> None:
     names = ["cpu", "cpu0/package0", "cpu0/package1", "gpu0", "gpu2", "gpu9", "gpu10", "gpu63",
              "node-a/gpu1", "node-a/gpu11", "node-b/gpu0", "ram"]
-    assert sorted(reversed(names), key=counted) == names
+    assert sorted(names[::-1], key=counted) == names
     for one, other in itertools.permutations(["", "7", "7a", "a7", "٣", "x²", "gpu"], 2):
         assert (counted(one) < counted(other)) != (counted(other) <= counted(one))
