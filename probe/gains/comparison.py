@@ -20,6 +20,7 @@ from . import TOLERANCE
 from . import classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing, pairs
+from .scaling import scaling
 from .trial import Trial
 
 
@@ -105,6 +106,11 @@ class _Comparison:
                          for side in (self._base, self._other))
         return Quantity(self._frame, bases, others, shared=energy, alone_half=alone)
 
+    def _scaling(self) -> list[dict[str, Any]]:
+        """Empty if both sides have as many ranks."""
+        rows = scaling(self._base.trials, self._other.trials)
+        return rows if len(rows) > 1 else []
+
     def told(self) -> dict[str, Any]:
         """As JSON."""
         time = self._quantity(energy=False)
@@ -128,7 +134,7 @@ class _Comparison:
             "four": None if four is None else {name: share for name, (share, _) in four.items()},
             "four_intervals": None if four is None else
             {name: limits for name, (_, limits) in four.items()},
-            "four_of": by,
+            "four_of": by, "scaling": self._scaling(),
             "early_at": self._early(by, leading["gain"] if known else None),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),

@@ -23,9 +23,10 @@ from .cells import Floats
 from .contrast import paired, unpaired
 from .doubling import doubling_interval, doubling_months, speed_up
 from .quantity import pairs
+from .scaling import scaling
 from .trial import Trial
 
-NOT_MEASURED, NOT_APPLICABLE = "not measured", "n/a"
+NOT_MEASURED, NOT_APPLICABLE, NOT_APART = "not measured", "n/a", "inside other phases"
 MONTHS = 5.0  # over which the paper counts its gain
 # What the paper states, in its own units; what it does not state is not here.
 PAPER = {
@@ -81,7 +82,7 @@ def of_campaign(
             _table("I", "time, memory and quality", _results(one)),
             _table("II", "what a sample costs", _costs(base, other)),
             _table("III", "one technique after the other", _ablation(ablation)),
-            _table("IV", "scaling over ranks", _scaling(other)),
+            _table("IV", "scaling over ranks", _scaling(base, other)),
             _table("", "where the gain comes from", _by_phase(one, [*base, *other])),
             _table("", "architecture patterns, seconds of forward and backward per sample",
                    _patterns(base, other)),
@@ -195,22 +196,23 @@ def _ablation(found: Mapping[str, Any] | None) -> list[Row]:
     return rows
 
 
-def _scaling(trials: Sequence[Trial]) -> list[Row]:
+def _scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     rows = []
-    counts = sorted({trial.ranks for trial in trials})
-    alone = [t.samples / t.time_s for t in trials if t.ranks == counts[0] and t.time_s]
-    for ranks in counts:
-        some = [trial for trial in trials if trial.ranks == ranks and trial.time_s]
-        speed = fmean(t.samples / t.time_s for t in some)
-        rows.append(_row(f"{ranks} rank{'s' if ranks > 1 else ''}, throughput", other=speed,
-                         unit=f"{trials[0].unit}/s"))
-        if ranks > counts[0]:
-            rows.append(_row(f"{ranks} ranks, efficiency", unit="%", other=100 * speed
-                             * counts[0] / (ranks * fmean(alone))))
-        share = fmean(_spent(t, Phase.COMMUNICATION) / t.time_s for t in some)
-        rows.append(_row(f"{ranks} rank{'s' if ranks > 1 else ''}, communication", unit="%",
-                         other=100 * share if ranks > 1 else None,
-                         ours=None if ranks > 1 else NOT_APPLICABLE))
+    told = scaling(base, other)
+    for one in told:
+        ranks = f"{one['ranks']} rank{'s' if one['ranks'] > 1 else ''}"
+        rows.append(_row(f"{ranks}, throughput", other=one["throughput"],
+                         unit=f"{one['unit']}/s"))
+        if one is not told[0]:
+            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * one["efficiency"]))
+        joules = one["energy_per_sample_j"]
+        rows.append(_row(f"{ranks}, energy per {one['unit'].removesuffix('s')}", unit="J",
+                         other=joules, ours=NOT_MEASURED if joules is None else None))
+        share = one["communication"]
+        rows.append(_row(f"{ranks}, communication", unit="%",
+                         other=None if share is None else 100 * share,
+                         ours=None if share is not None else
+                         NOT_APPLICABLE if one["ranks"] == 1 else NOT_APART))
     return rows
 
 

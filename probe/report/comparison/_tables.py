@@ -49,6 +49,8 @@ def _part(one: dict[str, Any]) -> Part:
         tables.append(_cells(one))
     if one["four"]:
         tables.append(_four(one))
+    if one["scaling"]:
+        tables.append(_scaling(one["scaling"]))
     if one["memory_bytes"].get("components"):
         tables.append(_memory(one))
     heading = f"{short(other['name'], _LONGEST)}, {_runs(other)}{paired}"
@@ -143,6 +145,19 @@ def _memory(one: dict[str, Any]) -> Table:
     rows = [[row["component"], mebibytes(row["base"]), mebibytes(row["other"])]
             for row in one["memory_bytes"]["components"]]
     return Table("memory at each side's peak", ["", "base", "other"], rows)
+
+
+def _scaling(rows: list[dict[str, Any]]) -> Table:
+    unit = rows[0]["unit"]
+    return Table("scaling over ranks", [
+        "ranks", "runs", "throughput", "efficiency", f"energy per {unit.removesuffix('s')}",
+        "communication"], [[
+            str(row["ranks"]), str(row["runs"]), f"{number(row['throughput'])} {unit}/s",
+            percent(100 * row["efficiency"]),
+            "not measured" if row["energy_per_sample_j"] is None
+            else joules(row["energy_per_sample_j"]),
+            percent(100 * row["communication"]) if row["communication"] is not None
+            else "—" if row["ranks"] == 1 else "inside other phases"] for row in rows])
 
 
 def _remarks(one: dict[str, Any]) -> list[str]:
