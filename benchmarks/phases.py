@@ -1,20 +1,16 @@
 """µs per step that the phase engine costs, against the bare loop, A/A beside it.
 
-    python benchmarks/phases.py [blocks] [--ranks 1,2,4]
+    python benchmarks/phases.py [blocks]
 
 73 modules, 96 parameters, about 2 ms per step on one thread: small on purpose, so that
-the cost stands out. CPU time of the training thread, blocks interleaved; a block's cost is its
-mean. Several ranks train by DDP over gloo, all with the same blocks at the same time.
+the cost stands out. CPU time of the process, blocks interleaved; a block's cost is its mean.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -70,7 +66,7 @@ def block(model: nn.Module, optimizer: Any, batches: Any, log: Any) -> float:
     begin = 0
     for step in range(STEPS + WARM):
         if step == WARM:  # the first steps find the model and fill the caches
-            begin = time.thread_time_ns()
+            begin = time.process_time_ns()
         x = next(batches)[0]
         loss = model(x).square().mean()
         loss.backward()
@@ -78,42 +74,13 @@ def block(model: nn.Module, optimizer: Any, batches: Any, log: Any) -> float:
         optimizer.zero_grad(set_to_none=True)
         if log is not None:
             log(loss=loss)
-    return (time.thread_time_ns() - begin) / STEPS / 1e3
+    return (time.process_time_ns() - begin) / STEPS / 1e3
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("blocks", nargs="?", type=int, default=40)
-    parser.add_argument("--ranks", default="1", help="how many at once; several with commas")
-    parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.rank:
-        torch.distributed.init_process_group("gloo")
-        return 0 if measure(options.blocks) else 1
-    held = True
-    for ranks in map(int, options.ranks.split(",")):
-        if ranks == 1:
-            held &= measure(options.blocks)
-            continue
-        print(f"{ranks} ranks", flush=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
-             "--standalone", __file__, str(options.blocks), "--rank"], check=False,
-            env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
-        held &= done.returncode == 0
-    return 0 if held else 1
-
-
-def measure(blocks: int) -> bool:
-    """Whether the bar holds, for this rank."""
+def main(blocks: int) -> int:
     torch.manual_seed(0)
-    random.seed(0)  # ranks have the same blocks at the same time
     torch.set_num_threads(1)
-    model: nn.Module = nn.Sequential(*[Block() for _ in range(24)])
-    rank = ""
-    if torch.distributed.is_initialized():
-        model = nn.parallel.DistributedDataParallel(model)
-        rank = f"rank {torch.distributed.get_rank()}: "
+    model = nn.Sequential(*[Block() for _ in range(24)])
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
     data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
 
@@ -139,21 +106,20 @@ def measure(blocks: int) -> bool:
             others = found["bare"] if name == "A/A" else (found["bare"] + found["A/A"]) / 2
             values.append(found[name] - others)
     middle = statistics.median(base)
-    lines = [f"{rank}bare loop {middle:.0f} µs per step, {blocks} blocks of {STEPS} steps"]
+    print(f"bare loop {middle:.0f} µs per step, {blocks} blocks of {STEPS} steps")
     upper = 0.0
     for name, values in costs.items():
         mean, error = statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
         upper = mean + 1.96 * error
-        lines.append(
-            f"{rank}{name:14s} {mean:6.1f} ± {1.96 * error:4.1f} µs CPU per step, "
+        print(
+            f"{name:14s} {mean:6.1f} ± {1.96 * error:4.1f} µs CPU per step, "
             f"median {statistics.median(values):6.1f}  = {100 * mean / middle:.2f} %"
         )
         if name == "phases":
             held = upper <= BAR_US
-    lines.append(f"{rank}bar {BAR_US:.0f} µs: {'held' if held else 'MISSED'}")
-    print("\n".join(lines), flush=True)
-    return held
+    print(f"bar {BAR_US:.0f} µs: {'held' if held else 'MISSED'}")
+    return 0 if held else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 40))

@@ -62,10 +62,9 @@ class Supervisor:
                 if self._child.poll() is not None:
                     self._child = None
                 return
-            if self._restarted or self._beating(now_ns):
+            if self._restarted:
                 return
-            epoch = self._vacant(lambda: not self._beating(now_ns))
-            if epoch:
+            if epoch := self._vacant(lambda: not self._beating(now_ns)):
                 self._restarted = True
                 self._replace(epoch)
 
@@ -80,9 +79,8 @@ class Supervisor:
             if time.monotonic() > deadline:
                 return False
             with contextlib.suppress(OSError):
-                epoch = 0 if revived else self._vacant(
-                    lambda: self._dead() and not self._ring.sealed)
-                if epoch:
+                if not revived and (epoch := self._vacant(
+                        lambda: self._dead() and not self._ring.sealed)):
                     revived = True
                     self._replace(epoch)
             time.sleep(0.002)
@@ -99,9 +97,11 @@ class Supervisor:
     def _vacant(self, gone: Callable[[], bool]) -> int:
         """The fencing number to claim if nobody records here nor is on the way; 0 if somebody is.
 
-        The number is settled before ``gone`` looks: ranks that find the same death at the
-        same time then claim the same number, and one of them gets it.
+        The number is settled before ``gone`` looks again: ranks that find the same death at
+        the same time then claim the same number, and one of them gets it.
         """
+        if not gone():
+            return 0
         newest = current_epoch(self._run)
         if newest > self._ring.reader_epoch and self._young(newest):
             return 0  # started by another rank, it has not come to this ring yet

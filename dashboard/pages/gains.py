@@ -9,7 +9,7 @@ from dash import Dash, Input, Output, dcc, html
 
 from probe.errors import ProbeError
 from probe.report.comparison import parts, what
-from probe.report.tables import Table, percent
+from probe.report.tables import Table
 
 from .. import ids, urls
 from ..components import card, notice, shell, table, trouble
@@ -104,8 +104,7 @@ def comparison(
         kind = str(found["comparisons"][place]["verdict"]).replace(" ", "-")
         shown += [
             html.H2(part.heading),
-            html.P(_verdict(found["comparisons"][place], part.verdict),
-                   className=f"verdict {kind}"),
+            html.P(part.verdict, className=f"verdict {kind}"),
             *(_figures(one) for one in part.tables if not one.title),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
             html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
@@ -113,15 +112,6 @@ def comparison(
                             _figures(one)]) for one in part.tables if one.title),
         ]
     return [*shown, html.Div([shown_as("pareto")], className="cards")]
-
-
-def _verdict(one: Mapping[str, Any], said: str) -> str:
-    """With how much it is, if it is anything."""
-    leading = one["energy_j" if one["verdict_by"] == "energy" else "time_s"]
-    if one["verdict"] == "no evidence" or leading["percent"] is None:
-        return said
-    what, *rest = said.split(";", 1)
-    return ";".join([f"{what}: {percent(abs(leading['percent']))}", *rest])
 
 
 def _figures(one: Table) -> Any:

@@ -77,10 +77,10 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
             summary = replace(summary, curve=None)  # one moment says nothing of a run
         found.append(Device(source, summary, _highest(meter, meters)))
-    return sorted(found, key=lambda d: (d.source.provenance != "measured", counted(d.name)))
+    return sorted(found, key=lambda d: (d.source.provenance != "measured", natural(d.name)))
 
 
-def counted(name: str) -> list[str | int]:
+def natural(name: str) -> list[str | int]:
     """To sort names by: gpu10 comes after gpu9."""
     return [int(part) if place % 2 else part
             for place, part in enumerate(re.split(r"(\d+)", name))]

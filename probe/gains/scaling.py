@@ -28,7 +28,7 @@ def scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[dict[str, Any
         throughput = fmean(trial.samples / trial.time_s for trial in some)
         first = rows[0] if rows else {"ranks": ranks, "throughput": throughput}
         measured = all(trial.energy is Provenance.MEASURED for trial in some)
-        waited = fmean(_communication(trial) / trial.time_s for trial in some)
+        waited = fmean(trial.spent(Phase.COMMUNICATION) / trial.time_s for trial in some)
         rows.append({
             "ranks": ranks, "runs": len(some), "unit": some[0].unit, "throughput": throughput,
             "efficiency": throughput / ranks / (first["throughput"] / first["ranks"]),
@@ -37,8 +37,3 @@ def scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[dict[str, Any
             "communication": waited or None if ranks > 1 else None,
         })
     return rows
-
-
-def _communication(trial: Trial) -> float:
-    return sum(stage.phases[Phase.COMMUNICATION].time_s for stage in trial.stages.values()
-               if Phase.COMMUNICATION in stage.phases)

@@ -223,16 +223,11 @@ def _patterns(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
         phases = (f"{Phase.FORWARD}/{kind}", f"{Phase.BACKWARD}/{kind}")
 
         def each(trial: Trial, phases: tuple[str, ...] = phases) -> float | None:
-            spent = sum(_spent(trial, phase) for phase in phases)
+            spent = sum(trial.spent(phase) for phase in phases)
             return spent / trial.samples if spent and trial.samples else None
 
         rows.append(_compared(kind, "s", "", base, other, each))
     return rows
-
-
-def _spent(trial: Trial, phase: str) -> float:
-    return sum(stage.phases[phase].time_s for stage in trial.stages.values()
-               if phase in stage.phases)
 
 
 def _by_phase(one: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
@@ -258,7 +253,7 @@ def _doubling(one: Mapping[str, Any], other: Sequence[Trial], months: float) -> 
         said = f"{time['verdict']} of time"
         return [_row("speed-up (21)", ours=said), _row("doubling time (22)(23)", ours=said,
                                                        paper="doubling")]
-    recomputed = fmean(_spent(t, Phase.RECOMPUTE) / t.time_s for t in other)
+    recomputed = fmean(t.spent(Phase.RECOMPUTE) / t.time_s for t in other)
     net, gross = speed_up(time["percent"], recomputed)
     percents = [100 * value / time["base"] for value in time["interval"]]
     low, high = doubling_interval(percents, months)

@@ -100,6 +100,11 @@ class Trial:
         """Of all stages."""
         return sum(stage.time_s for stage in self.stages.values())
 
+    def spent(self, phase: str) -> float:
+        """Seconds in one phase, in all stages; 0 if it never came."""
+        return sum(stage.phases[phase].time_s for stage in self.stages.values()
+                   if phase in stage.phases)
+
     @property
     def energy_j(self) -> float | None:
         """Of all stages; None if nothing tells it."""

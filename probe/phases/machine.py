@@ -14,30 +14,29 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import Code, Record
+from .marks import Marks
 
 if TYPE_CHECKING:
-    from ..devices import DeviceClock
     from ..ring.writer import RingWriter
     from .lanes import Lanes
 
 _now = time.monotonic_ns
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
-MARK, STEP = int(Record.MARK), int(Record.STEP)
+STEP = int(Record.STEP)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
 PRE, TAIL = int(Code.PRE), int(Code.TAIL)
 
 
-class Machine:
+class Machine(Marks):
     """Turns the signals of one training thread into marks of its ring."""
 
     # More attributes than CPython lets instances share the keys of: a dict would be slower.
     __slots__ = (
-        "_allocated", "_backward", "_chores", "_chores_due_ns", "_closure", "_communication",
-        "_current", "_device", "_enriched", "_forward", "_fused", "_idle", "_loading",
-        "_optimizing", "_pending", "_plain", "_recompute", "_root", "_stepped", "_unstepped",
-        "_user", "_warn", "_wrapped", "_write", "_write_at", "after_backward", "after_optimizer",
+        "_backward", "_chores", "_chores_due_ns", "_closure", "_communication", "_forward",
+        "_fused", "_idle", "_loading", "_optimizing", "_pending", "_recompute", "_root",
+        "_stepped", "_unstepped", "_warn", "_wrapped", "after_backward", "after_optimizer",
         "alive", "changed", "grad_enabled", "lanes", "micro", "on_reducer", "optimizer_seen",
         "rest", "root_fired", "steps", "thread",
     )  # fmt: skip
@@ -55,6 +54,7 @@ class Machine:
             chores: called after a step closed; returns the monotonic time in ns before
                 which it need not be called again.
         """
+        super().__init__(ring)
         self.thread = get_ident()  # 0, which no thread has, once nothing is recorded
         self.alive = False
         self.lanes = lanes
@@ -68,14 +68,8 @@ class Machine:
         self.after_optimizer: Callable[[Any], None] | None = None
         self.rest: Callable[[], None] | None = None  # before the next step, where asked for
         self.on_reducer: Callable[[Any], None] | None = None  # told of forwards of DDP
-        self._allocated: Callable[[], int] | None = None
-        self._device: DeviceClock | None = None
-        self._enriched = False  # marks carry bytes or edges of a device
-        self._plain = True  # not enriched, no name of the user's: a mark is one write
-        self._write, self._write_at = ring.write, ring.write_at
         self._warn, self._chores = warn, chores
         self._chores_due_ns = 0
-        self._current = -1
         self._idle = OTHER  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
         self._forward = 0  # FORWARD or EVAL
@@ -85,34 +79,6 @@ class Machine:
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
         self._unstepped = False  # a backward, and no optimizer since
         self._stepped: set[int] = set()
-        self._user: list[int] = []
-
-    # -- marks --------------------------------------------------------------------------
-
-    def mark(self, code: int) -> None:
-        """The phase is ``code`` from now on, unless the user named one."""
-        if code != self._current:
-            if self._plain:
-                self._current = code
-                self._write(MARK, code, -1)
-            elif not self._user:
-                self._force(code)
-
-    def _force(self, code: int) -> None:
-        """Write a mark whatever the user named."""
-        self._current = code
-        time_ns = _now()
-        self._write_at(time_ns, MARK, code, self._allocated() if self._allocated else -1)
-        if self._device is not None:
-            self._device.mark(time_ns, code)
-
-    def enrich(
-        self, allocated: Callable[[], int] | None, device: DeviceClock | None
-    ) -> None:
-        """Let marks carry the allocator's bytes and edges of a device from now on."""
-        self._allocated, self._device = allocated, device
-        self._enriched = allocated is not None or device is not None
-        self._plain = not self._user and not self._enriched
 
     def base(self) -> int:
         """The phase that the flags say."""
@@ -387,26 +353,3 @@ class Machine:
         if closes:
             self._pending = True
             self._stepped.add(key)
-
-    # -- the user's own phases ------------------------------------------------------------
-
-    def user_enter(self, code: int) -> None:
-        self._user.append(code)
-        self._named(code)
-
-    def user_leave(self, code: int) -> None:
-        """Leaves may come out of order (generators); the innermost name left over wins."""
-        user = self._user
-        if user and user[-1] == code:
-            user.pop()
-        elif code in user:
-            del user[len(user) - 1 - user[::-1].index(code)]
-        self._named(user[-1] if user else self.base())
-
-    def _named(self, code: int) -> None:
-        self._plain = not self._user and not self._enriched
-        if self._enriched:
-            self._force(code)
-        else:
-            self._current = code
-            self._write(MARK, code, -1)

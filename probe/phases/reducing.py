@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
-SPARED = 4000  # asking DDP takes half a millisecond: so many times as long nothing is asked
+SPARED = 4000  # asking DDP takes 0.1 ms: so many times as long nothing is asked
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 

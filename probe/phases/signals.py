@@ -210,7 +210,8 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _on_dynamo(_session: Session, module: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in ("engine", "hub", "lanes", "machine", "roots", "search", "splitting", "values"):
+    for name in ("engine", "hub", "lanes", "machine", "marks", "roots", "search", "splitting",
+                 "values"):
         module.add(f"{__package__}.{name}")
 
 

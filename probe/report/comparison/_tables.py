@@ -64,8 +64,11 @@ def _runs(side: dict[str, Any]) -> str:
 def _verdict(one: dict[str, Any]) -> str:
     if one["verdict"] == "no evidence":
         return f"no evidence: {short(one['reason'], 3 * _LONGEST)}"
-    return f"{one['verdict']} of {one['verdict_by']}" + (
-        "; energy was not measured" if one["verdict_by"] == "time" else "")
+    by_time = one["verdict_by"] == "time"
+    leading = one["time_s" if by_time else "energy_j"]["percent"]
+    much = "" if leading is None else f": {percent(abs(leading))}"
+    return f"{one['verdict']} of {one['verdict_by']}{much}" + (
+        "; energy was not measured" if by_time else "")
 
 
 def _totals(one: dict[str, Any]) -> Table:
