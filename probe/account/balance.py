@@ -24,6 +24,7 @@ from ..units import NS_PER_S
 
 MOST_STEPS = 1000  # that are looked at: of a longer run, those around its middle
 _FEWEST = 20
+_FIRST_LOOK_NS = 2_000_000_000
 _SURE = 0.01  # chance that an equal rank would have come last as often
 _WORTH = 0.005  # of a step, else it is nobody's business who was last
 
@@ -90,7 +91,7 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     ranks = reader.ranks()
     if len(ranks) < 2:
         return None
-    part = _middle(reader)
+    part = _middle(reader, ranks[0])
     by_rank: dict[int, Mapping[int, int]] = {}
     for rank in ranks:
         mains = [rows for name, rows in reader.rings_between(rank, *part)
@@ -105,14 +106,18 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     return Arrivals(order, np.array(known, np.int64), times)
 
 
-def _middle(reader: RunReader) -> tuple[int, int]:
+def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
+    """Around the run's middle, as long as a rank takes for enough steps."""
     begin_ns, end_ns = reader.begin_ns, reader.end_ns()
-    steps = int(reader.meta.get("steps") or 0)
-    if steps <= MOST_STEPS:
-        return begin_ns, end_ns
-    half = (end_ns - begin_ns) * MOST_STEPS // steps // 2
-    middle = (begin_ns + end_ns) // 2
-    return middle - half, middle + half
+    middle, half = (begin_ns + end_ns) // 2, _FIRST_LOOK_NS
+    while middle - half > begin_ns:
+        steps = sum(int((rows["kind"] == Record.STEP).sum())
+                    for _, rows in reader.rings_between(rank, middle - half, middle + half))
+        if steps >= MOST_STEPS:
+            half = half * MOST_STEPS // steps
+            return middle - half, middle + half
+        half *= max(2, min(16, MOST_STEPS // max(1, steps)))
+    return begin_ns, end_ns
 
 
 def _of_rank(rows: npt.NDArray[np.void]) -> dict[int, int]:
