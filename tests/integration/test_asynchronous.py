@@ -58,7 +58,8 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
             assert name == "optimizer"  # the shortest one may be refused
         else:
             low, high = row["energy_j_interval"]
-            assert low <= truth[name] <= high or row["energy_j"] == pytest.approx(
-                truth[name], rel=0.05)
+            joules = row["energy_j"]  # one in twenty lies outside, one in 10,000 twice as far
+            assert (joules - 2 * (joules - low) <= truth[name] <= joules + 2 * (high - joules)
+                    or joules == pytest.approx(truth[name], rel=0.05))
     # While the host waits for data the device has nothing to do.
     assert rows["data"]["power_w"] == pytest.approx(IDLE_W, rel=0.1)
