@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from phases import Block
 
 import probe
-from probe.phases import hooks, hub
+from probe.phases import hooks, hub, signals
 
 BAR_US = 35.0
 BLOCK = 100  # steps
@@ -106,6 +106,10 @@ def instrument(clock: Inside) -> None:
     for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
+    when_computed = signals._when_computed
+    signals._when_computed = (  # called inside backward, which is not ours
+        lambda outputs, tell: when_computed(outputs, clock.within(tell)))
+    signals._ask = clock.within(signals._ask)
 
 
 def worker(seconds: float, runs: str) -> None:

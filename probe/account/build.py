@@ -234,11 +234,11 @@ def _communication(scene: Scene) -> list[dict[str, Any]]:
     """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
     told, found = scene.reductions(), []
     hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
-    for tally in scene.tallies:
-        blocking = sum(seconds for code, seconds in tally.seconds.items()
-                       if tally.name(code) == Phase.COMMUNICATION)
+    for tally in scene.clocked():
+        waited = sum(seconds for code, seconds in tally.seconds.items()
+                     if tally.name(code) == Phase.COMMUNICATION)
         row = communication_row(tally.rank, hosts.get(tally.rank, ""), told.get(tally.rank) or {},
-                                blocking / tally.steps if tally.steps else None)
+                                waited, tally.steps)
         found += [] if row is None else [row]
     return found
 

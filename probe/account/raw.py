@@ -16,10 +16,11 @@ from ..attribution.timesplit import Shares, split
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..ring.layout import Record
-from ..spans import decode
+from ..spans import Rows, decode
 from ..store.reader import RunReader, Series
 from ..units import NS_PER_S
 from . import energy
+from .on_device import on_device
 from .reductions import Reductions
 from .replay import replay, sealed
 from .scene import Scene, bounds_of
@@ -95,9 +96,17 @@ class RawScene(Scene):
             one = Reductions()
             for name, rows in self.reader.rings(rank):
                 if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
-                    one.feed(rows, decode(rows))
+                    moved = on_device(rows)
+                    clocked = self._between(rows if moved is None else moved)
+                    one.feed(clocked, decode(clocked))
             found[rank] = one.state()
         return found
+
+    def _between(self, rows: Rows) -> Rows:
+        if self.run == self.whole:
+            return rows
+        time_ns = rows["time_ns"].astype(np.int64)
+        return rows[(time_ns >= self.run[0]) & (time_ns <= self.run[1])]
 
     def _timeline(self, source: Source, rank: int) -> Timeline:
         if source.device.startswith("gpu") and rank in self._device:

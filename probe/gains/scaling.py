@@ -17,7 +17,7 @@ def scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[dict[str, Any
     ``throughput`` is in samples (tokens) per s over all ranks; ``efficiency`` is throughput per
     rank over that of the fewest; ``energy_per_sample_j`` is None if not measured in all runs.
     ``communication`` is the phase's share of time: None of one rank, and where no time was seen in
-    it, as with DDP, whose reductions lie inside backward.
+    it, as in compiled graphs.
     """
     rows: list[dict[str, Any]] = []
     apart = len({trial.ranks for trial in other}) > 1

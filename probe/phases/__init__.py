@@ -2,7 +2,7 @@
 
 ``data`` from the loader's ``__next__``, ``forward`` from hooks on the root module,
 ``backward`` from the autograd engine's entry, ``optimizer`` from torch's global step
-hooks, ``communication`` from the blocking collectives. Works without torch:
+hooks, ``communication`` from collectives that block or are waited for. Works without torch:
 then only the user's own phases and values are recorded.
 """
 

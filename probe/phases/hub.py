@@ -31,6 +31,7 @@ class Session:
     def __init__(self) -> None:
         self.target: Any = None  # a Machine, a Fanout, or None: pass through
         self.machines: list[Machine] = []
+        self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.undo: list[Undo] = []
         self.missing: list[str] = []  # private names of torch that are not there
 

@@ -193,9 +193,9 @@ class Machine(Marks):
             self.fail(error)
 
     def reduces(self, ddp: Any) -> None:
-        """A forward of a DDP module begins."""
+        """A forward of a DDP module begins whose gradients will be wanted."""
         try:
-            if self.on_reducer is not None and get_ident() == self.thread and self.grad_enabled():
+            if self.on_reducer is not None and get_ident() == self.thread:
                 self.on_reducer(ddp)
         except Exception as error:
             self.fail(error)
@@ -221,12 +221,24 @@ class Machine(Marks):
             self.fail(error)
             return None
 
+    def computed(self, token: object) -> None:
+        """All gradients are: from now on this backward only waits for other ranks.
+
+        Told by whatever thread ends the backward, while its own thread waits for that.
+        """
+        try:
+            if token is True and self._backward and self.alive:
+                self._communication = True
+                self.mark(COMMUNICATION)
+        except Exception as error:
+            self.fail(error)
+
     def backward_end(self, token: Any, done: bool) -> None:
         try:
             if token is not True:
                 token.leave(BACKWARD)
                 return
-            self._backward = self._recompute = False
+            self._backward = self._recompute = self._communication = False
             self._idle = OTHER
             nested = self._optimizing or self._forward or self._loading
             self.mark(self.base() if nested else OTHER)

@@ -1,8 +1,9 @@
 """What DistributedDataParallel tells of reducing gradients, on CPUs.
 
-Each of its forwards says whether the backward that follows reduces. Its C++ reducer times the steps
-that it samples: when the first collective began, when the last ended, when the last gradient was
-computed. On a GPU the timers synchronise the device, so they are left alone there.
+Each of its forwards says whether the backward that follows reduces; what that waits for at its end
+is the phase ``communication`` (:mod:`signals`). How long collectives run beside it only the C++
+reducer knows, which times the steps that it samples. On a GPU the timers synchronise the device,
+so they are left alone there.
 
 With two micro-batches per step, the one that reduces also adds to the gradients that the other one
 made. What that takes is timed here on memory of our own, a few times at the start.
@@ -11,16 +12,19 @@ made. What that takes is timed here on memory of our own, a few times at the sta
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import sys
 import time
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
+    from .hub import Session
 
 RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
@@ -83,6 +87,23 @@ class Reducing:
 
     def _tell(self, code: CommCode, ns: int) -> None:
         self._ring.write(int(Record.COMM), int(code), ns)
+
+
+def reducing(original: Callable[..., Any], session: Session) -> Callable[..., Any]:
+    """Around DDP's ``_pre_forward``. (Here, as dynamo is told to skip this module: it compiles what
+    DDP calls, and would leave us out.)
+    """
+    from torch import is_grad_enabled
+
+    @functools.wraps(original)
+    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        target = session.target
+        if target is not None and is_grad_enabled():
+            session.reduces = bool(self.require_backward_grad_sync)
+            target.reduces(self)
+        return original(self, *args, **kwargs)
+
+    return _pre_forward
 
 
 def adding_ns(module: Any) -> int:

@@ -7,15 +7,19 @@ once nobody listens; then a wrapper only calls the original.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from torch.autograd import Variable
 from torch.compiler import is_compiling
 
 from .hub import Session
+from .reducing import reducing
 
 Call = Callable[..., Any]
 
@@ -51,17 +55,48 @@ def _backward(original: Call, session: Session) -> Call:
     def run(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or session.target is None:
             return original(*args, **kwargs)
-        target, token, done = session.target, None, False
+        target, token, done, withdraw = session.target, None, False, None
         try:
             token = target.backward_begin()
+            if token and session.reduces and kwargs.get("accumulate_grad"):
+                withdraw = _when_computed(args[0], functools.partial(target.computed, token))
             gradients = original(*args, **kwargs)
             done = True
             return gradients
         finally:
+            if withdraw is not None:
+                withdraw()
             if token:
                 target.backward_end(token, done)
 
     return run
+
+
+def _when_computed(outputs: Any, tell: Callable[[], None]) -> Callable[[], None] | None:
+    """Let the backward of ``outputs`` call ``tell`` once all gradients are computed.
+
+    What a backward calls at its end is called in the order in which it was asked for. DDP asks
+    when the last bucket is ready, and then waits for the collectives; so whoever asks as soon as
+    the backward begins comes before. Returns what withdraws it; None where it cannot be done.
+    """
+    try:
+        if _autograd_is_compiled():
+            return None  # it would be traced
+        hook = functools.partial(_ask, tell)
+        withdraw: Callable[[], None] = outputs[0].register_hook(hook).remove
+    except Exception:  # a GradientEdge, no tensor
+        return None
+    return withdraw
+
+
+def _ask(tell: Callable[[], None], _gradient: Any) -> None:
+    with contextlib.suppress(Exception):
+        Variable._execution_engine.queue_callback(tell)
+
+
+def _autograd_is_compiled() -> bool:
+    module = sys.modules.get("torch._dynamo.compiled_autograd")
+    return bool(getattr(module, "compiled_autograd_enabled", False))
 
 
 def _recomputing(original: Call, session: Session) -> Call:
@@ -90,16 +125,11 @@ def _checkpoint_frame(original: Call, session: Session) -> Call:
     return __init__
 
 
-def _collective(original: Call, session: Session) -> Call:
-    parameters = list(inspect.signature(original).parameters)
-    place = parameters.index("async_op") if "async_op" in parameters else len(parameters) + 64
-
+def _waiting(original: Call, session: Session) -> Call:
     @functools.wraps(original)
-    def collective(*args: Any, **kwargs: Any) -> Any:
+    def wait(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or session.target is None:
             return original(*args, **kwargs)
-        if kwargs.get("async_op") or (len(args) > place and args[place]):
-            return original(*args, **kwargs)  # returns at once: nothing is exposed here
         target, token = session.target, None
         try:
             token = target.communication_begin()
@@ -107,6 +137,20 @@ def _collective(original: Call, session: Session) -> Call:
         finally:
             if token:
                 target.communication_end(token)
+
+    return wait
+
+
+def _collective(original: Call, session: Session) -> Call:
+    parameters = list(inspect.signature(original).parameters)
+    place = parameters.index("async_op") if "async_op" in parameters else len(parameters) + 64
+    waiting = _waiting(original, session)
+
+    @functools.wraps(original)
+    def collective(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("async_op") or (len(args) > place and args[place]):
+            return original(*args, **kwargs)  # returns at once: nothing is exposed here
+        return waiting(*args, **kwargs)
 
     return collective
 
@@ -181,6 +225,7 @@ def _on_distributed(session: Session, module: ModuleType) -> None:
     for name in COLLECTIVES:
         if hasattr(module, name):
             session.patch(module, name, _collective)
+    session.patch(module.Work, "wait", _waiting)  # FSDP, pipelines, whatever was begun before
 
 
 def _on_checkpoint(session: Session, module: ModuleType) -> None:
@@ -192,16 +237,6 @@ def _on_checkpoint(session: Session, module: ModuleType) -> None:
     session.patch(module.CheckpointFunction, "backward", _recomputing)
 
 
-def _reducing(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_compiling() and session.target is not None:
-            session.target.reduces(self)
-        return original(self, *args, **kwargs)
-
-    return _pre_forward
-
-
 def _on_scaler(session: Session, module: ModuleType) -> None:
     session.patch(module.GradScaler, "step", _scaler(True))
     session.patch(module.GradScaler, "unscale_", _scaler(False))
@@ -210,8 +245,8 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _on_dynamo(_session: Session, module: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in ("engine", "hub", "lanes", "machine", "marks", "roots", "search", "splitting",
-                 "values"):
+    for name in ("engine", "hub", "lanes", "machine", "marks", "reducing", "roots", "search",
+                 "splitting", "values"):
         module.add(f"{__package__}.{name}")
 
 
@@ -222,8 +257,9 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
+    "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _waiting),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
-        m.DistributedDataParallel, "_pre_forward", _reducing),
+        m.DistributedDataParallel, "_pre_forward", reducing),
     "torch._dynamo.trace_rules": _on_dynamo,
     "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),

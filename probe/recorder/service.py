@@ -197,7 +197,6 @@ class Recorder:
     def _drained(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
         self._timelines.add(rank, ring, rows, table)
         if table is not None:
-            self._summaries.edges(rank, rows, table)
             self._publisher.spans(rank, table)
 
     def _hand_on(self, now_ns: int | None) -> None:

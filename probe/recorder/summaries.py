@@ -13,13 +13,12 @@ import numpy as np
 
 from ..account.energy import knots_of
 from ..account.owners import owner
-from ..account.reductions import Reductions
 from ..account.sealed import NodeSummary, write_summary
 from ..account.tally import Counting, Tally
 from ..attribution.summing import Levels, Summary, Summing
 from ..model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ..ring.layout import PHASE_OF_CODE, Code
-from ..spans import Rows, SpanTable
+from ..spans import SpanTable
 from ..store.members import Member
 from .breaker import Breaker
 from .drain import RingDrain
@@ -40,7 +39,6 @@ class Summaries:
         self._spans: dict[int, list[Settled]] = {}
         self._host: dict[int, Counting] = {}
         self._device: dict[int, Counting] = {}
-        self._reductions: dict[int, Reductions] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
         self._safely = Breaker("the report will read all samples")
 
@@ -78,13 +76,6 @@ class Summaries:
                 self._host.setdefault(rank, Counting()).take(one.host)
                 if one.device is not None:
                     self._device.setdefault(rank, Counting()).take(one.device)
-
-    def edges(self, rank: int, rows: Rows, table: SpanTable | None) -> None:
-        """Of a main ring, with the spans that they decided."""
-        if self._safely.broken:
-            return
-        with self._safely():
-            self._reductions.setdefault(rank, Reductions()).feed(rows, table)
 
     def on_device(self) -> dict[int, dict[int, float]]:
         """Seconds per phase code of every rank that has a device's own clock."""
@@ -165,7 +156,7 @@ class Summaries:
             write_summary(self._run, NodeSummary(
                 meters, self._owners, followed, tallies(self._host), tallies(self._device),
                 rings, values,
-                {rank: one.state() for rank, one in self._reductions.items()},
+                timelines.reductions(),
             ))
 
 

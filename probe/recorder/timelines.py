@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ..account.on_device import OnDevice
+from ..account.reductions import Reductions
 from ..model import Source
 from ..ring.layout import Code
+from ..ring.reader import SLOT_DTYPE
 from ..spans import Rows, SpanDecoder, SpanTable, overlay
 
 SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
 MOST_SPANS = 150_000  # that wait; no training has so many in half a minute
 MOST_MARKS = 600_000  # of another thread, that wait for the rank's own
+
+_NO_ROWS: Rows = np.empty(0, SLOT_DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class _Rank:
         self.on_device: bool | None = None  # settled when spans are first handed out
         self._moving, self._decoder = OnDevice(), SpanDecoder()
         self._host, self._device = _Track(), _Track()
+        self._reduced, self._reduced_on_device = Reductions(), Reductions()
 
     @property
     def waiting(self) -> int:
@@ -85,19 +91,33 @@ class _Rank:
         """Whether all that came says what the begin said about the device's clock."""
         return (self.on_device or False) == self._moving.known
 
+    @property
+    def reductions(self) -> Reductions:
+        """On the device's clock where that is known."""
+        return self._reduced_on_device if self.on_device else self._reduced
+
     def add(self, rows: Rows, table: SpanTable) -> None:
         self._host.add(table)
+        if not self.on_device:
+            self._reduced.feed(rows, table)
         if self.on_device is False:
             self._moving.count(rows)
         else:
-            self._device.add(self._decoder.feed(self._moving.feed(rows)))
+            self._move(self._moving.feed(rows))
+
+    def _move(self, moved: Rows) -> None:
+        table = self._decoder.feed(moved)
+        self._reduced_on_device.feed(moved, table)
+        self._device.add(table)
 
     def take(self, until_ns: int | None) -> Settled:
         if self.on_device is None and self._moving.marks:
             self.on_device = self._moving.known
         if until_ns is None and self.on_device:
-            self._device.add(self._decoder.feed(self._moving.finish()))
-            self._device.add(self._decoder.finish())
+            self._move(self._moving.finish())
+            rest = self._decoder.finish()
+            self._reduced_on_device.feed(_NO_ROWS, rest)
+            self._device.add(rest)
         host = self._host.take(until_ns, self.others)
         device = self._device.take(until_ns, self.others) if self.on_device else None
         if self.on_device is False:
@@ -178,6 +198,10 @@ class Timelines:
         """Names of the rings that were followed, sorted."""
         one = self._ranks.get(rank)
         return sorted([one.main, *one.others]) if one is not None else []
+
+    def reductions(self) -> dict[int, dict[str, Any]]:
+        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+        return {rank: one.reductions.state() for rank, one in self._ranks.items()}
 
     def on_device(self, rank: int) -> bool:
         """Whether the rank's spans are known on a device's clock."""

@@ -8,6 +8,8 @@ import io
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -396,6 +398,7 @@ class TestDistributed:
             with watched(tmp_path, given) as run:
                 train(model, optimizer)
             expect(run, inferred=passed == "nothing")
+            assert run.counts["communication"] == N  # backward waits for the last bucket
             if passed == "nothing":
                 assert run.engine.model_found.endswith("DistributedDataParallel")
 
@@ -406,6 +409,82 @@ class TestDistributed:
             with watched(tmp_path, model) as run:
                 train(model, optimizer, k=4, no_sync=model.no_sync)
             expect(run, micro=4)
+            assert run.counts["communication"] == N  # of the last micro-batch alone
+
+    def test_what_backward_waits_after_the_last_gradient(self, tmp_path: Path) -> None:
+        """Reducing takes 15 ms longer than computing: that is communication, not backward."""
+        late_s = 0.015
+        waits: list[threading.Thread] = []
+
+        def hook(_state, bucket):  # DDP checks annotations, and these are text here
+            reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+            def finish() -> None:
+                time.sleep(late_s)
+                reduced.set_result(bucket.buffer())
+
+            waits.append(threading.Thread(target=finish))
+            waits[-1].start()
+            return reduced
+
+        with process_group(tmp_path):
+            model = nn.parallel.DistributedDataParallel(Net())
+            model.register_comm_hook(None, hook)
+            optimizer = torch.optim.AdamW(model.parameters())
+            with watched(tmp_path, model) as run:
+                train(model, optimizer, k=2, no_sync=model.no_sync)
+            expect(run, micro=2)
+            assert run.counts["communication"] == N
+            per_step = run.seconds("communication", skip=2) / (N - 2)
+            assert 0.9 * late_s < per_step < late_s + 0.01
+            assert run.seconds("backward", skip=2) / (N - 2) < per_step / 2
+        for one in waits:
+            one.join()
+
+    def test_a_backward_that_raises_leaves_nothing_on_the_loss(self, tmp_path: Path) -> None:
+        with process_group(tmp_path):
+            model = nn.parallel.DistributedDataParallel(Net())
+            optimizer = torch.optim.AdamW(model.parameters())
+
+            def fail(_gradient: torch.Tensor) -> None:
+                raise RuntimeError("of the user's")
+
+            with watched(tmp_path, model) as run:
+                x, y = next(iter(loader()))
+                output = model(x)
+                output.register_hook(fail)
+                loss = LOSS(output, y)
+                with pytest.raises(RuntimeError, match="of the user's"):
+                    loss.backward()
+                assert not loss._backward_hooks
+                train(nn.parallel.DistributedDataParallel(model.module), optimizer, steps=2)
+            assert run.counts["communication"] == 2 and run.steps == 2
+
+    def test_compiled(self, tmp_path: Path) -> None:
+        """The model is compiled into as many graphs as without us."""
+
+        def graphs(watch: bool) -> tuple[int, Any]:
+            compiled: list[int] = []
+
+            def backend(graph: Any, inputs: Any) -> Any:
+                if any(node.op == "call_function" for node in graph.graph.nodes):
+                    compiled.append(len(graph.graph.nodes))
+                return graph
+
+            torch._dynamo.reset()
+            model = nn.parallel.DistributedDataParallel(Net())
+            optimizer = torch.optim.AdamW(model.parameters())
+            block = watched(tmp_path, model) if watch else contextlib.nullcontext()
+            with block as run:
+                train(torch.compile(model, backend=backend), optimizer)
+            return sum(compiled), run
+
+        with process_group(tmp_path):
+            alone, _ = graphs(False)
+            beside, run = graphs(True)
+        assert alone == beside > 0
+        expect(run, inferred=True)  # compiled after the watch began
+        assert run.counts["communication"] == N
 
     def test_collectives(self, tmp_path: Path) -> None:
         with process_group(tmp_path):
@@ -420,7 +499,24 @@ class TestDistributed:
                     optimizer.step()
                     optimizer.zero_grad()
             expect(run)
-            assert run.counts["communication"] == 10 * N
+            # What did not block is waited for.
+            assert run.counts["communication"] == 11 * N
+
+    def test_functional_collectives(self, tmp_path: Path) -> None:
+        from torch.distributed import _functional_collectives as functional
+
+        with process_group(tmp_path):
+            model = Net()
+            optimizer = torch.optim.AdamW(model.parameters())
+            with watched(tmp_path, model) as run:
+                for x, y in loader(batches=N):
+                    loss = LOSS(model(x), y)
+                    loss.backward()
+                    functional.all_reduce(loss.detach(), "sum", dist.group.WORLD).wait()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            expect(run)
+            assert run.counts["communication"] == N
 
     def test_collective_inside_backward(self, tmp_path: Path) -> None:
         with process_group(tmp_path):

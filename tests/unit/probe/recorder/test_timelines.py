@@ -7,12 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from probe.account.on_device import on_device
+from probe.account.reductions import Reductions, row
 from probe.account.timeline import timeline
 from probe.recorder import timelines as module
 from probe.recorder.timelines import SETTLED_NS, Timelines
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.spans import SpanDecoder, SpanTable
+from probe.spans import SpanDecoder, SpanTable, decode
 
 MS = 1_000_000
 
@@ -160,3 +162,46 @@ def test_nothing_is_held_for_long() -> None:
         rank = timelines._ranks[0]
         assert rank.waiting < 2.5 * len(main) * SETTLED_NS / np.ptp(main["time_ns"].astype(float))
         assert len(rank.others["thread1"]) < 400
+
+
+def reducing(*, device: bool):
+    """60 steps of three micro-batches. A host takes 1 ms for each backward that it launches; the
+    device takes 5 ms, and 9 where it reduces, the last 3 of them in waiting.
+    """
+    main = []
+    now = reached = 1000 * MS
+    for step in range(60):
+        for sync in (0, 0, 1):
+            main.append((now, Record.SYNC, sync, 0))
+            told = []
+            for code, host_ms, device_ms in ((Code.FORWARD, 1.0, 2.0),
+                                             (Code.BACKWARD, 0.9, 6.0 if sync else 5.0),
+                                             *(((Code.COMMUNICATION, 0.1, 3.0),) if sync else ()),
+                                             (Code.OTHER, 0.5, 1.0)):
+                main.append((now, Record.MARK, code, -1))
+                reached = max(reached, now)
+                told.append((now, Record.DEVICE, code, reached))
+                now += round(host_ms * MS)
+                reached += round(device_ms * MS)
+            if device:
+                main += told
+        main.append((now, Record.STEP, 3, step))
+        now = max(now, reached - 20 * MS)  # the host runs ahead by so much
+    main.append((now + 100 * MS, Record.END, 0, 0))
+    return rows_of(main)
+
+
+@pytest.mark.parametrize("portions", [3, 200])
+@pytest.mark.parametrize("device", [False, True])
+def test_what_reducing_costs_lies_on_the_devices_clock(device: bool, portions: int) -> None:
+    main = reducing(device=device)
+    timelines, _, _ = streamed(main, main[:0], portions=portions, seed=portions)
+    told = row(0, "", timelines.reductions()[0], 0.0, 60)
+    assert told is not None
+    assert told["exposed_s"] == pytest.approx(3e-3 if device else 0.1e-3, rel=0.01)
+    assert told["cost_s"] == pytest.approx(4e-3 if device else 0.1e-3, rel=0.01)
+    raw = Reductions()
+    clocked = on_device(main) if device else main
+    raw.feed(clocked, decode(clocked))
+    for name, sums in raw.state().items():
+        assert timelines.reductions()[0][name] == pytest.approx(sums), name
