@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from phases import Block
 
 import probe
-from probe.phases import hooks, hub, signals
+from probe.phases import hooks, hub, reducing
 
 BAR_US = 35.0
 BLOCK = 100  # steps
@@ -106,10 +106,8 @@ def instrument(clock: Inside) -> None:
     for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
-    when_computed = signals._when_computed
-    signals._when_computed = (  # called inside backward, which is not ours
-        lambda outputs, tell: when_computed(outputs, clock.within(tell)))
-    signals._ask = clock.within(signals._ask)
+    for name in ("begun", "computed"):  # called inside backward, which is not ours
+        setattr(reducing.Ending, name, clock.within(getattr(reducing.Ending, name)))
 
 
 def worker(seconds: float, runs: str) -> None:

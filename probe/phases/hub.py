@@ -75,15 +75,14 @@ class Fanout:
         if name.endswith("_begin"):
             return lambda *args: [method(*args) for method in methods]
 
-        def end(tokens: Any, *args: Any) -> None:
-            if not isinstance(tokens, list):  # an end that takes no token
-                tokens, args = [True] * len(methods), (tokens, *args)
-                for method in methods:
-                    method(*args)
+        def end(*args: Any) -> None:
+            if args and isinstance(args[0], list):  # what the begins gave
+                for method, token in zip(methods, args[0], strict=True):
+                    if token:
+                        method(token, *args[1:])
                 return
-            for method, token in zip(methods, tokens, strict=True):
-                if token:
-                    method(token, *args)
+            for method in methods:
+                method(*args)
 
         return end
 

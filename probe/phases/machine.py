@@ -221,13 +221,13 @@ class Machine(Marks):
             self.fail(error)
             return None
 
-    def computed(self, token: object) -> None:
+    def computed(self) -> None:
         """All gradients are: from now on this backward only waits for other ranks.
 
         Told by whatever thread ends the backward, while its own thread waits for that.
         """
         try:
-            if token is True and self._backward and self.alive:
+            if self._backward and self.alive:
                 self._communication = True
                 self.mark(COMMUNICATION)
         except Exception as error:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
+_ASKED = 8  # parameters of a model that may leave some unused
 SPARED = 4000  # asking DDP takes 0.1 ms: so many times as long nothing is asked
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
@@ -95,15 +96,60 @@ def reducing(original: Callable[..., Any], session: Session) -> Callable[..., An
     """
     from torch import is_grad_enabled
 
+    followed: weakref.WeakSet[Any] = weakref.WeakSet()
+    last = 0
+
     @functools.wraps(original)
     def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal last
         target = session.target
         if target is not None and is_grad_enabled():
             session.reduces = bool(self.require_backward_grad_sync)
+            if last != id(self) or self not in followed:
+                last = id(self)
+                if self not in followed:
+                    followed.add(self)
+                    try:
+                        Ending(self, session)
+                    except Exception as error:  # another torch: the wait stays in backward
+                        session.missing.append(f"the end of DDP's backward: {error}")
             target.reduces(self)
         return original(self, *args, **kwargs)
 
     return _pre_forward
+
+
+class Ending:
+    """Tells when the backwards of a DDP module that reduce have computed all gradients.
+
+    What a backward calls at its end is called in the order in which it was asked for. DDP asks
+    when its last bucket is ready, and then waits for the collectives; so whoever asks before any
+    one gradient is there comes first. That of the last parameter is usually the first; where some
+    may have none, several are asked.
+    """
+
+    def __init__(self, module: Any, session: Session):
+        from torch.autograd import Variable
+        from torch.autograd.graph import get_gradient_edge
+        from torch.compiler import is_compiling
+
+        self._session, self._is_compiling = session, is_compiling
+        self._ask = Variable._execution_engine.queue_callback
+        trained = [one for one in module.parameters() if one.requires_grad]
+        apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
+        for parameter in trained[::-1][::apart]:
+            # Not a hook on the parameter, where others would find it.
+            node = get_gradient_edge(parameter).node
+            session.undo.append(node.register_prehook(self.begun).remove)
+
+    def begun(self, _gradients: Any) -> None:
+        session = self._session
+        if session.reduces and session.target is not None and not self._is_compiling():
+            self._ask(self.computed)
+
+    def computed(self) -> None:
+        if self._session.target is not None:
+            self._session.target.computed()
 
 
 def adding_ns(module: Any) -> int:

@@ -7,15 +7,12 @@ once nobody listens; then a wrapper only calls the original.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from torch.autograd import Variable
 from torch.compiler import is_compiling
 
 from .hub import Session
@@ -55,48 +52,17 @@ def _backward(original: Call, session: Session) -> Call:
     def run(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or session.target is None:
             return original(*args, **kwargs)
-        target, token, done, withdraw = session.target, None, False, None
+        target, token, done = session.target, None, False
         try:
             token = target.backward_begin()
-            if token and session.reduces and kwargs.get("accumulate_grad"):
-                withdraw = _when_computed(args[0], functools.partial(target.computed, token))
             gradients = original(*args, **kwargs)
             done = True
             return gradients
         finally:
-            if withdraw is not None:
-                withdraw()
             if token:
                 target.backward_end(token, done)
 
     return run
-
-
-def _when_computed(outputs: Any, tell: Callable[[], None]) -> Callable[[], None] | None:
-    """Let the backward of ``outputs`` call ``tell`` once all gradients are computed.
-
-    What a backward calls at its end is called in the order in which it was asked for. DDP asks
-    when the last bucket is ready, and then waits for the collectives; so whoever asks as soon as
-    the backward begins comes before. Returns what withdraws it; None where it cannot be done.
-    """
-    try:
-        if _autograd_is_compiled():
-            return None  # it would be traced
-        hook = functools.partial(_ask, tell)
-        withdraw: Callable[[], None] = outputs[0].register_hook(hook).remove
-    except Exception:  # a GradientEdge, no tensor
-        return None
-    return withdraw
-
-
-def _ask(tell: Callable[[], None], _gradient: Any) -> None:
-    with contextlib.suppress(Exception):
-        Variable._execution_engine.queue_callback(tell)
-
-
-def _autograd_is_compiled() -> bool:
-    module = sys.modules.get("torch._dynamo.compiled_autograd")
-    return bool(getattr(module, "compiled_autograd_enabled", False))
 
 
 def _recomputing(original: Call, session: Session) -> Call:

@@ -441,7 +441,7 @@ class TestDistributed:
         for one in waits:
             one.join()
 
-    def test_a_backward_that_raises_leaves_nothing_on_the_loss(self, tmp_path: Path) -> None:
+    def test_a_backward_that_raises_and_a_second_watch(self, tmp_path: Path) -> None:
         with process_group(tmp_path):
             model = nn.parallel.DistributedDataParallel(Net())
             optimizer = torch.optim.AdamW(model.parameters())
@@ -451,14 +451,34 @@ class TestDistributed:
 
             with watched(tmp_path, model) as run:
                 x, y = next(iter(loader()))
-                output = model(x)
-                output.register_hook(fail)
-                loss = LOSS(output, y)
+                parameter = next(model.parameters())  # after the last one's
+                hook = parameter.register_hook(fail)
                 with pytest.raises(RuntimeError, match="of the user's"):
-                    loss.backward()
-                assert not loss._backward_hooks
-                train(nn.parallel.DistributedDataParallel(model.module), optimizer, steps=2)
+                    LOSS(model(x), y).backward()
+                hook.remove()
+                model = nn.parallel.DistributedDataParallel(Net())
+                optimizer = torch.optim.AdamW(model.parameters())
+                train(model, optimizer, steps=2)
             assert run.counts["communication"] == 2 and run.steps == 2
+            train(model, optimizer, steps=1)
+            with watched(tmp_path, model) as run:
+                train(model, optimizer)
+            expect(run)
+            assert run.counts["communication"] == N
+
+    def test_the_last_parameter_is_not_used(self, tmp_path: Path) -> None:
+        class Idle(Net):
+            def __init__(self) -> None:
+                super().__init__()
+                self.zzz = nn.Linear(2, 2)
+
+        with process_group(tmp_path):
+            model = nn.parallel.DistributedDataParallel(Idle(), find_unused_parameters=True)
+            optimizer = torch.optim.AdamW(model.parameters())
+            with watched(tmp_path, model) as run:
+                train(model, optimizer)
+            expect(run)
+            assert run.counts["communication"] == N
 
     def test_compiled(self, tmp_path: Path) -> None:
         """The model is compiled into as many graphs as without us."""
