@@ -93,10 +93,10 @@ class Reductions:
         closed = held.step < held.step[-1]
         whole, self._held = held.take(closed), held.take(~closed)
         if len(self._held) > _MOST_HELD:
-            self._tails_ns += _waited_ns(self._held)
+            self._tails_ns += _waited_ns(self._held, _backwards(self._held)[1])
             self._held = SpanTable.empty()
         inside, tail = _backwards(whole)
-        self._tails_ns += _waited_ns(whole)
+        self._tails_ns += _waited_ns(whole, tail)
         if inside.any():
             self._pair(whole.take(inside), tail[inside])
         needed_ns = self._held.begin_ns[0] if len(self._held) else held.end_ns[-1]
@@ -137,13 +137,11 @@ class Reductions:
     def state(self) -> dict[str, Any]:
         """To be stored."""
         sums = {name: asdict(getattr(self, name)) for name in _SUMS}
-        tails_ns = self._tails_ns + _waited_ns(self._held)
+        tails_ns = self._tails_ns + _waited_ns(self._held, _backwards(self._held)[1])
         return sums | {"of_two": self._of_two, "tails_s": tails_ns / 1e9}
 
 
-def _waited_ns(table: SpanTable) -> int:
-    """What backwards waited at their ends."""
-    _, tail = _backwards(table)
+def _waited_ns(table: SpanTable, tail: Bools) -> int:
     return int((table.end_ns - table.begin_ns)[tail].sum())
 
 
@@ -200,7 +198,7 @@ def row(
                 half = math.hypot(half, share * (adding.half() or 0.0))
                 methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
-        methods.append("collectives that block")
+        methods.append("collectives that are waited for")
     return {
         "rank": rank, "host": host, "blocking_s": blocking_s, "busy_s": busy.mean(),
         "exposed_s": tail, "cost_s": whole,

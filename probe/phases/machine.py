@@ -224,10 +224,11 @@ class Machine(Marks):
     def computed(self) -> None:
         """All gradients are: from now on this backward only waits for other ranks.
 
-        Told by whatever thread ends the backward, while its own thread waits for that.
+        On CUDA the engine's thread tells it, while the one that began the backward waits.
         """
         try:
-            if self._backward and self.alive:
+            mine = get_ident() == self.thread or (self.alive and self.lanes.native())
+            if mine and self._backward:
                 self._communication = True
                 self.mark(COMMUNICATION)
         except Exception as error:

@@ -1,7 +1,7 @@
 """What DistributedDataParallel tells of reducing gradients, on CPUs.
 
 Each of its forwards says whether the backward that follows reduces; what that waits for at its end
-is the phase ``communication`` (:mod:`signals`). How long collectives run beside it only the C++
+is the phase ``communication``. How long collectives run beside it only the C++
 reducer knows, which times the steps that it samples. On a GPU the timers synchronise the device,
 so they are left alone there.
 
@@ -97,22 +97,18 @@ def reducing(original: Callable[..., Any], session: Session) -> Callable[..., An
     from torch import is_grad_enabled
 
     followed: weakref.WeakSet[Any] = weakref.WeakSet()
-    last = 0
 
     @functools.wraps(original)
     def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal last
         target = session.target
         if target is not None and is_grad_enabled():
             session.reduces = bool(self.require_backward_grad_sync)
-            if last != id(self) or self not in followed:
-                last = id(self)
-                if self not in followed:
-                    followed.add(self)
-                    try:
-                        Ending(self, session)
-                    except Exception as error:  # another torch: the wait stays in backward
-                        session.missing.append(f"the end of DDP's backward: {error}")
+            if self not in followed:
+                followed.add(self)
+                try:
+                    Ending(self, session)
+                except Exception as error:  # another torch: the wait stays in backward
+                    session.missing.append(f"the end of DDP's backward: {error}")
             target.reduces(self)
         return original(self, *args, **kwargs)
 

@@ -126,7 +126,7 @@ def test_what_backward_waits_at_its_end_is_exposed_and_the_rest_blocks(batch: in
     assert told["contention_s"] == pytest.approx(6e-3, rel=1e-2)
     assert told["blocking_s"] == pytest.approx(4 * 0.5e-3)
     assert found.exposed.number == 39 - REDUCTIONS_WARM_UP
-    assert "after the last gradient" in told["method"] and "block" in told["method"]
+    assert "after the last gradient" in told["method"] and "waited for" in told["method"]
 
 
 def test_without_accumulation_the_tail_alone_is_known() -> None:

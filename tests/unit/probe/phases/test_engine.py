@@ -161,6 +161,25 @@ class TestThreads:
         assert run.counts == {"backward": 1, "communication": 1, "other": 2, "recompute": 3}
 
 
+    def test_the_engines_thread_tells_that_gradients_are_computed(self, tmp_path: Path) -> None:
+        """As DDP on CUDA; what another thread of the user's trains is not ours."""
+        import _thread
+
+        with watched(tmp_path) as run:
+            machine = run.engine._machine
+            machine.computed()  # no backward
+            token = machine.backward_begin()
+            thread = threading.Thread(target=machine.computed)
+            thread.start()
+            thread.join()
+            assert machine.base() == Code.BACKWARD
+            done = threading.Event()
+            _thread.start_new_thread(lambda: (machine.computed(), done.set()), ())
+            assert done.wait(10)
+            assert machine.base() == Code.COMMUNICATION
+            machine.backward_end(token, True)
+        assert run.sequence() == ["other", "backward", "communication", "other"]
+
     def test_an_optimizer_that_steps_in_the_engines_thread(self, tmp_path: Path) -> None:
         import _thread
 
