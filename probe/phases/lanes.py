@@ -84,7 +84,9 @@ class Lanes:
         native: bool | None = getattr(self._local, "native", None)
         if native is None:
             here = threading.get_ident()
-            native = all(thread.ident != here for thread in threading.enumerate())
+            # Who asks threading for the current thread there makes it a dummy.
+            native = all(thread.ident != here or isinstance(thread, threading._DummyThread)
+                         for thread in threading.enumerate())
             self._local.native = native
         return native
 

@@ -174,7 +174,13 @@ class TestThreads:
             thread.join()
             assert machine.base() == Code.BACKWARD
             done = threading.Event()
-            _thread.start_new_thread(lambda: (machine.computed(), done.set()), ())
+
+            def native() -> None:
+                threading.current_thread()  # as logging does: threading knows it now
+                machine.computed()
+                done.set()
+
+            _thread.start_new_thread(native, ())
             assert done.wait(10)
             assert machine.base() == Code.COMMUNICATION
             machine.backward_end(token, True)
