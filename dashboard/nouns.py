@@ -29,6 +29,14 @@ class PhaseRow:
     provenance: str = ESTIMATED
 
 
+def told_apart(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
+    """Rows of devices that phases are told of. A meter that several ranks share has but one row,
+    ``unattributed``, and says nothing of what they did; the ranks' own rows have times.
+    """
+    named = {row.device for row in rows if row.phase != "unattributed"}
+    return [row for row in rows if row.device in named] or list(rows)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """A run at a glance. While it goes on, it is what its recorders said last."""

@@ -263,8 +263,7 @@ def strip(run: Overview) -> Any:
     found = most(run)
     verdict: Any = ""
     if found is not None:
-        row, share = found
-        what = "energy" if any(one.energy_j is not None for one in run.phases) else "time"
+        row, share, what = found
         verdict = html.P([html.Strong(row.phase), f" takes most of the {what}: "
                           f"{100 * share:.0f} %."], className="verdict")
     return html.Div([verdict, tiles(shown)])

@@ -8,7 +8,7 @@ from typing import Any
 from probe.report.digits import duration, energy, interval, number
 from probe.report.words import short
 
-from ..nouns import ESTIMATED, MODELLED, Chart, Column, Overview, PhaseRow
+from ..nouns import ESTIMATED, MODELLED, Chart, Column, Overview, PhaseRow, told_apart
 from .style import colour, figure, listed, plain
 
 _MOST = 14  # of a device; the table has all
@@ -33,7 +33,9 @@ def phases(run: Overview) -> Chart:
         why = ("No phase has been seen yet: the first appears when a step has been recorded."
                if run.live else "No phase was recorded.")
         return Chart(why, None, COLUMNS, table)
-    rows = pooled(rows)
+    apart = told_apart(rows)
+    shared = len({row.device for row in rows}) - len({row.device for row in apart})
+    rows = pooled(apart)
     devices = list(dict.fromkeys(row.device for row in rows))
     if any(_measured(row) for row in rows):  # a model's stand in the table
         devices = [d for d in devices if any(r.device == d and _measured(r) for r in rows)]
@@ -68,7 +70,7 @@ def phases(run: Overview) -> Chart:
     drawn = figure(data, height=max(190, height), **layout)
     drawn["layout"]["bargap"] = 0.35
     drawn["layout"]["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
-    return Chart(_caption(run, rows, shown, joules), drawn, COLUMNS, table)
+    return Chart(_caption(run, rows, shown, joules, shared), drawn, COLUMNS, table)
 
 
 def _measured(row: PhaseRow) -> bool:
@@ -201,9 +203,9 @@ def _hover(row: PhaseRow) -> str:
     return "<br>".join(told)
 
 
-def most(run: Overview) -> tuple[PhaseRow, float] | None:
-    """The phase that takes most, of energy if that is known, and its share."""
-    rows = pooled(run.phases)
+def most(run: Overview) -> tuple[PhaseRow, float, str] | None:
+    """The phase that takes most, its share, and of what: energy if that is known, else time."""
+    rows = pooled(told_apart(run.phases))
     named = [row for row in rows if row.phase not in ("unattributed", "unresolved")]
     if any(_measured(row) for row in named):  # a model's joules are never added to measured ones
         named = [row for row in named if row.provenance != MODELLED]
@@ -217,19 +219,21 @@ def most(run: Overview) -> tuple[PhaseRow, float] | None:
         whole = sum(row.energy_j or 0.0 for row in rows) if joules else sum(known.values())
         if known and whole:
             phase = max(known, key=lambda name: known[name])
-            return next(row for row in named if row.phase == phase), known[phase] / whole
+            row = next(row for row in named if row.phase == phase)
+            return row, known[phase] / whole, "energy" if joules else "time"
     return None
 
 
-def _caption(run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joules: bool) -> str:
+def _caption(
+    run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joules: bool, shared: int,
+) -> str:
     found = most(run)
     told = []
     if found is not None:
-        row, share = found
-        of = "the energy" if joules else "the time"
+        row, share, what = found
         model = " (by a model of the processor: no meter)" if (
-            joules and row.provenance == MODELLED) else ""
-        told.append(f"{short(row.phase, 60)} takes most: {100 * share:.0f} % of {of}{model}.")
+            what == "energy" and row.provenance == MODELLED) else ""
+        told.append(f"{short(row.phase, 60)} takes most: {100 * share:.0f} % of the {what}{model}.")
     if joules:
         refused = list(dict.fromkeys(
             short(r.phase, 40) for r in rows
@@ -246,9 +250,12 @@ def _caption(run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joul
     elif run.live:
         told.append("Time only: joules per phase appear once they can be told apart, if there is "
                     "a meter.")
+    elif shared:
+        told.append("Time only: several ranks share what meters or models tell; it stands in the "
+                    "table.")
     else:
         told.append("Time only: no energy is known.")
-    more = len({r.device for r in rows}) - len(shown)
+    more = len({r.device for r in rows}) - len(shown) + (shared if joules else 0)
     if more > 0:
         told.append(f"{more} more device{'s stand' if more > 1 else ' stands'} in the table.")
     return " ".join(told)

@@ -7,7 +7,7 @@ from typing import Any
 
 from probe.report.digits import duration, energy
 
-from ..nouns import MODELLED, Chart, Column, Overview, PhaseRow
+from ..nouns import MODELLED, Chart, Column, Overview, PhaseRow, told_apart
 from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -32,12 +32,13 @@ WASTE = ("waiting for data", "waiting for other ranks", "before, after, gaps")
 
 def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
     """(what for → joules or seconds, the unit, whether a model's)."""
-    measured = [r for r in run.phases if r.energy_j is not None and r.provenance != MODELLED]
-    modelled = [r for r in run.phases if r.energy_j is not None and r.provenance == MODELLED]
+    apart = told_apart(run.phases)
+    measured = [r for r in apart if r.energy_j is not None and r.provenance != MODELLED]
+    modelled = [r for r in apart if r.energy_j is not None and r.provenance == MODELLED]
     rows: list[PhaseRow] = measured or modelled
     unit = "J"
     if not rows:
-        rows, unit = [r for r in run.phases if r.time_s], "s"
+        rows, unit = [r for r in apart if r.time_s], "s"
         first = rows[0].device if rows else ""
         rows = [r for r in rows if r.device == first]
     found: dict[str, float] = {}

@@ -84,12 +84,31 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
     model = PhaseRow(phase="forward", device="cpu", count=10, time_s=2.0, energy_j=1e6,
                      power_w=1.0, provenance="modelled", status="resolved")
     mixed = replace(RUN, phases=(*ROWS, model))
-    row, share = phases.most(mixed) or (None, 0.0)
+    row, share, what = phases.most(mixed) or (None, 0.0, "")
+    assert what == "energy"
     assert row is not None and row.phase == "backward" and share == pytest.approx(1500 / 2150)
     assert waste.uses(mixed)[0]["training"] == 2100.0
     only = checked(phases.phases(replace(RUN, phases=(model,), energy_j=None)))
     assert "by a model" in only.caption and only.figure is not None
     assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
+
+
+@pytest.mark.parametrize("provenance", ["measured", "modelled"])
+def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: str) -> None:
+    """What several ranks use together is not told apart: the page tells their times."""
+    card = PhaseRow(phase="unattributed", device="gpu0", time_s=10.0, energy_j=2000.0,
+                    provenance=provenance, status="resolved")
+    ranks = [replace(row, device=f"rank{rank}", energy_j=None, interval_j=None, bounds_j=None)
+             for rank in range(2) for row in ROWS]
+    run = replace(RUN, phases=(card, *ranks), ranks=2)
+    row, share, what = phases.most(run) or (None, 0.0, "")
+    assert row is not None and (row.phase, what) == ("backward", "time") and 0 < share < 1
+    chart = checked(phases.phases(run))
+    assert "Time only: several ranks share" in chart.caption and "energy" not in chart.caption
+    assert any(line[0] == "gpu0" and line[4] == 2000.0 for line in chart.rows)
+    found, unit, _ = waste.uses(run)
+    assert unit == "s" and found["training"] > 0
+    assert waste.wasted(run) != 1.0
 
 
 def test_waste_adds_up() -> None:
