@@ -183,7 +183,7 @@ def row(
         methods.append("DDP's timers")
     if tail is not None:
         methods.append("backward after the last gradient")
-    else:
+    else:  # nobody was told when gradients were computed
         tail = timed.mean()
     if whole is not None:
         methods.append("backward against no_sync in the same step")

@@ -1,4 +1,4 @@
-"""What DistributedDataParallel tells of reducing gradients, on CPUs.
+"""What DistributedDataParallel tells of reducing gradients.
 
 Each of its forwards says whether the backward that follows reduces; what that waits for at its end
 is the phase ``communication``. How long collectives run beside it only the C++

@@ -56,6 +56,26 @@ def pipeline(steps: int) -> None:
             optimizer.zero_grad()
 
 
+def tensor(steps: int) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    split = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+    parallelize_module(split, init_device_mesh("cpu", (2,)),
+                       {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    optimizer = torch.optim.SGD(split.parameters(), 1e-3)
+    with probe.watch(split, optimizer, name="tensor") as run:
+        print(f"RUN {run.path}", flush=True)
+        for _ in range(steps):
+            split(torch.ones(BATCH, WIDTH)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def zero(stage: int, steps: int) -> None:
     import deepspeed
 
@@ -76,7 +96,7 @@ def zero(stage: int, steps: int) -> None:
 def main(name: str, steps: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    {"fsdp": fsdp, "pipeline": pipeline,
+    {"fsdp": fsdp, "pipeline": pipeline, "tensor": tensor,
      **{f"zero{i}": lambda n, i=i: zero(i, n) for i in (1, 2, 3)}}[name](steps)
     dist.barrier()
 

@@ -206,7 +206,7 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("engine", ["fsdp", "pipeline", "zero3", *(
+@pytest.mark.parametrize("engine", ["fsdp", "pipeline", "tensor", "zero3", *(
     ["zero1", "zero2"] if PROVE else [])])
 def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None:
     if engine.startswith("zero"):

@@ -506,25 +506,9 @@ class TestDistributed:
         expect(run, inferred=True)  # compiled after the watch began
         assert run.counts["communication"] == N
 
-    def test_collectives(self, tmp_path: Path) -> None:
-        with process_group(tmp_path):
-            model = Net()
-            optimizer = torch.optim.AdamW(model.parameters())
-            with watched(tmp_path, model) as run:
-                for x, y in loader(batches=N):
-                    LOSS(model(x), y).backward()
-                    for p in model.parameters():
-                        dist.all_reduce(p.grad)
-                    dist.all_reduce(torch.ones(2), async_op=True).wait()
-                    optimizer.step()
-                    optimizer.zero_grad()
-            expect(run)
-            # What did not block is waited for.
-            assert run.counts["communication"] == 11 * N
-
-    def test_functional_collectives(self, tmp_path: Path) -> None:
-        from torch.distributed import _functional_collectives as functional
-
+    @staticmethod
+    def meeting(tmp_path: Path, meet: Callable[[Any, torch.Tensor], object]) -> Watched:
+        """Steps in which ranks meet between backward and optimizer."""
         with process_group(tmp_path):
             model = Net()
             optimizer = torch.optim.AdamW(model.parameters())
@@ -532,11 +516,27 @@ class TestDistributed:
                 for x, y in loader(batches=N):
                     loss = LOSS(model(x), y)
                     loss.backward()
-                    functional.all_reduce(loss.detach(), "sum", dist.group.WORLD).wait()
+                    meet(model, loss.detach())
                     optimizer.step()
                     optimizer.zero_grad()
             expect(run)
-            assert run.counts["communication"] == N
+        return run
+
+    def test_collectives(self, tmp_path: Path) -> None:
+        def meet(model: Any, _loss: torch.Tensor) -> None:
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
+            dist.all_reduce(torch.ones(2), async_op=True).wait()
+
+        # What did not block is waited for.
+        assert self.meeting(tmp_path, meet).counts["communication"] == 11 * N
+
+    def test_functional_collectives(self, tmp_path: Path) -> None:
+        from torch.distributed import _functional_collectives as functional
+
+        run = self.meeting(tmp_path, lambda _model, loss: functional.all_reduce(
+            loss, "sum", dist.group.WORLD).wait())
+        assert run.counts["communication"] == N
 
     def test_collective_inside_backward(self, tmp_path: Path) -> None:
         with process_group(tmp_path):

@@ -163,5 +163,5 @@ def test_a_step_that_never_closes_is_not_kept(monkeypatch: pytest.MonkeyPatch) -
     rows = rows[rows["kind"] != Record.STEP]
     rows["sequence"] = np.arange(1, len(rows) + 1)
     found = fed(rows, 20)
-    assert len(found._held) <= 50 and len(found._syncs) <= 60
+    assert len(found._held) <= 50 and len(found._syncs) <= 50 // 4 + 2  # four spans a step
     assert found.state()["tails_s"] == pytest.approx(60e-3)
