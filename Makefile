@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := probe/ring/slots.py $(addprefix probe/phases/,machine.py marks.py splitting.py) \
+  $(wildcard probe/*/*.pxd)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test lint system bench prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(COMPILED)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phasewatt needs Python 3.11 or newer: make PYTHON=python3.11 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -12,6 +12,7 @@ from typing import Any
 from .errors import ProbeError, SensorUnavailable
 from .job import current_job, device_request
 from .model import Absence, Source
+from .phases.machine import COMPILED
 from .plugins import discover_sensors
 from .rings import SHARED_MEMORY
 from .sensors import SensorContext
@@ -42,6 +43,7 @@ def examine() -> dict[str, Any]:
         "sensors": [asdict(finding) for finding in findings],
         "carbon": _carbon(country),
         "rings": _rings(),
+        "phases": _phases(),
         "runs": _runs(),
     }
 
@@ -66,7 +68,7 @@ def render(found: dict[str, Any]) -> str:
             lines += _missing(absence["what"], absence)
         lines += [f"  ! {warning}" for warning in finding["warnings"]]
     lines += ["", f"carbon    {found['carbon']}", f"rings     {found['rings']}",
-              f"runs      {found['runs']}"]
+              f"phases    {found['phases']}", f"runs      {found['runs']}"]
     if not any(s["in_total"] for f in found["sensors"] for s in f["sources"]):
         lines += ["", "No energy meter can be read here: runs record time per phase and a modelled "
                       "CPU energy, no measured joules."]
@@ -126,6 +128,13 @@ def _rings() -> str:
         return f"{SHARED_MEMORY} is not writable: rings lie in the run directory"
     free = shutil.disk_usage(SHARED_MEMORY).free
     return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank takes 8 MiB, or less of little)"
+
+
+def _phases() -> str:
+    if COMPILED:
+        return "recorded by compiled code"
+    return ("recorded by plain Python, which costs a step about three times as much: install "
+            "phasewatt again where there are a C compiler and Python's headers")
 
 
 def _runs() -> str:

@@ -74,7 +74,7 @@ class PhaseEngine:
             self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
         self._values = Values(self._ring, self.warn)
         self._reducing = Reducing(self._ring)
-        self._machine.on_reducer = self._reducing.forward
+        self._machine.on_reducer = self._reducing.follow
         self._overhead = Overhead()
         self._model, self._chores = model, chores
         self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
@@ -233,7 +233,7 @@ class PhaseEngine:
 
     def _flush(self) -> None:
         self._values.poll()
-        self._reducing.poll()
+        self._reducing.poll(self._machine.per_reduction)
         if self._memory is not None:
             self._memory.step()
         if self._device is not None:

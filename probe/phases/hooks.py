@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -41,7 +41,7 @@ class _Before(Hook):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, _args: Any) -> None:
-        if is_compiling() or id(module) != self._root:
+        if is_dynamo_compiling() or id(module) != self._root:
             return
         self._machine.forward_begin(self._root)  # type: ignore[union-attr]  # root 0: no module
 
@@ -50,7 +50,7 @@ class _After(Hook):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, _args: Any, _output: Any) -> None:
-        if is_compiling() or id(module) != self._root:
+        if is_dynamo_compiling() or id(module) != self._root:
             return
         self._machine.forward_end(self._root)  # type: ignore[union-attr]
 

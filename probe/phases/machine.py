@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """What the training is doing now: a few flags, one current phase, marks at the edges.
 
 There is no stack of automatic phases. Frameworks raise out of forwards, call hooks
@@ -8,21 +9,29 @@ true, ``x_end`` with that. None of them raises.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
 
 from ..ring.layout import Code, Record
 from .marks import Marks
+
+if not cython.compiled:
+    from threading import get_ident
+    from time import monotonic_ns
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
     from .lanes import Lanes
 
-_now = time.monotonic_ns
+COMPILED = bool(cython.compiled)
+
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
-STEP = int(Record.STEP)
+STEP, SYNC = int(Record.STEP), int(Record.SYNC)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
@@ -35,10 +44,10 @@ class Machine(Marks):
     # More attributes than CPython lets instances share the keys of: a dict would be slower.
     __slots__ = (
         "_backward", "_chores", "_chores_due_ns", "_closure", "_communication", "_forward",
-        "_fused", "_idle", "_loading", "_optimizing", "_pending", "_recompute", "_root",
+        "_fused", "_idle", "_kept", "_loading", "_optimizing", "_pending", "_recompute", "_root",
         "_stepped", "_unstepped", "_warn", "_wrapped", "after_backward", "after_optimizer",
         "alive", "changed", "grad_enabled", "lanes", "micro", "on_reducer", "optimizer_seen",
-        "rest", "root_fired", "steps", "thread",
+        "per_reduction", "rest", "root_fired", "steps", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +69,7 @@ class Machine(Marks):
         self.lanes = lanes
         self.steps = 0
         self.micro = 0  # backwards since the last step closed
+        self.per_reduction = 0  # forwards of DDP for one that reduces
         self.root_fired = False  # a forward of a hooked root was seen since the last look
         self.optimizer_seen = False
         self.grad_enabled: Callable[[], bool] = bool  # torch's, once torch is there
@@ -67,9 +77,10 @@ class Machine(Marks):
         self.after_backward: Callable[[], None] | None = None
         self.after_optimizer: Callable[[Any], None] | None = None
         self.rest: Callable[[], None] | None = None  # before the next step, where asked for
-        self.on_reducer: Callable[[Any], None] | None = None  # told of forwards of DDP
+        self.on_reducer: Callable[[Any], None] | None = None  # told of the first forward of DDP
         self._warn, self._chores = warn, chores
         self._chores_due_ns = 0
+        self._kept = 0  # forwards of DDP since the last that reduces
         self._idle = OTHER  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
         self._forward = 0  # FORWARD or EVAL
@@ -115,10 +126,10 @@ class Machine(Marks):
         """Write the step's end; it belongs to the step before the signal that found it."""
         self._pending = self._unstepped = False
         self._stepped.clear()
-        self._write(STEP, min(self.micro, 0xFFFF), self.steps)
+        self._slots.write(STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
-        if _now() >= self._chores_due_ns:
+        if monotonic_ns() >= self._chores_due_ns:
             self._chores_due_ns = self._chores()
         if self.rest is not None:
             self.rest()
@@ -192,11 +203,18 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def reduces(self, ddp: Any) -> None:
-        """A forward of a DDP module begins whose gradients will be wanted."""
+    def reduces(self, ddp: Any, reduces: bool) -> None:
+        """A forward of a DDP module begins whose gradients are wanted, and summed up now or not."""
         try:
-            if self.on_reducer is not None and get_ident() == self.thread:
-                self.on_reducer(ddp)
+            if get_ident() != self.thread:
+                return
+            self._slots.write(SYNC, 1 if reduces else 0, 0)
+            self._kept += 1
+            if reduces:
+                self.per_reduction, self._kept = self._kept, 0
+            if self.on_reducer is not None:
+                told, self.on_reducer = self.on_reducer, None
+                told(ddp)
         except Exception as error:
             self.fail(error)
 

@@ -1,19 +1,26 @@
+# cython: language_level=3, annotation_typing=False
 """Marks of one thread in its ring: the phase from now on, unless the user named one."""
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
+
 from ..ring.layout import Record
+
+if not cython.compiled:
+    from time import monotonic_ns
 
 if TYPE_CHECKING:
     from ..devices import DeviceClock
     from ..ring.writer import RingWriter
 
-_now = time.monotonic_ns
 MARK = int(Record.MARK)  # an IntEnum member costs a lookup at every edge
 
 
@@ -21,8 +28,7 @@ class Marks:
     """Writes a mark where the phase changes; names that the user gave go first."""
 
     __slots__ = (
-        "_allocated", "_current", "_device", "_enriched", "_plain", "_user", "_write",
-        "_write_at",
+        "_allocated", "_current", "_device", "_enriched", "_plain", "_slots", "_user",
     )  # fmt: skip
 
     def __init__(self, ring: RingWriter):
@@ -30,7 +36,7 @@ class Marks:
         self._device: DeviceClock | None = None
         self._enriched = False  # marks carry bytes or edges of a device
         self._plain = True  # not enriched, no name of the user's: a mark is one write
-        self._write, self._write_at = ring.write, ring.write_at
+        self._slots = ring.slots
         self._current = -1
         self._user: list[int] = []
 
@@ -43,15 +49,16 @@ class Marks:
         if code != self._current:
             if self._plain:
                 self._current = code
-                self._write(MARK, code, -1)
+                self._slots.write(MARK, code, -1)
             elif not self._user:
                 self._force(code)
 
     def _force(self, code: int) -> None:
         """Write a mark whatever the user named."""
         self._current = code
-        time_ns = _now()
-        self._write_at(time_ns, MARK, code, self._allocated() if self._allocated else -1)
+        time_ns = monotonic_ns()
+        allocated = -1 if self._allocated is None else self._allocated()
+        self._slots.write_at(time_ns, MARK, code, allocated)
         if self._device is not None:
             self._device.mark(time_ns, code)
 
@@ -82,4 +89,4 @@ class Marks:
             self._force(code)
         else:
             self._current = code
-            self._write(MARK, code, -1)
+            self._slots.write(MARK, code, -1)

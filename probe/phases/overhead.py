@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from .machine import COMPILED
+
 # Of one record with the hook, the wrapper or the context manager that leads to it, met cold, as
-# in steps of ten milliseconds and more: what benchmarks/cold.py prints. A step of 2 ms leaves
-# our code in the caches and pays a quarter (benchmarks/phases.py).
-RECORD_NS = 15_000
+# in steps of ten milliseconds and more: what benchmarks/cold.py prints, as it is and with --plain.
+# A step of 2 ms leaves our code in the caches and pays less (benchmarks/phases.py).
+RECORD_NS = 6_000 if COMPILED else 15_000
 
 
 class Overhead:

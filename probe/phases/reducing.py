@@ -39,26 +39,19 @@ class Reducing:
     def __init__(self, ring: RingWriter):
         self._ring = ring
         self._module: weakref.ref[Any] | None = None
-        self._found = False
         self._due_ns = 0
         self._seen = -1
-        self._forwards = 0  # since the last one that reduced
-        self._micros = 0  # forwards from one that reduced to the next
         self._addings = self._next_adding = 0
 
-    def forward(self, module: Any) -> None:
-        """A DDP module's forward whose gradients will be wanted."""
-        reduces = bool(module.require_backward_grad_sync)
-        self._ring.write(int(Record.SYNC), int(reduces), 0)
-        if not self._found:
-            self._found = True
-            self._follow(module)
-        self._forwards += 1
-        if reduces:
-            self._micros, self._forwards = self._forwards, 0
+    def follow(self, module: Any) -> None:
+        """Time its collectives from now on, if it is on the CPU."""
+        if any(parameter.device.type != "cpu" for parameter in module.parameters()):
+            return
+        module._set_ddp_runtime_logging_sample_rate(RATE)
+        self._module = weakref.ref(module)
 
-    def poll(self) -> None:
-        """Record what was timed since the last call."""
+    def poll(self, micros: int) -> None:
+        """Record what was timed since the last call; ``micros`` forwards belong to a reduction."""
         module = self._module() if self._module is not None else None
         if module is None or (began := time.monotonic_ns()) < self._due_ns:
             return
@@ -72,19 +65,13 @@ class Reducing:
         overlap = int(told.get("backward_compute_comm_overlap_time", 0))
         self._tell(CommCode.BUSY, busy)
         self._tell(CommCode.EXPOSED, max(0, busy - overlap))
-        if self._micros == 2 and self._addings < ADDINGS and step >= self._next_adding:
+        if micros == 2 and self._addings < ADDINGS and step >= self._next_adding:
             self._addings += 1
             self._next_adding = step + BETWEEN
             try:
                 self._tell(CommCode.ADDING, adding_ns(module))
             except Exception:  # no memory for it: the difference stays an upper bound
                 self._addings = ADDINGS
-
-    def _follow(self, module: Any) -> None:
-        if any(parameter.device.type != "cpu" for parameter in module.parameters()):
-            return
-        module._set_ddp_runtime_logging_sample_rate(RATE)
-        self._module = weakref.ref(module)
 
     def _tell(self, code: CommCode, ns: int) -> None:
         self._ring.write(int(Record.COMM), int(code), ns)
@@ -96,20 +83,24 @@ def reducing(original: Callable[..., Any], session: Session) -> Callable[..., An
     """
     from torch import is_grad_enabled
 
-    followed: weakref.WeakSet[Any] = weakref.WeakSet()
+    met: weakref.WeakSet[Any] = weakref.WeakSet()
+    last: Callable[[], Any] = weakref.ref(met)  # asking the set takes longer
 
     @functools.wraps(original)
     def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal last
         target = session.target
         if target is not None and is_grad_enabled():
-            session.reduces = bool(self.require_backward_grad_sync)
-            if self not in followed:
-                followed.add(self)
-                try:
-                    Ending(self, session)
-                except Exception as error:  # another torch: the wait stays in backward
-                    session.missing.append(f"the end of DDP's backward: {error}")
-            target.reduces(self)
+            session.reduces = self.require_backward_grad_sync
+            if last() is not self:
+                last = weakref.ref(self)
+                if self not in met:
+                    met.add(self)
+                    try:
+                        Ending(self, session)
+                    except Exception as error:  # another torch: the wait stays in backward
+                        session.missing.append(f"the end of DDP's backward: {error}")
+            target.reduces(self, session.reduces)
         return original(self, *args, **kwargs)
 
     return _pre_forward
@@ -127,9 +118,9 @@ class Ending:
     def __init__(self, module: Any, session: Session):
         from torch.autograd import Variable
         from torch.autograd.graph import get_gradient_edge
-        from torch.compiler import is_compiling
+        from torch.compiler import is_dynamo_compiling
 
-        self._session, self._is_compiling = session, is_compiling
+        self._session, self._is_compiling = session, is_dynamo_compiling
         self._ask = Variable._execution_engine.queue_callback
         trained = [one for one in module.parameters() if one.requires_grad]
         apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)

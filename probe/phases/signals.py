@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 
 from .hub import Session
 from .reducing import reducing
@@ -50,7 +50,7 @@ def _data(original: Call, session: Session) -> Call:
 def _backward(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return original(*args, **kwargs)
         target, token, done = session.target, None, False
         try:
@@ -68,7 +68,7 @@ def _backward(original: Call, session: Session) -> Call:
 def _recomputing(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def recompute(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return original(*args, **kwargs)
         target, token = session.target, None
         try:
@@ -84,7 +84,7 @@ def _recomputing(original: Call, session: Session) -> Call:
 def _checkpoint_frame(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def __init__(self: Any, recompute_fn: Call, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        if not is_compiling() and session.target is not None:
+        if not is_dynamo_compiling() and session.target is not None:
             recompute_fn = _recomputing(recompute_fn, session)
         original(self, recompute_fn, *args, **kwargs)
 
@@ -94,7 +94,7 @@ def _checkpoint_frame(original: Call, session: Session) -> Call:
 def _waiting(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def wait(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return original(*args, **kwargs)
         target, token = session.target, None
         try:
@@ -125,7 +125,7 @@ def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
         def scaled(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or session.target is None:
+            if is_dynamo_compiling() or session.target is None:
                 return original(self, optimizer, *args, **kwargs)
             target, token = session.target, None
             try:
@@ -143,7 +143,7 @@ def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
 def _deepspeed_step(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return original(self, *args, **kwargs)
         target, token, before = session.target, None, getattr(self, "global_steps", 0)
         try:
@@ -169,7 +169,7 @@ def _hook_stubs(original: Call, _session: Session) -> Call:
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return
         closure = False
         if kwargs or len(args) > 1:
@@ -177,7 +177,7 @@ def _on_optimizer(session: Session, module: ModuleType) -> None:
         session.target.optimizer_begin(optimizer, closure)
 
     def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if is_compiling() or session.target is None:
+        if is_dynamo_compiling() or session.target is None:
             return
         session.target.optimizer_end(optimizer)
 

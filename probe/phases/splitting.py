@@ -1,3 +1,4 @@
+# cython: language_level=3, annotation_typing=False
 """A machine whose forward and backward bear the name of the module that runs. Without torch.
 
 :mod:`modules` tells it which.
@@ -5,10 +6,20 @@
 
 from __future__ import annotations
 
-from threading import get_ident
 from typing import Any
 
-from .machine import BACKWARD, FORWARD, Machine
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
+
+from ..ring.layout import Code
+from .machine import Machine
+
+if not cython.compiled:
+    from threading import get_ident
+
+FORWARD, BACKWARD = int(Code.FORWARD), int(Code.BACKWARD)
 
 
 class SplitMachine(Machine):
@@ -22,23 +33,23 @@ class SplitMachine(Machine):
 
     def base(self) -> int:
         """The phase that the flags say, down to the kind of module."""
-        code = super().base()
+        code = Machine.base(self)  # super() has no class in a compiled one
         if code == FORWARD:
             return self._ahead or code
         return (self._behind or code) if code == BACKWARD else code
 
     def forward_begin(self, root: int) -> None:
         self._ahead = 0
-        super().forward_begin(root)
+        Machine.forward_begin(self, root)
 
     def forward_end(self, root: int) -> None:
         self._ahead = 0
-        super().forward_end(root)
+        Machine.forward_end(self, root)
 
     def backward_begin(self) -> object:
         if get_ident() == self.thread and not self._backward:
             self._behind = 0
-        return super().backward_begin()
+        return Machine.backward_begin(self)
 
     def ahead(self, code: int) -> None:
         """In forward: a module of that kind runs now; 0: none."""

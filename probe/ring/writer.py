@@ -6,13 +6,13 @@ import errno
 import mmap
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import StoreError
 from . import layout
-from .layout import CHECK, CODE_OF_PHASE, SEQUENCE_MASK, SLOT, SLOT_BYTES, SLOTS, WORD, Record
+from .layout import CODE_OF_PHASE, SLOT_BYTES, SLOTS, WORD, Record
+from .slots import Slots
 
 Write = Callable[[int, int, int], None]
 
@@ -20,10 +20,9 @@ Write = Callable[[int, int, int], None]
 class RingWriter:
     """Creates a ring file and appends records to it.
 
-    ``write(kind, code, payload)`` stamps the time itself and costs about 0.4 µs;
+    ``write(kind, code, payload)`` stamps the time itself;
     ``write_at(time_ns, kind, code, payload)`` takes a time that was read earlier.
-    Both are plain closures, made once, so that a mark is one call. Neither ever
-    raises or blocks.
+    Neither ever raises or blocks.
     """
 
     write: Write
@@ -63,7 +62,9 @@ class RingWriter:
             self._map, 0, layout.MAGIC, layout.VERSION, capacity, os.getpid(), start_ticks,
             threading.get_native_id(),
         )
-        self.write, self.write_at, self.offered = _closures(self._map, capacity)
+        self.slots = Slots(self._map, capacity)
+        self.write, self.write_at = self.slots.write, self.slots.write_at
+        self.offered = self.slots.offered
         os.rename(temporary, path)
 
     def code(self, name: str) -> int:
@@ -119,54 +120,6 @@ class RingWriter:
     def reader_pid(self) -> int:
         """Process id of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.READER_PID)[0])
-
-
-def _closures(
-    target: mmap.mmap, capacity: int
-) -> tuple[Write, Callable[[int, int, int, int], None], Callable[[], int]]:
-    now = time.monotonic_ns
-    pack, pack_word, unpack_word = SLOT.pack_into, WORD.pack_into, WORD.unpack_from
-    mark_mask = capacity - 1
-    position = 0  # slots written
-    sequence = 0  # records offered, dropped ones included
-    limit = capacity  # first position that would overrun the reader as last seen
-    dropped = 0
-
-    def write_at(time_ns: int, kind: int, code: int, payload: int) -> None:
-        nonlocal position, sequence, limit, dropped
-        sequence = (sequence + 1) & SEQUENCE_MASK
-        if position >= limit:
-            limit = unpack_word(target, layout.TAIL)[0] + capacity
-            if position >= limit:
-                dropped += 1
-                pack_word(target, layout.DROPPED, dropped)
-                return
-        pack(
-            target, SLOTS + (position & mark_mask) * SLOT_BYTES,
-            time_ns, payload, sequence, kind, code, time_ns ^ sequence ^ CHECK,
-        )
-        position += 1
-
-    def write(kind: int, code: int, payload: int) -> None:
-        nonlocal position, sequence, limit, dropped
-        time_ns = now()
-        sequence = (sequence + 1) & SEQUENCE_MASK
-        if position >= limit:
-            limit = unpack_word(target, layout.TAIL)[0] + capacity
-            if position >= limit:
-                dropped += 1
-                pack_word(target, layout.DROPPED, dropped)
-                return
-        pack(
-            target, SLOTS + (position & mark_mask) * SLOT_BYTES,
-            time_ns, payload, sequence, kind, code, time_ns ^ sequence ^ CHECK,
-        )
-        position += 1
-
-    def offered() -> int:
-        return sequence
-
-    return write, write_at, offered
 
 
 __all__ = ["Record", "RingWriter"]

@@ -1,0 +1,9 @@
+from ..ring.native cimport get_ident
+from .machine cimport Machine
+
+cdef int FORWARD, BACKWARD
+
+cdef class SplitMachine(Machine):
+    cdef int _ahead, _behind
+
+    cpdef int base(self) except -1
