@@ -1,12 +1,13 @@
 """Thread CPU time inside our hooks, per step and rank, at 1, 2 and 4 ranks.
 
-    python benchmarks/inside.py [--ranks 1,2,4] [--seconds 15]
+    python benchmarks/inside.py [--ranks 1,2,4] [--seconds 40]
 
 A small model under `probe.watch()` (73 modules, 96 parameters, some 2 ms per step on one thread;
 several ranks by DDP over gloo). The clock of the thread runs from the moment torch calls a hook or
 wrapper of ours until that calls torch's own function or returns; what reading the clock takes is
-measured beside, by stays with nothing in them, and taken off. What hooks cost torch besides (it
-looks for them, caches hold them) is in phases.py, where noise hides more.
+measured at the same places in every other step, where nothing is called instead, and taken off.
+What hooks cost torch besides (it looks for them, caches hold them) is in phases.py, where noise
+hides more.
 
 Bar: 35 µs per step and rank, its 95 % interval included.
 """
@@ -44,15 +45,25 @@ Call = Callable[..., Any]
 
 
 class Inside:
-    """How long this thread was in what is wrapped by :meth:`within`, but not :meth:`outside`."""
+    """How long this thread was in what is wrapped by :meth:`within`, but not :meth:`outside`.
+
+    In every other step nothing is timed in its place: what the clock takes there, of which the
+    first reading after a wait is the dearest.
+    """
 
     def __init__(self) -> None:
-        self.ns, self.stays = 0, 0
+        self.ns = self.clock_ns = self.stays = 0
+        self.empty = False
         self._since = 0
 
     def within(self, call: Call) -> Call:
         @functools.wraps(call)
         def entered(*args: Any, **kwargs: Any) -> Any:
+            if self.empty:
+                since = time.thread_time_ns()
+                nothing(*args, **kwargs)
+                self.clock_ns += time.thread_time_ns() - since
+                return call(*args, **kwargs)
             self._since = time.thread_time_ns()
             try:
                 return call(*args, **kwargs)
@@ -65,6 +76,12 @@ class Inside:
     def outside(self, call: Call) -> Call:
         @functools.wraps(call)
         def left(*args: Any, **kwargs: Any) -> Any:
+            if self.empty:
+                try:
+                    return call(*args, **kwargs)
+                finally:
+                    since = time.thread_time_ns()
+                    self.clock_ns += time.thread_time_ns() - since
             self.ns += time.thread_time_ns() - self._since
             self.stays += 1
             try:
@@ -75,20 +92,8 @@ class Inside:
         return left
 
 
-class Empty(nn.Module):
-    """A stay with nothing in it: what the clock itself adds to one, met as hooks are met."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = Inside()
-        self.stay = self.clock.within(lambda: None)
-
-    def forward(self, x: Any) -> Any:
-        self.stay()
-        return x
-
-    def price_ns(self) -> float:
-        return self.clock.ns / self.clock.stays
+def nothing(*_args: Any, **_kwargs: Any) -> None:
+    """What is timed in place of a hook."""
 
 
 def instrument(clock: Inside) -> None:
@@ -106,8 +111,16 @@ def instrument(clock: Inside) -> None:
     for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
-    for name in ("begun", "computed"):  # called inside backward, which is not ours
-        setattr(reducing.Ending, name, clock.within(getattr(reducing.Ending, name)))
+    # Called inside backward, which is not ours.
+    reducing.Ending.begun = clock.within(reducing.Ending.begun)  # type: ignore[method-assign]
+    made = reducing.Ending.__init__
+
+    def ending(self: Any, *args: Any) -> None:
+        made(self, *args)
+        ask, within = self._ask, functools.cache(clock.within)
+        self._ask = lambda computed: ask(within(computed))
+
+    reducing.Ending.__init__ = ending  # type: ignore[method-assign]
 
 
 def worker(seconds: float, runs: str) -> None:
@@ -117,9 +130,7 @@ def worker(seconds: float, runs: str) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
-    empty = Empty()
-    model: nn.Module = nn.Sequential(
-        *[Block() for _ in range(12)], empty, *[Block() for _ in range(12)])
+    model: nn.Module = nn.Sequential(*[Block() for _ in range(24)])
     if torch.distributed.get_world_size() > 1:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, foreach=True)
@@ -129,23 +140,22 @@ def worker(seconds: float, runs: str) -> None:
     with probe.watch(model, optimizer, name="inside", dir=runs):
         end = time.monotonic() + seconds
         while goes_on.item():
-            before, stays = clock.ns, clock.stays
+            clock.ns = clock.clock_ns = clock.stays = 0
             for (x,) in torch.utils.data.DataLoader(data, batch_size=8):
                 model(x).square().mean().backward()
-                empty.stay()  # where hooks were met a moment before
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-            stays = clock.stays - stays
-            spent = clock.ns - before - stays * empty.price_ns()
-            blocks.append(spent / BLOCK / 1e3)
+                clock.empty = not clock.empty
+            blocks.append((clock.ns - clock.clock_ns) / (BLOCK / 2) / 1e3)
             goes_on.fill_(float(time.monotonic() < end))
             torch.distributed.all_reduce(goes_on, torch.distributed.ReduceOp.MIN)
     blocks = blocks[WARM:]
     half = 1.96 * statistics.stdev(blocks) / len(blocks) ** 0.5
     print(json.dumps({
         "rank": torch.distributed.get_rank(), "us": statistics.fmean(blocks), "half_us": half,
-        "median_us": statistics.median(blocks), "stays": stays / BLOCK,
-        "clock_ns": empty.price_ns(), "steps": len(blocks) * BLOCK}), flush=True)
+        "median_us": statistics.median(blocks), "stays": clock.stays / (BLOCK / 2),
+        "clock_us": clock.clock_ns / (BLOCK / 2) / 1e3, "steps": len(blocks) * BLOCK // 2}),
+        flush=True)
     torch.distributed.destroy_process_group()
 
 
@@ -170,7 +180,7 @@ def measure(ranks: int, seconds: float) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", default="1,2,4")
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--worker", metavar="DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

@@ -130,13 +130,9 @@ class Ending:
             session.undo.append(node.register_prehook(self.begun).remove)
 
     def begun(self, _gradients: Any) -> None:
-        session = self._session
-        if session.reduces and session.target is not None and not self._is_compiling():
-            self._ask(self.computed)
-
-    def computed(self) -> None:
-        if self._session.target is not None:
-            self._session.target.computed()
+        target = self._session.target
+        if self._session.reduces and target is not None and not self._is_compiling():
+            self._ask(target.computed)
 
 
 def adding_ns(module: Any) -> int:

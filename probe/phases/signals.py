@@ -15,6 +15,7 @@ from typing import Any
 
 from torch.compiler import is_dynamo_compiling
 
+from .around import around_backward, around_data
 from .hub import Session
 from .reducing import reducing
 
@@ -26,43 +27,6 @@ COLLECTIVES = (
     "broadcast_object_list", "gather", "gather_object", "scatter", "scatter_object_list",
     "barrier", "monitored_barrier", "send", "recv",
 )
-
-
-def _data(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def __next__(self: Any) -> Any:  # noqa: N807 (the name it replaces)
-        target = session.target
-        if target is None:  # not asked for compilation: no graph holds a DataLoader
-            return original(self)
-        token, got = None, False
-        try:
-            token = target.data_begin()
-            item = original(self)
-            got = True
-            return item
-        finally:
-            if token:
-                target.data_end(token, got)
-
-    return __next__
-
-
-def _backward(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or session.target is None:
-            return original(*args, **kwargs)
-        target, token, done = session.target, None, False
-        try:
-            token = target.backward_begin()
-            gradients = original(*args, **kwargs)
-            done = True
-            return gradients
-        finally:
-            if token:
-                target.backward_end(token, done)
-
-    return run
 
 
 def _recomputing(original: Call, session: Session) -> Call:
@@ -169,17 +133,17 @@ def _hook_stubs(original: Call, _session: Session) -> Call:
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_dynamo_compiling() or session.target is None:
+        if is_dynamo_compiling() or (target := session.target) is None:
             return
         closure = False
         if kwargs or len(args) > 1:
             closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
-        session.target.optimizer_begin(optimizer, closure)
+        target.optimizer_begin(optimizer, closure)
 
     def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if is_dynamo_compiling() or session.target is None:
+        if is_dynamo_compiling() or (target := session.target) is None:
             return
-        session.target.optimizer_end(optimizer)
+        target.optimizer_end(optimizer)
 
     session.undo.append(module.register_optimizer_step_pre_hook(before).remove)
     session.undo.append(module.register_optimizer_step_post_hook(after).remove)
@@ -211,14 +175,15 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _on_dynamo(_session: Session, module: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in ("engine", "hub", "lanes", "machine", "marks", "reducing", "roots", "search",
-                 "splitting", "values"):
+    for name in ("around", "engine", "hub", "lanes", "machine", "marks", "reducing", "roots",
+                 "search", "splitting", "values"):
         module.add(f"{__package__}.{name}")
 
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
-    "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", _backward),
-    "torch.utils.data.dataloader": lambda s, m: s.patch(m._BaseDataLoaderIter, "__next__", _data),
+    "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", around_backward),
+    "torch.utils.data.dataloader": lambda s, m: s.patch(
+        m._BaseDataLoaderIter, "__next__", around_data),
     "torch.optim.optimizer": _on_optimizer,
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
