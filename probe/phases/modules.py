@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_compiling
 
 from .hooks import Hook
 from .splitting import SplitMachine
@@ -79,7 +79,7 @@ class _Enter(_Inner):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, args: Any) -> None:
-        if is_dynamo_compiling() or id(module) != self._root:
+        if is_compiling() or id(module) != self._root:
             return
         machine, backward = self._machine, self._codes[1]
         assert isinstance(machine, SplitMachine)
@@ -91,7 +91,7 @@ class _Leave(_Inner):
     __slots__ = ()
 
     def __exit__(self, module: nn.Module, _args: Any, output: Any) -> None:
-        if is_dynamo_compiling() or id(module) != self._root:
+        if is_compiling() or id(module) != self._root:
             return
         machine, backward = self._machine, self._codes[1]
         assert isinstance(machine, SplitMachine)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
+from .around import asks_tracing
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
@@ -118,9 +119,8 @@ class Ending:
     def __init__(self, module: Any, session: Session):
         from torch.autograd import Variable
         from torch.autograd.graph import get_gradient_edge
-        from torch.compiler import is_dynamo_compiling
 
-        self._session, self._is_compiling = session, is_dynamo_compiling
+        self._session, self._tracing = session, asks_tracing()
         self._ask = Variable._execution_engine.queue_callback
         trained = [one for one in module.parameters() if one.requires_grad]
         apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
@@ -131,7 +131,7 @@ class Ending:
 
     def begun(self, _gradients: Any) -> None:
         target = self._session.target
-        if self._session.reduces and target is not None and not self._is_compiling():
+        if self._session.reduces and target is not None and not self._tracing():
             self._ask(target.computed)
 
 

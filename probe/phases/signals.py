@@ -1,8 +1,9 @@
 """The wrappers around torch that tell the machine what happens. Needs torch.
 
 Each begins by asking whether dynamo is tracing: that folds to a constant, so a
-compiled function sees the original and no graph breaks. ``session.target`` is None
-once nobody listens; then a wrapper only calls the original.
+compiled function sees the original and no graph breaks. (Torch also traces without dynamo;
+optimizers' hooks are not called then, and are spared the longer question.) ``session.target``
+is None once nobody listens; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .around import around_backward, around_data
 from .hub import Session
@@ -32,7 +33,7 @@ COLLECTIVES = (
 def _recomputing(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def recompute(*args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or session.target is None:
+        if is_compiling() or session.target is None:
             return original(*args, **kwargs)
         target, token = session.target, None
         try:
@@ -48,7 +49,7 @@ def _recomputing(original: Call, session: Session) -> Call:
 def _checkpoint_frame(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def __init__(self: Any, recompute_fn: Call, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        if not is_dynamo_compiling() and session.target is not None:
+        if not is_compiling() and session.target is not None:
             recompute_fn = _recomputing(recompute_fn, session)
         original(self, recompute_fn, *args, **kwargs)
 
@@ -58,7 +59,7 @@ def _checkpoint_frame(original: Call, session: Session) -> Call:
 def _waiting(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def wait(*args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or session.target is None:
+        if is_compiling() or session.target is None:
             return original(*args, **kwargs)
         target, token = session.target, None
         try:
@@ -89,7 +90,7 @@ def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
         def scaled(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_dynamo_compiling() or session.target is None:
+            if is_compiling() or session.target is None:
                 return original(self, optimizer, *args, **kwargs)
             target, token = session.target, None
             try:
@@ -107,7 +108,7 @@ def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
 def _deepspeed_step(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_dynamo_compiling() or session.target is None:
+        if is_compiling() or session.target is None:
             return original(self, *args, **kwargs)
         target, token, before = session.target, None, getattr(self, "global_steps", 0)
         try:
