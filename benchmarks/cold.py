@@ -1,10 +1,11 @@
 """The price of a record when it is met cold: after milliseconds of other work.
 
-    python benchmarks/cold.py [--blocks 150]
+    python benchmarks/cold.py [--blocks 150] [--plain]
 
 Before each call of torch that we listen to, three matrix products sweep our code and data out of
 the processor's caches, as a real step does; hooks on and off by turns; medians. It is what a step
-of tens of milliseconds pays, where benchmarks/phases.py tells what one of 2 ms pays.
+of tens of milliseconds pays, where benchmarks/phases.py tells what one of 2 ms pays. With --plain,
+what it pays where nothing was compiled.
 """
 
 from __future__ import annotations
@@ -29,8 +30,12 @@ SETTLED_S = 6.0
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--blocks", type=int, default=150)
+    options.add_argument("--plain", action="store_true")
     args = options.parse_args()
+    if args.plain:
+        import tests.plain  # noqa: F401 (before ours)
     import probe
+    from probe.phases.machine import COMPILED
 
     torch.set_num_threads(1)
     large = torch.randn(512, 512)
@@ -79,9 +84,11 @@ def main() -> None:
         rows[name] = {"without_us": round(off, 1), "added_us": round(with_us - off, 1)}
         print(f"  {name:10}{off:>8.1f} µs  + {with_us - off:>6.1f} µs")
     per_record = total / (records / steps)
-    print(f"a step {total:.0f} µs, a record {per_record:.1f} µs, cold")
-    save("cold", {"blocks": args.blocks, "calls": rows, "step_us": round(total, 1),
-                  "record_us": round(per_record, 1)})
+    print(f"a step {total:.0f} µs, a record {per_record:.1f} µs, cold, "
+          f"{'compiled' if COMPILED else 'plain'}")
+    save("cold" if COMPILED else "cold-plain", {
+        "blocks": args.blocks, "calls": rows, "step_us": round(total, 1),
+        "record_us": round(per_record, 1)})
 
 
 def endless(loader: DataLoader[Any]) -> Any:

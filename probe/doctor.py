@@ -133,7 +133,7 @@ def _rings() -> str:
 def _phases() -> str:
     if COMPILED:
         return "recorded by compiled code"
-    return ("recorded by plain Python, which costs a step about three times as much: install "
+    return ("recorded by plain Python, which costs a step twice as much: install "
             "phasewatt again where there are a C compiler and Python's headers")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import probe
+from probe.phases import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy", "pynvml", "psutil"}
@@ -76,6 +77,7 @@ print(run.report())
     assert str(tmp_path) in out.splitlines()[0]
     assert "work" in out
     assert (target / "probe" / "py.typed").exists()
+    assert any((target / "probe" / "phases").glob("machine.*.so")) == machine.COMPILED
 
 
 def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
