@@ -36,7 +36,7 @@ RATE = 1e-4
 SETTLED_S = 5.0  # the recorder's imports
 TINY, LARGE = 64, 256  # width of the model
 POSITIONS = 80  # of every sample; so a step takes some 10 ms
-TURNS, IN_A_ROW = 120, 4
+TURNS, IN_A_ROW = 160, 12
 
 
 class Net(nn.Module):
