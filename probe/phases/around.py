@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """The two wrappers that no graph of dynamo's holds: they need not be seen through, so are compiled.
 
 ``session.target`` is None once nobody listens; then a wrapper only calls the original.

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """What the training is doing now: a few flags, one current phase, marks at the edges.
 
 There is no stack of automatic phases. Frameworks raise out of forwards, call hooks

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """Marks of one thread in its ring: the phase from now on, unless the user named one."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """A machine whose forward and backward bear the name of the module that runs. Without torch.
 
 :mod:`modules` tells it which.

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The slots of a ring, filled in turn by the one thread that owns it.
 
