@@ -3,8 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-COMPILED := probe/ring/slots.py $(addprefix probe/phases/,around.py machine.py marks.py splitting.py) \
-  $(wildcard probe/*/*.pxd)
+COMPILED := $(shell grep -l '^# cython:' probe/*/*.py) $(wildcard probe/*/*.pxd)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test lint system bench prove build clean

@@ -10,7 +10,7 @@ from .machine import COMPILED
 # Of one record with the hook, the wrapper or the context manager that leads to it, met cold, as
 # in steps of ten milliseconds and more: what benchmarks/cold.py prints, as it is and with --plain.
 # A step of 2 ms leaves our code in the caches and pays less (benchmarks/phases.py).
-RECORD_NS = 8_000 if COMPILED else 15_000
+RECORD_NS = 9_000 if COMPILED else 15_000
 
 
 class Overhead:

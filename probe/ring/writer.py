@@ -1,4 +1,4 @@
-"""The writing side of a ring: the only code of ours that runs at every edge."""
+"""The writing side of a ring: makes the file, whose slots :mod:`slots` fills."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,17 @@ def model() -> nn.Sequential:
     return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(4)))
 
 
+def train(
+    net: nn.Module, optimizer: Any, name: str, steps: int, batch: Callable[..., Any] = torch.randn
+) -> None:
+    with probe.watch(net, optimizer, name=name) as run:
+        print(f"RUN {run.path}", flush=True)
+        for _ in range(steps):
+            net(batch(BATCH, WIDTH)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def fsdp(steps: int) -> None:
     from torch.distributed.fsdp import fully_shard
 
@@ -28,12 +40,7 @@ def fsdp(steps: int) -> None:
         fully_shard(block)
     fully_shard(sharded)
     optimizer = torch.optim.AdamW(sharded.parameters(), 1e-3)
-    with probe.watch(sharded, optimizer, name="fsdp") as run:
-        print(f"RUN {run.path}", flush=True)
-        for _ in range(steps):
-            sharded(torch.randn(BATCH, WIDTH)).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+    train(sharded, optimizer, "fsdp", steps)
 
 
 def pipeline(steps: int) -> None:
@@ -68,12 +75,7 @@ def tensor(steps: int) -> None:
     parallelize_module(split, init_device_mesh("cpu", (2,)),
                        {"0": ColwiseParallel(), "2": RowwiseParallel()})
     optimizer = torch.optim.SGD(split.parameters(), 1e-3)
-    with probe.watch(split, optimizer, name="tensor") as run:
-        print(f"RUN {run.path}", flush=True)
-        for _ in range(steps):
-            split(torch.ones(BATCH, WIDTH)).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
+    train(split, optimizer, "tensor", steps, batch=torch.ones)  # the same on every rank
 
 
 def zero(stage: int, steps: int) -> None:
