@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 from phases import Block
 
 import probe
-from probe.phases import hooks, hub, reducing
+from probe.phases import around, hooks, hub
 
 BAR_US = 35.0
 BLOCK = 100  # steps
@@ -112,15 +112,15 @@ def instrument(clock: Inside) -> None:
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
     # Called inside backward, which is not ours.
-    reducing.Ending.begun = clock.within(reducing.Ending.begun)  # type: ignore[method-assign]
-    made = reducing.Ending.__init__
+    around.Ending.begun = clock.within(around.Ending.begun)  # type: ignore[method-assign]
+    made = around.Ending.__init__
 
     def ending(self: Any, *args: Any) -> None:
         made(self, *args)
         ask, within = self._ask, functools.cache(clock.within)
         self._ask = lambda computed: ask(within(computed))
 
-    reducing.Ending.__init__ = ending  # type: ignore[method-assign]
+    around.Ending.__init__ = ending  # type: ignore[method-assign]
 
 
 def worker(seconds: float, runs: str) -> None:

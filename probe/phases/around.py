@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=False, freethreading_compatible=True
-"""The two wrappers that no graph of dynamo's holds: they need not be seen through, so are compiled.
+"""The wrappers that no graph of dynamo's holds: they need not be seen through, so are compiled.
 
 ``session.target`` is None once nobody listens; then a wrapper only calls the original.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .hub import Session
 
 Call = Callable[..., Any]
+
+_ASKED = 8  # parameters of a model that may leave some unused
 
 
 def asks_tracing() -> Callable[[], bool]:
@@ -70,3 +73,78 @@ def around_backward(original: Call, session: Session) -> Call:
                 target.backward_end(token, done)
 
     return run
+
+
+def on_optimizer(session: Session) -> tuple[Call, Call]:
+    """What is called before and after an optimizer's step, outside of any graph."""
+
+    def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+        target = session.target
+        if target is None:
+            return
+        closure = False
+        if kwargs or len(args) > 1:
+            closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
+        target.optimizer_begin(optimizer, closure)
+
+    def ended(optimizer: Any) -> None:
+        target = session.target
+        if target is not None:
+            target.optimizer_end(optimizer)
+
+    return begins, ended
+
+
+def around_ddp(original: Call, session: Session) -> Call:
+    """Of DDP's ``_pre_forward``."""
+    from torch import is_grad_enabled
+
+    met: weakref.WeakSet[Any] = weakref.WeakSet()
+    last: Callable[[], Any] = weakref.ref(met)  # asking the set takes longer
+
+    @functools.wraps(original)
+    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal last
+        target = session.target
+        if target is not None and is_grad_enabled():
+            session.reduces = self.require_backward_grad_sync
+            if last() is not self:
+                last = weakref.ref(self)
+                if self not in met:
+                    met.add(self)
+                    try:
+                        Ending(self, session)
+                    except Exception as error:  # another torch: the wait stays in backward
+                        session.missing.append(f"the end of DDP's backward: {error}")
+            target.reduces(self, session.reduces)
+        return original(self, *args, **kwargs)
+
+    return _pre_forward
+
+
+class Ending:
+    """Tells when the backwards of a DDP module that reduce have computed all gradients.
+
+    What a backward calls at its end is called in the order in which it was asked for. DDP asks
+    when its last bucket is ready, and then waits for the collectives; so whoever asks before any
+    one gradient is there comes first. That of the last parameter is usually the first; where some
+    may have none, several are asked.
+    """
+
+    def __init__(self, module: Any, session: Session):
+        from torch.autograd import Variable
+        from torch.autograd.graph import get_gradient_edge
+
+        self._session, self._tracing = session, asks_tracing()
+        self._ask = Variable._execution_engine.queue_callback
+        trained = [one for one in module.parameters() if one.requires_grad]
+        apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
+        for parameter in trained[::-1][::apart]:
+            # Not a hook on the parameter, where others would find it.
+            node = get_gradient_edge(parameter).node
+            session.undo.append(node.register_prehook(self.begun).remove)
+
+    def begun(self, _gradients: Any) -> None:
+        target = self._session.target
+        if self._session.reduces and target is not None and not self._tracing():
+            self._ask(target.computed)

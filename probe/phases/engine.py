@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _WARNINGS = 32
 _BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
 _FIRST_STEPS = 4  # a device may show up in each of these
-_CHORES_NS = 200_000_000
+_CHORES_NS = 500_000_000
 _engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
 _fork_lock = threading.Lock()
 _fork_hooked = False

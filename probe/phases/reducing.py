@@ -12,25 +12,21 @@ made. What that takes is timed here on memory of our own, a few times at the sta
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
 import sys
 import time
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
-from .around import asks_tracing
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
-    from .hub import Session
 
 RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
-_ASKED = 8  # parameters of a model that may leave some unused
-SPARED = 4000  # asking DDP takes 0.1 ms: so many times as long nothing is asked
+SPARED = 20_000  # asking DDP takes 0.1 ms: so many times as long nothing is asked,
+SPARED_FIRST, FIRST = 4000, 20  # less at first, so that a short run has some answers
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 
@@ -42,6 +38,7 @@ class Reducing:
         self._module: weakref.ref[Any] | None = None
         self._due_ns = 0
         self._seen = -1
+        self._asked = 0
         self._addings = self._next_adding = 0
 
     def follow(self, module: Any) -> None:
@@ -57,7 +54,9 @@ class Reducing:
         if module is None or (began := time.monotonic_ns()) < self._due_ns:
             return
         told = module._get_ddp_logging_data()
-        self._due_ns = began + SPARED * (time.monotonic_ns() - began)
+        self._asked += 1
+        spared = SPARED if self._asked > FIRST else SPARED_FIRST
+        self._due_ns = began + spared * (time.monotonic_ns() - began)
         step = int(told.get("iteration", -1))
         busy = int(told.get("backward_comm_time", 0))
         if step == self._seen or step <= REDUCTIONS_WARM_UP or busy <= 0:
@@ -76,63 +75,6 @@ class Reducing:
 
     def _tell(self, code: CommCode, ns: int) -> None:
         self._ring.write(int(Record.COMM), int(code), ns)
-
-
-def reducing(original: Callable[..., Any], session: Session) -> Callable[..., Any]:
-    """Around DDP's ``_pre_forward``. (Here, as dynamo is told to skip this module: it compiles what
-    DDP calls, and would leave us out.)
-    """
-    from torch import is_grad_enabled
-
-    met: weakref.WeakSet[Any] = weakref.WeakSet()
-    last: Callable[[], Any] = weakref.ref(met)  # asking the set takes longer
-
-    @functools.wraps(original)
-    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal last
-        target = session.target
-        if target is not None and is_grad_enabled():
-            session.reduces = self.require_backward_grad_sync
-            if last() is not self:
-                last = weakref.ref(self)
-                if self not in met:
-                    met.add(self)
-                    try:
-                        Ending(self, session)
-                    except Exception as error:  # another torch: the wait stays in backward
-                        session.missing.append(f"the end of DDP's backward: {error}")
-            target.reduces(self, session.reduces)
-        return original(self, *args, **kwargs)
-
-    return _pre_forward
-
-
-class Ending:
-    """Tells when the backwards of a DDP module that reduce have computed all gradients.
-
-    What a backward calls at its end is called in the order in which it was asked for. DDP asks
-    when its last bucket is ready, and then waits for the collectives; so whoever asks before any
-    one gradient is there comes first. That of the last parameter is usually the first; where some
-    may have none, several are asked.
-    """
-
-    def __init__(self, module: Any, session: Session):
-        from torch.autograd import Variable
-        from torch.autograd.graph import get_gradient_edge
-
-        self._session, self._tracing = session, asks_tracing()
-        self._ask = Variable._execution_engine.queue_callback
-        trained = [one for one in module.parameters() if one.requires_grad]
-        apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
-        for parameter in trained[::-1][::apart]:
-            # Not a hook on the parameter, where others would find it.
-            node = get_gradient_edge(parameter).node
-            session.undo.append(node.register_prehook(self.begun).remove)
-
-    def begun(self, _gradients: Any) -> None:
-        target = self._session.target
-        if self._session.reduces and target is not None and not self._tracing():
-            self._ask(target.computed)
 
 
 def adding_ns(module: Any) -> int:

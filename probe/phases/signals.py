@@ -16,9 +16,8 @@ from typing import Any
 
 from torch.compiler import is_compiling, is_dynamo_compiling
 
-from .around import around_backward, around_data
+from .around import around_backward, around_data, around_ddp, on_optimizer
 from .hub import Session
-from .reducing import reducing
 
 Call = Callable[..., Any]
 
@@ -133,18 +132,15 @@ def _hook_stubs(original: Call, _session: Session) -> Call:
 
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
+    begins, ended = on_optimizer(session)
+
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_dynamo_compiling() or (target := session.target) is None:
-            return
-        closure = False
-        if kwargs or len(args) > 1:
-            closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
-        target.optimizer_begin(optimizer, closure)
+        if not is_dynamo_compiling():
+            begins(optimizer, args, kwargs)
 
     def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if is_dynamo_compiling() or (target := session.target) is None:
-            return
-        target.optimizer_end(optimizer)
+        if not is_dynamo_compiling():
+            ended(optimizer)
 
     session.undo.append(module.register_optimizer_step_pre_hook(before).remove)
     session.undo.append(module.register_optimizer_step_post_hook(after).remove)
@@ -191,7 +187,7 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.distributed": _on_distributed,
     "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _waiting),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
-        m.DistributedDataParallel, "_pre_forward", reducing),
+        m.DistributedDataParallel, "_pre_forward", around_ddp),
     "torch._dynamo.trace_rules": _on_dynamo,
     "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),

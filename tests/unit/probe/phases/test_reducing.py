@@ -54,7 +54,8 @@ def steps(ring: Ring, ddp: Ddp, number: int, micros: int) -> None:
 
 @pytest.fixture
 def unspared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reducing, "SPARED", 0)
+    for name in ("SPARED", "SPARED_FIRST"):
+        monkeypatch.setattr(reducing, name, 0)
 
 
 @pytest.mark.usefixtures("unspared")
