@@ -1,7 +1,7 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, annotation_typing=True, freethreading_compatible=True
 """The wrappers that no graph of dynamo's holds: they need not be seen through, so are compiled.
 
-``session.target`` is None once nobody listens; then a wrapper only calls the original.
+``aim.target`` is None once nobody listens; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .hub import Session
+from typing import Any
 
 Call = Callable[..., Any]
 
 _ASKED = 8  # parameters of a model that may leave some unused
+
+
+class Aim:
+    """What a wrapper looks at first."""
+
+    def __init__(self) -> None:
+        self.target: Any = None  # a Machine, a Fanout, or None: pass through
+        self.reduces = False  # the backward of the last forward of DDP reduces gradients
+        self.undo: list[Callable[[], None]] = []
+        self.missing: list[str] = []  # private names of torch that are not there
 
 
 def asks_tracing() -> Callable[[], bool]:
@@ -32,12 +39,12 @@ def asks_tracing() -> Callable[[], bool]:
     return asks
 
 
-def around_data(original: Call, session: Session) -> Call:
+def around_data(original: Call, aim: Aim) -> Call:
     """Of ``_BaseDataLoaderIter.__next__``."""
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 (the name it replaces)
-        target = session.target
+        target = aim.target
         if target is None:
             return original(self)
         token, got = None, False
@@ -53,13 +60,13 @@ def around_data(original: Call, session: Session) -> Call:
     return __next__
 
 
-def around_backward(original: Call, session: Session) -> Call:
+def around_backward(original: Call, aim: Aim) -> Call:
     """Of ``torch.autograd._engine_run_backward``."""
     tracing = asks_tracing()
 
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
-        target = session.target
+        target = aim.target
         if target is None or tracing():
             return original(*args, **kwargs)
         token, done = None, False
@@ -75,11 +82,11 @@ def around_backward(original: Call, session: Session) -> Call:
     return run
 
 
-def on_optimizer(session: Session) -> tuple[Call, Call]:
+def on_optimizer(aim: Aim) -> tuple[Call, Call]:
     """What is called before and after an optimizer's step, outside of any graph."""
 
     def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-        target = session.target
+        target = aim.target
         if target is None:
             return
         closure = False
@@ -88,14 +95,14 @@ def on_optimizer(session: Session) -> tuple[Call, Call]:
         target.optimizer_begin(optimizer, closure)
 
     def ended(optimizer: Any) -> None:
-        target = session.target
+        target = aim.target
         if target is not None:
             target.optimizer_end(optimizer)
 
     return begins, ended
 
 
-def around_ddp(original: Call, session: Session) -> Call:
+def around_ddp(original: Call, aim: Aim) -> Call:
     """Of DDP's ``_pre_forward``."""
     from torch import is_grad_enabled
 
@@ -105,18 +112,18 @@ def around_ddp(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal last
-        target = session.target
+        target = aim.target
         if target is not None and is_grad_enabled():
-            session.reduces = self.require_backward_grad_sync
+            aim.reduces = self.require_backward_grad_sync
             if last() is not self:
                 last = weakref.ref(self)
                 if self not in met:
                     met.add(self)
                     try:
-                        Ending(self, session)
+                        Ending(self, aim)
                     except Exception as error:  # another torch: the wait stays in backward
-                        session.missing.append(f"the end of DDP's backward: {error}")
-            target.reduces(self, session.reduces)
+                        aim.missing.append(f"the end of DDP's backward: {error}")
+            target.reduces(self, aim.reduces)
         return original(self, *args, **kwargs)
 
     return _pre_forward
@@ -131,20 +138,21 @@ class Ending:
     may have none, several are asked.
     """
 
-    def __init__(self, module: Any, session: Session):
+    def __init__(self, module: Any, aim: Aim):
         from torch.autograd import Variable
         from torch.autograd.graph import get_gradient_edge
 
-        self._session, self._tracing = session, asks_tracing()
+        self._aim, self._tracing = aim, asks_tracing()
         self._ask = Variable._execution_engine.queue_callback
         trained = [one for one in module.parameters() if one.requires_grad]
         apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
         for parameter in trained[::-1][::apart]:
             # Not a hook on the parameter, where others would find it.
             node = get_gradient_edge(parameter).node
-            session.undo.append(node.register_prehook(self.begun).remove)
+            aim.undo.append(node.register_prehook(self.begun).remove)
 
     def begun(self, _gradients: Any) -> None:
-        target = self._session.target
-        if self._session.reduces and target is not None and not self._tracing():
+        aim: Aim = self._aim
+        target = aim.target
+        if aim.reduces and target is not None and not self._tracing():
             self._ask(target.computed)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .around import Aim
 from .importing import when_imported
 
 if TYPE_CHECKING:
@@ -18,22 +19,18 @@ if TYPE_CHECKING:
 
     from .machine import Machine
 
-Undo = Callable[[], None]
 Wrap = Callable[[Any, "Session"], Callable[..., Any]]
 
 _lock = threading.RLock()
 _session: Session | None = None
 
 
-class Session:
+class Session(Aim):
     """One period with at least one engine; the wrappers made in it look at ``target``."""
 
     def __init__(self) -> None:
-        self.target: Any = None  # a Machine, a Fanout, or None: pass through
+        super().__init__()
         self.machines: list[Machine] = []
-        self.reduces = False  # the backward of the last forward of DDP reduces gradients
-        self.undo: list[Undo] = []
-        self.missing: list[str] = []  # private names of torch that are not there
 
     def aim(self) -> None:
         """Point ``target`` at whoever listens."""
