@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import StoreError
 from ..model import Gap
-from ..ring.layout import EndCode, Record
+from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..spans import Rows, SpanDecoder, SpanTable
 from ..store import files, layout
@@ -79,6 +79,7 @@ class RingDrain:
         self._logged: dict[int, _Logged] = {}
         self._told = told
         self._reader = RingReader(path)
+        self.small = self._reader.capacity < MAIN_CAPACITY
         self._folder = layout.rank_dir(run, rank, guest)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
         self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER)
@@ -138,6 +139,8 @@ class RingDrain:
                 gaps.append(Gap(f"edges of rank {self.rank}", begin or end, end,
                                 "the ring was full", count))
             self._note(batch)
+            if len(rows) < BATCH:
+                return gaps  # what came since can wait: a batch costs the same however small
 
     def finish(self) -> list[Gap]:
         """Drain and account for drops after the last record. Raises OSError."""

@@ -24,7 +24,8 @@ from .watching import MemberWatch
 if TYPE_CHECKING:
     from ..spans import Rows, SpanTable
 
-TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of a second
+TICK_S = 0.1
+SMALL_TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of a second
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
@@ -140,7 +141,9 @@ class Recorder:
             if self._all_ended():
                 self._finish()
                 return
-            self._watch.wait(SHORT_TICK_S if backlogged else TICK_S)
+            small = any(drain.small for drain in self._drains.values())
+            self._watch.wait(
+                SHORT_TICK_S if backlogged else SMALL_TICK_S if small else TICK_S)
 
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""

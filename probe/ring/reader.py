@@ -81,7 +81,7 @@ class RingReader:
         parts: list[npt.NDArray[np.void]] = []
         holes: list[tuple[int, int, int]] = []
         total = 0
-        while total < limit:
+        while total < limit and self._written(0):
             rows = self._next_chunk(min(_CHUNK, limit - total))
             if not len(rows):
                 break
@@ -96,7 +96,10 @@ class RingReader:
 
     def backlogged(self, share: float) -> bool:
         """True if more than ``share`` of the ring is waiting; looks at one slot only."""
-        ahead = int(self.capacity * share)
+        return self._written(int(self.capacity * share))
+
+    def _written(self, ahead: int) -> bool:
+        """True if the slot so many further on holds a record that follows those read."""
         row = self._slots[(self._position + ahead) % self.capacity]
         time_ns, sequence = int(row["time_ns"]), int(row["sequence"])
         if int(row["check"]) != time_ns ^ sequence ^ CHECK:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+LIST_EVERY = 5  # calls between two looks for new children: walking /proc is the costly part
+
 
 def outermost(pids: Iterable[int]) -> list[Any]:
     """The living processes of ``pids`` that do not descend from another of them.
@@ -23,3 +25,22 @@ def outermost(pids: Iterable[int]) -> list[Any]:
             continue
         found[pid] = process
     return [process for pid, process in found.items() if not ancestors[pid] & found.keys()]
+
+
+class Tree:
+    """A process of psutil's that looks for its children only every few times it is asked."""
+
+    def __init__(self, process: Any):
+        self._process = process
+        self._asked = 0
+        self._children: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._process, name)
+
+    def children(self, recursive: bool = False) -> list[Any]:
+        """As psutil's, some of them gone meanwhile. Raises psutil.Error."""
+        if self._asked % LIST_EVERY == 0:
+            self._children = self._process.children(recursive=recursive)
+        self._asked += 1
+        return list(self._children)

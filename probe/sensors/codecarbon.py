@@ -18,7 +18,7 @@ from ..units import NS_PER_S
 from . import SensorContext
 from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
-from ._processes import outermost
+from ._processes import Tree, outermost
 
 PERIOD_NS = 2 * NS_PER_S
 
@@ -130,7 +130,7 @@ class CodeCarbonSensor:
 def _of_process(kind: Any, mode: str, model: str, tdp: float, process: Any) -> Any:
     """CodeCarbon's model for the tree of another process than its own."""
     cpu = kind(output_dir="", mode=mode, model=model, tdp=tdp, tracking_mode="process")
-    cpu._pid, cpu._process = process.pid, process
+    cpu._pid, cpu._process = process.pid, Tree(process)
     return cpu
 
 

@@ -9,9 +9,9 @@ from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
 from . import SensorContext
+from ._processes import LIST_EVERY
 
 PERIOD_NS = NS_PER_S
-LIST_EVERY = 5  # reads between two looks for new children: walking /proc is the costly part
 
 
 class HostSensor:
