@@ -29,6 +29,7 @@ class Companion:
 
     def __init__(self, run: Path, port: int | None):
         """``port``: None if nobody asked for it."""
+        self.wanted = port is not None
         self._problem = ""
         self._child: subprocess.Popen[bytes] | None = None
         if port is not None and serving(run.parent) is None:

@@ -32,8 +32,9 @@ FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
 PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short windows are wrong
 SYNC_S = 10.0
 SERVED_S = 10.0  # between two estimates that somebody looks at
-ATTRIBUTE_S = 30.0  # an advance costs about the same however much has come
-SEAL_STATISTICS_S = 60.0
+ATTRIBUTE_S = 60.0  # an advance costs about the same however much has come
+FIRST_ATTRIBUTE_S = 46.0  # most meters can say nothing sooner: their lag is looked for until then
+SEAL_STATISTICS_S = 55.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
 LATE_RANKS_S = 30.0
@@ -103,7 +104,10 @@ class Recorder:
     def _loop(self) -> None:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
-        next_attribution, next_seal = next_sync, time.monotonic() + SEAL_STATISTICS_S
+        looked_at = self._serving.wanted or self._companion.wanted
+        next_attribution = time.monotonic() + (SERVED_S if looked_at else FIRST_ATTRIBUTE_S)
+        next_seal = next_attribution
+        next_crowded = 0.0
         next_look = next_page = 0.0
         while True:
             now = time.monotonic()
@@ -129,12 +133,13 @@ class Recorder:
             if now >= next_sync:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
-            if now >= next_attribution:
+            if now >= next_attribution or (now >= next_crowded and self._timelines.crowded):
                 self._attribute()
-                next_attribution = now + (SERVED_S if self._serving.wanted else ATTRIBUTE_S)
-            if now >= next_seal:
-                self._guard(self._save_statistics)
-                next_seal = now + SEAL_STATISTICS_S
+                next_attribution = now + (SERVED_S if looked_at else ATTRIBUTE_S)
+                next_crowded = now + SERVED_S
+                if now >= next_seal:
+                    self._guard(self._save_statistics)
+                    next_seal = now + SEAL_STATISTICS_S
             if now >= next_status:
                 self._guard(self._write_status)
                 next_status = now + STATUS_S

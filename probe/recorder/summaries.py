@@ -90,13 +90,15 @@ class Summaries:
 
     def _advance(self, members: list[Member]) -> None:
         known = list(self._sources.values())
+        ranks = {m.rank for m in members if m.role == "rank"}
         taken, self._spans = self._spans, {}
+        tables: dict[tuple[int, bool], SpanTable] = {}  # by rank, and whether on the device's clock
         for id_, source in self._sources.items():
             meter = self._meters[id_]
             self._feed(source, meter)
             if not isinstance(meter, Summing):
                 continue
-            rank = owner(source, known, members, {m.rank for m in members if m.role == "rank"})
+            rank = owner(source, known, members, ranks)
             before = self._owners.get(id_)
             if rank is not None and before is None:
                 self._owners[id_] = rank
@@ -105,8 +107,11 @@ class Summaries:
             if stands_in or late or rank != self._owners.get(id_):
                 meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
             elif rank in taken:
-                table = SpanTable.concat([one.of(source) for one in taken[rank]])
-                table = table.take(table.code != Code.OUTSIDE)
+                clock = rank, source.device.startswith("gpu")
+                if clock not in tables:
+                    table = SpanTable.concat([one.of(source) for one in taken[rank]])
+                    tables[clock] = table.take(table.code != Code.OUTSIDE)
+                table = tables[clock]
                 meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
             meter.advance()
         self._used |= taken.keys()

@@ -22,7 +22,8 @@ from ..ring.reader import SLOT_DTYPE
 from ..spans import Rows, SpanDecoder, SpanTable, overlay
 
 SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
-MOST_SPANS = 150_000  # that wait; no training has so many in half a minute
+MOST_SPANS = 150_000  # that wait
+_CROWDED = 1 / 3  # of them
 MOST_MARKS = 600_000  # of another thread, that wait for the rank's own
 
 _NO_ROWS: Rows = np.empty(0, SLOT_DTYPE)
@@ -165,7 +166,7 @@ class Timelines:
             return
         one.add(rows, table)
         if one.waiting > MOST_SPANS:
-            self._lose(rank, f"rank {rank} had more than {MOST_SPANS} phases in half a minute: the "
+            self._lose(rank, f"rank {rank} had more than {MOST_SPANS} phases at a time: the "
                        "report attributes them, not the recorder")
 
     def take(self, now_ns: int | None) -> dict[int, Settled]:
@@ -178,6 +179,11 @@ class Timelines:
             except Exception as error:
                 self._lose(rank, _broken(rank, error))
         return found
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many spans wait that they should be taken soon."""
+        return any(one.waiting > _CROWDED * MOST_SPANS for one in self._ranks.values())
 
     def _lose(self, rank: int, why: str) -> None:
         self._ranks.pop(rank, None)

@@ -8,7 +8,7 @@ reads this and no samples.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -122,16 +122,16 @@ class Live:
 
 
 _ROWS = {"devices": LiveDevice, "phases": LivePhase, "times": LiveTime, "values": LiveValue}
-_FIELDS: dict[str, tuple[str, ...]] = {name: kind.__slots__ for name, kind in _ROWS.items()}
+_FIELDS = {name: [field.name for field in fields(kind)] for name, kind in _ROWS.items()}
 
 
 def write_live(run: Path, page: LivePage) -> None:
     """Replace this node's page. Raises OSError."""
     value = {name: getattr(page, name) for name in page.__slots__} | {"schema": SCHEMA_VERSION}
     for name in _ROWS:
-        fields = _FIELDS[name]
-        get = attrgetter(*fields)  # rows are many, and this is done up to four times a second
-        value[name] = [dict(zip(fields, get(row), strict=True)) for row in value[name]]
+        names = _FIELDS[name]
+        get = attrgetter(*names)  # rows are many, and this is done up to four times a second
+        value[name] = [dict(zip(names, get(row), strict=True)) for row in value[name]]
     files.write_json(node_dir(run) / LIVE_FILE, value, compact=True)
 
 

@@ -140,6 +140,12 @@ def test_what_cannot_be_followed_is_let_go(monkeypatch: pytest.MonkeyPatch) -> N
     timelines.add(0, "main0", main, SpanDecoder().feed(main, holes=()))
     assert timelines.lost == {0} and "more than 1000 phases" in timelines.warnings[0]
     assert timelines.take(None) == {}
+    monkeypatch.setattr(module, "MOST_SPANS", len(main))
+    crowded = Timelines()
+    crowded.add(0, "main0", main, SpanDecoder().feed(main, holes=()))
+    assert crowded.crowded and not crowded.lost
+    crowded.take(None)
+    assert not crowded.crowded
     broken = Timelines()
     broken.add(0, "main0", main, "no table")
     assert broken.take(None) == {} and broken.lost == {0}
