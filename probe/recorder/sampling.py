@@ -73,12 +73,14 @@ class SensorThread:
         self.opened.set()
         try:
             while not self._stopping:
-                self._read(sensor)
                 wait = (sensor.next_read_ns() - self._clock.now_ns()) / 1e9
                 if wait > 0.02:
                     self._wait(min(wait, _LONGEST_WAIT_S))
+                    if wait > _LONGEST_WAIT_S or self._stopping:
+                        continue
                 else:
                     self._clock.sleep(wait)
+                self._read(sensor)
         finally:
             self._read(sensor)
             sensor.close()
