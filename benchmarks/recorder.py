@@ -1,10 +1,10 @@
 """What the recorder takes: a share of a core, bytes per row, memory over time.
 
-    python benchmarks/recorder.py [--seconds 60]          8 rig GPUs, 100 ms counters, 1,000 edges/s
+    python benchmarks/recorder.py [--seconds 240]         8 rig GPUs, 100 ms counters, 1,000 edges/s
     python benchmarks/recorder.py --period 0.02           the same with 20 ms counters
     python benchmarks/recorder.py --steps 1000000         an empty loop as fast as it goes
 
-Energy and activity of all eight are attributed meanwhile. Bars: ≤ 2 % of one core, ≤ 15 % with
+Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars: ≤ 2 % of one core, ≤ 15 % with
 20 ms counters (or one update in n, and it says so); resident memory of recorder and trainer
 grows ≤ 5 MB over 10⁶ steps, of whose edges ≥ 95 % are kept and the rest is counted.
 """
@@ -128,7 +128,7 @@ def _edges(run: Path) -> int:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    options.add_argument("--seconds", type=float, default=60.0)
+    options.add_argument("--seconds", type=float, default=240.0)
     options.add_argument("--period", type=float, default=0.1, help="of the counters, in s")
     options.add_argument("--steps", type=int, default=0)
     args = options.parse_args()

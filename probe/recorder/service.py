@@ -33,7 +33,7 @@ PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short win
 SYNC_S = 10.0
 SERVED_S = 10.0  # between two estimates that somebody looks at
 ATTRIBUTE_S = 60.0  # an advance costs about the same however much has come
-FIRST_ATTRIBUTE_S = 46.0  # most meters can say nothing sooner: their lag is looked for until then
+FIRST_S = 70.0  # a run of a minute is estimated at its end, when it no longer trains
 SEAL_STATISTICS_S = 55.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
@@ -105,8 +105,8 @@ class Recorder:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
         looked_at = self._serving.wanted or self._companion.wanted
-        next_attribution = time.monotonic() + (SERVED_S if looked_at else FIRST_ATTRIBUTE_S)
-        next_seal = next_attribution
+        attribute_s = SERVED_S if looked_at else ATTRIBUTE_S
+        next_seal = next_attribution = time.monotonic() + (SERVED_S if looked_at else FIRST_S)
         next_crowded = 0.0
         next_look = next_page = 0.0
         while True:
@@ -135,7 +135,7 @@ class Recorder:
                 next_sync = now + SYNC_S
             if now >= next_attribution or (now >= next_crowded and self._timelines.crowded):
                 self._attribute()
-                next_attribution = now + (SERVED_S if looked_at else ATTRIBUTE_S)
+                next_attribution = now + attribute_s
                 next_crowded = now + SERVED_S
                 if now >= next_seal:
                     self._guard(self._save_statistics)
