@@ -4,9 +4,10 @@
     python benchmarks/recorder.py --period 0.02           the same with 20 ms counters
     python benchmarks/recorder.py --steps 1000000         an empty loop as fast as it goes
 
-Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars: ≤ 2 % of one core, ≤ 15 % with
-20 ms counters (or one update in n, and it says so); resident memory of recorder and trainer
-grows ≤ 5 MB over 10⁶ steps, of whose edges ≥ 95 % are kept and the rest is counted.
+Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars:
+≤ 2 % of one core, ≤ 15 % with 20 ms counters (or one update in n, and it says so); resident memory
+of recorder and trainer grows ≤ 5 MB over 10⁶ steps, of whose edges ≥ 95 % are kept and the rest is
+counted.
 """
 
 from __future__ import annotations

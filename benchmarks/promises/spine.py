@@ -87,7 +87,7 @@ def offline() -> Iterator[Figure]:
 
 
 def recorder() -> Iterator[Figure]:
-    benchmark("recorder.py", "--seconds", "60")
+    benchmark("recorder.py")
     found = result("recorder")
     yield Figure(f"recorder beside {found['gpus_measured']} GPUs and 1,000 edges/s, bar 2 %",
                  f"{100 * found['cpu_share']:.2f} % of a core", found["cpu_share"] <= 0.02)
