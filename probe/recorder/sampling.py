@@ -99,7 +99,6 @@ class SensorThread:
             with self._lock:
                 self._readings += readings
 
-
     def _wait(self, seconds: float) -> None:
         """So long, or until the stop."""
         if self._going.acquire(timeout=seconds):

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from probe.model import Kind, Provenance, Sample
 from probe.sensors import SensorContext
-from probe.sensors._processes import outermost
+from probe.sensors._processes import LIST_EVERY, Tree, outermost
 from probe.sensors.host import HostSensor
 
 # Does as it is told, a Python statement per line, and answers each.
@@ -136,3 +137,11 @@ def test_a_process_inside_another_of_the_job_counts_once(process: Obedient) -> N
     before = cpu_seconds(sensor)
     process.do("burn(0.3)")
     assert cpu_seconds(sensor) - before == pytest.approx(0.3, abs=0.15)
+
+
+def test_a_tree_is_not_walked_every_time(process: Obedient) -> None:
+    tree = Tree(psutil.Process(process.pid))
+    assert tree.children(recursive=True) == [] and tree.pid == process.pid
+    process.do("r, w = stay(0.0)")
+    early = [tree.children(recursive=True) for _ in range(LIST_EVERY - 1)]
+    assert not any(early) and len(tree.children(recursive=True)) == 1
