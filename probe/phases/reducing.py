@@ -1,9 +1,7 @@
-"""What DistributedDataParallel tells of reducing gradients.
+"""What DistributedDataParallel tells of reducing gradients, besides what :mod:`around` hears.
 
-Each of its forwards says whether the backward that follows reduces; what that waits for at its end
-is the phase ``communication``. How long collectives run beside it only the C++
-reducer knows, which times the steps that it samples. On a GPU the timers synchronise the device,
-so they are left alone there.
+How long collectives run beside a backward only the C++ reducer knows, which times the steps that it
+samples. On a GPU the timers synchronise the device, so they are left alone there.
 
 With two micro-batches per step, the one that reduces also adds to the gradients that the other one
 made. What that takes is timed here on memory of our own, a few times at the start.

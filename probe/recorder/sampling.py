@@ -29,9 +29,7 @@ class SensorThread:
         self._kind, self._context, self._clock = kind, context, context.clock
         self._readings: list[Reading] = []
         self._lock = threading.Lock()
-        self._stopping = False
-        self._going = threading.Lock()  # held until the stop; Event.wait takes ten times as long
-        self._going.acquire()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sensor-{self.name}", daemon=True)
         self._thread.start()
 
@@ -43,9 +41,7 @@ class SensorThread:
 
     def stop(self) -> None:
         """Ask the thread to close the sensor; does not wait."""
-        if not self._stopping:
-            self._stopping = True
-            self._going.release()
+        self._stop.set()
 
     def join(self, seconds: float) -> bool:
         """Wait for the end; False if the sensor hangs in a call."""
@@ -72,11 +68,10 @@ class SensorThread:
         self.warnings = sensor.warnings
         self.opened.set()
         try:
-            while not self._stopping:
+            while not self._stop.is_set():
                 wait = (sensor.next_read_ns() - self._clock.now_ns()) / 1e9
                 if wait > 0.02:
-                    self._wait(min(wait, _LONGEST_WAIT_S))
-                    if wait > _LONGEST_WAIT_S or self._stopping:
+                    if self._stop.wait(min(wait, _LONGEST_WAIT_S)) or wait > _LONGEST_WAIT_S:
                         continue
                 else:
                     self._clock.sleep(wait)
@@ -94,15 +89,10 @@ class SensorThread:
             readings = [Gap(self.name, begin, self._clock.now_ns(), why)]
             if len(self.warnings) < 20:
                 self.warnings.append(f"sensor {self.name}: {why}")
-            self._wait(1.0)
+            self._stop.wait(1.0)
         if readings:
             with self._lock:
                 self._readings += readings
-
-    def _wait(self, seconds: float) -> None:
-        """So long, or until the stop."""
-        if self._going.acquire(timeout=seconds):
-            self._going.release()
 
 
 def sensor_absences(sensor: Sensor) -> list[Absence]:
