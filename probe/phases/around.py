@@ -10,7 +10,10 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .machine import Machine
 
 Call = Callable[..., Any]
 
@@ -58,6 +61,43 @@ def around_data(original: Call, aim: Aim) -> Call:
                 target.data_end(token, got)
 
     return __next__
+
+
+def around_call(owner: Any, heard: dict[int, Any]) -> Call:
+    """Of a class's ``__call__``; ``heard`` has who listens to which of its modules, by id."""
+    own = vars(owner).get("__call__")
+    base: Any = next((kind for kind in owner.__mro__[1:] if "__call__" in vars(kind)), None)
+
+    def call(self: Any, args: Any, kwargs: Any) -> Any:
+        # An inherited one may have been replaced since: tracers do that.
+        original = base.__call__ if own is None else own
+        listener = heard.get(id(self))
+        if listener is None:
+            return original(self, *args, **kwargs)
+        output = None
+        listener.begin(args)
+        try:
+            output = original(self, *args, **kwargs)
+            return output
+        finally:
+            listener.end(output)
+
+    return call
+
+
+class Forward:
+    """Tells a machine of the calls of a root module."""
+
+    def __init__(self, machine: Machine, root: int):
+        self._machine, self._root = machine, root
+
+    def begin(self, _args: Any) -> None:
+        """The forward begins."""
+        self._machine.forward_begin(self._root)
+
+    def end(self, _output: Any) -> None:
+        """It has returned, or raised."""
+        self._machine.forward_end(self._root)
 
 
 def around_backward(original: Call, aim: Aim) -> Call:

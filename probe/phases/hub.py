@@ -44,21 +44,24 @@ class Session(Aim):
         if getattr(owner, name, None) is None:
             self.missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
             return
-        raw = vars(owner).get(name)
-        wrapper: Any = wrap(getattr(owner, name), self)
-        if isinstance(raw, staticmethod):
-            wrapper = staticmethod(wrapper)
-        setattr(owner, name, wrapper)
+        self.undo.append(replace(owner, name, wrap(getattr(owner, name), self)))
 
-        def undo() -> None:
-            if vars(owner).get(name) is not wrapper:
-                return  # somebody patched on top: stay below, as a pass-through
-            if raw is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, raw)
 
-        self.undo.append(undo)
+def replace(owner: Any, name: str, by: Any) -> Callable[[], None]:
+    """Set ``owner.name``; returns what undoes that, unless somebody patched on top."""
+    raw = vars(owner).get(name)
+    wrapper = staticmethod(by) if isinstance(raw, staticmethod) else by
+    setattr(owner, name, wrapper)
+
+    def undo() -> None:
+        if vars(owner).get(name) is not wrapper:
+            return  # stay below, as a pass-through
+        if raw is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, raw)
+
+    return undo
 
 
 class Fanout:

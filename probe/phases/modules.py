@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
-from .hooks import Hook
+from .calls import Listening
 from .splitting import SplitMachine
 
 KINDS = ("attention", "mlp", "convolution", "norm")
@@ -26,24 +26,20 @@ _NORM = re.compile(r"(Batch|Layer|Group|Instance|RMS)Norm|Norm$")
 
 
 class Split:
-    """Hooks on the modules below a root, until ``remove``."""
+    """Listens to the modules below a root, until ``remove``."""
 
     def __init__(self, machine: SplitMachine, root: nn.Module, code: Callable[[str], int]):
         """``code`` gives the ring's number of a phase's name."""
-        self._handles = []
-        for kind, module in _kinds(root):
-            codes = code(f"forward/{kind}"), code(f"backward/{kind}")
-            self._handles += [
-                module.register_forward_pre_hook(_Enter(machine, id(module), codes).__exit__),
-                module.register_forward_hook(_Leave(machine, id(module), codes).__exit__,
-                                             always_call=True),
-            ]
+        self._listening = [
+            Listening(module, _Inner(machine, code(f"forward/{kind}"), code(f"backward/{kind}")))
+            for kind, module in _kinds(root)
+        ]
 
     def remove(self) -> None:
-        """Leave the modules as they were."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        """Leave the modules' classes as they were."""
+        for one in self._listening:
+            one.remove()
+        self._listening.clear()
 
 
 def kind_of(name: str, module: nn.Module) -> str | None:
@@ -63,40 +59,30 @@ def _kinds(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         kind = kind_of(name, child)
         if kind is None:
             yield from _kinds(child)
-        elif getattr(child, "_compiled_call_impl", None) is None:
+        else:
             yield kind, child
 
 
-class _Inner(Hook):
-    __slots__ = ("_codes",)
+class _Inner:
+    """Of one module: when it begins and ends, and its gradients do."""
 
-    def __init__(self, machine: SplitMachine | None, root: int, codes: tuple[int, int] = (0, 0)):
-        super().__init__(machine, root)
-        self._codes = codes
+    def __init__(self, machine: SplitMachine, ahead: int, behind: int):
+        self._machine, self._ahead, self._behind = machine, ahead, behind
 
+    def begin(self, args: Any) -> None:
+        self._tell(self._ahead, args, lambda: self._machine.behind(self._behind, ends=True))
 
-class _Enter(_Inner):
-    __slots__ = ()
+    def end(self, output: Any) -> None:
+        self._tell(0, output, lambda: self._machine.behind(self._behind))
 
-    def __exit__(self, module: nn.Module, args: Any) -> None:
-        if is_compiling() or id(module) != self._root:
+    def _tell(self, code: int, value: Any, behind: Callable[[], None]) -> None:
+        if is_compiling():
             return
-        machine, backward = self._machine, self._codes[1]
-        assert isinstance(machine, SplitMachine)
-        machine.ahead(self._codes[0])
-        _on_gradient(args, lambda: machine.behind(backward, ends=True))
-
-
-class _Leave(_Inner):
-    __slots__ = ()
-
-    def __exit__(self, module: nn.Module, _args: Any, output: Any) -> None:
-        if is_compiling() or id(module) != self._root:
-            return
-        machine, backward = self._machine, self._codes[1]
-        assert isinstance(machine, SplitMachine)
-        machine.ahead(0)
-        _on_gradient(output, lambda: machine.behind(backward))
+        try:
+            self._machine.ahead(code)
+            _on_gradient(value, behind)
+        except Exception as error:
+            self._machine.fail(error)
 
 
 def _on_gradient(value: Any, act: Callable[[], None]) -> None:

@@ -103,8 +103,4 @@ def _is_deepspeed(module: nn.Module) -> bool:
 
 
 def _hookable(module: nn.Module) -> bool:
-    # Hooks on what dynamo has compiled in place would only cost a recompilation.
-    return (
-        getattr(module, "_compiled_call_impl", None) is None
-        and not type(module).__module__.startswith("torch.jit")
-    )
+    return not type(module).__module__.startswith("torch.jit")

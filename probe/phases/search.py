@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import roots
-from .hooks import Root
+from .around import Forward
+from .calls import Listening
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -35,7 +36,7 @@ class Search:
         self._machine, self._warn = machine, warn
         self._given = model
         self._optimizers = list(optimizers)
-        self._roots: list[Root] = []
+        self._roots: list[Listening] = []
         self._splits: list[Split] = []
         self._queue: list[Any] | None = None  # candidates not tried yet; None: not scanned
         self._settled = False
@@ -159,7 +160,11 @@ class Search:
         self._splits.clear()
 
     def _hook(self, module: Any, how: str) -> None:
-        self._roots.append(Root(self._machine, module))
+        try:
+            self._roots.append(Listening(module, Forward(self._machine, id(module))))
+        except Exception as error:  # a class that does not let anything be set
+            self._warn(f"calls of {type(module).__name__} are not heard: {error}")
+            return
         if self._split is not None and not self._splits:
             self._splits.append(self._split(module))
         self.found = how

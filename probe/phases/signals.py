@@ -17,6 +17,7 @@ from typing import Any
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .around import around_backward, around_data, around_ddp, on_optimizer
+from .calls import code
 from .hub import Session
 
 Call = Callable[..., Any]
@@ -120,17 +121,6 @@ def _deepspeed_step(original: Call, session: Session) -> Call:
     return step
 
 
-def _hook_stubs(original: Call, _session: Session) -> Call:
-    from .hooks import hidden
-
-    @functools.wraps(original)
-    def get_hook_stubs(module: Any) -> Any:
-        with hidden(module):  # TorchScript would try to compile our hooks
-            return original(module)
-
-    return get_hook_stubs
-
-
 def _on_optimizer(session: Session, module: ModuleType) -> None:
     begins, ended = on_optimizer(session)
 
@@ -189,6 +179,6 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp),
     "torch._dynamo.trace_rules": _on_dynamo,
-    "torch.jit._recursive": lambda s, m: s.patch(m, "get_hook_stubs", _hook_stubs),
+    "torch._dynamo.eval_frame": lambda _, m: m.skip_code(code()),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),
 }

@@ -7,3 +7,5 @@ cdef class SplitMachine(Machine):
     cdef int _ahead, _behind
 
     cpdef int base(self) except -1
+    cpdef forward_begin(self, unsigned long long root)
+    cpdef forward_end(self, unsigned long long root)

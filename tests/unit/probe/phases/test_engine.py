@@ -227,7 +227,7 @@ class TestSeveralEngines:
             step(model, optimizer)
         assert [engine.steps for engine in engines] == [2, 1, 3]
         assert torch.autograd._engine_run_backward is before
-        assert not model._forward_hooks and not model._forward_pre_hooks
+        assert type(model).__call__ is torch.nn.Module.__call__
 
     def test_a_patch_on_top_of_ours_stays(self, tmp_path: Path) -> None:
         original = torch.autograd._engine_run_backward
@@ -268,7 +268,7 @@ class TestSeveralEngines:
         engine.uninstall()
         engine.end(False, 0)
         assert engine.warnings == ["phases are no longer recorded: RuntimeError: ours"]
-        assert hub._session is None and not model._forward_hooks
+        assert hub._session is None and type(model).__call__ is torch.nn.Module.__call__
 
 
 class TestProcesses:

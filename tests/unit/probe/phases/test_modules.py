@@ -127,7 +127,7 @@ def test_nothing_is_left_on_the_model(tmp_path: Path) -> None:
         other = copy.deepcopy(net)
         train(other, 1)
         train(twin, 1)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
+    assert all(type(m).__call__ is nn.Module.__call__ for m in net.modules())
     assert run.engine.warnings == []
 
 

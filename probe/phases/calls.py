@@ -1,0 +1,122 @@
+"""Calls of modules, heard where their classes keep ``__call__``.
+
+A module that has forward hooks takes torch's long way through a call, and copies, pickles and
+scripts of it take the hooks along. A class's ``__call__`` is told which module is called, so that
+nothing of ours is on any module; other modules of the class are passed through.
+
+Dynamo inlines this file and ``signals.py``; all others of this package it is told to skip.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, Protocol
+
+from torch import nn
+from torch.compiler import is_dynamo_compiling
+
+from .around import around_call
+from .hub import replace
+
+Call = Callable[..., Any]
+
+_lock = threading.RLock()  # a module may die, and its listener go, at any moment
+_layers: dict[type, _Layer] = {}
+
+
+class Listener(Protocol):
+    """Hears the calls of one module. Neither may raise."""
+
+    def begin(self, args: Any) -> None:
+        """It is called with these positional arguments."""
+
+    def end(self, output: Any) -> None:
+        """It returned this; or raised, then None."""
+
+
+class Listening:
+    """One listener of one module, until ``remove``."""
+
+    def __init__(self, module: nn.Module, listener: Listener):
+        """Raises whatever a class raises that does not let its ``__call__`` be replaced."""
+        self.module = weakref.ref(module, self._died)
+        self._owner, self._id, self._listener = type(module), id(module), listener
+        with _lock:
+            layer = _layers.get(self._owner)
+            if layer is None:
+                layer = _layers[self._owner] = _Layer(self._owner)
+            layer.add(self._id, listener)
+
+    def remove(self) -> None:
+        """Leave the class as it was, if nobody else listens to one of its modules."""
+        with _lock:
+            layer = _layers.get(self._owner)
+            if layer is not None and layer.drop(self._id, self._listener):
+                del _layers[self._owner]
+                layer.undo()
+
+    def _died(self, _reference: object) -> None:
+        self.remove()  # another module may get its id
+
+
+class _Layer:
+    """Our ``__call__`` on one class. Who patched on top of it keeps it, as a pass-through."""
+
+    def __init__(self, owner: type):
+        self._heard: dict[int, Any] = {}
+        self.undo = replace(owner, "__call__", _calling(owner, self._heard))
+
+    def add(self, module: int, listener: Listener) -> None:
+        already = self._heard.get(module)
+        self._heard[module] = listener if already is None else _Both(already, listener)
+
+    def drop(self, module: int, listener: Listener) -> bool:
+        """Returns True if no listener is left."""
+        left = _without(self._heard.pop(module, None), listener)
+        if left is not None:
+            self._heard[module] = left
+        return not self._heard
+
+
+class _Both:
+    """Two listeners as one."""
+
+    def __init__(self, first: Listener, second: Listener):
+        self.first, self.second = first, second
+
+    def begin(self, args: Any) -> None:
+        self.first.begin(args)
+        self.second.begin(args)
+
+    def end(self, output: Any) -> None:
+        self.second.end(output)
+        self.first.end(output)
+
+
+def _without(heard: Any, listener: Listener) -> Any:
+    if isinstance(heard, _Both):
+        first, second = _without(heard.first, listener), _without(heard.second, listener)
+        return _Both(first, second) if first and second else first or second
+    return None if heard is listener else heard
+
+
+def _calling(owner: type, heard: dict[int, Any]) -> Call:
+    original: Call = owner.__call__
+    through = around_call(owner, heard)
+
+    @functools.wraps(original)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 (the name it replaces)
+        if is_dynamo_compiling():
+            return original(self, *args, **kwargs)
+        return through(self, args, kwargs)
+
+    return __call__
+
+
+def code() -> CodeType:
+    """Of what is put on classes: where dynamo begins with it, it should begin further in."""
+    return _calling(nn.Module, {}).__code__
