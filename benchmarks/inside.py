@@ -110,15 +110,8 @@ def instrument(clock: Inside) -> None:
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
     # Called inside backward, which is not ours.
-    around.Ending.begun = clock.within(around.Ending.begun)  # type: ignore[method-assign]
-    made = around.Ending.__init__
-
-    def ending(self: Any, *args: Any) -> None:
-        made(self, *args)
-        ask, within = self._ask, functools.cache(clock.within)
-        self._ask = lambda computed: ask(within(computed))
-
-    around.Ending.__init__ = ending  # type: ignore[method-assign]
+    asking, within = around.asking, functools.cache(clock.within)
+    around.asking = lambda aim, ask: within(asking(aim, lambda computed: ask(within(computed))))
 
 
 def worker(seconds: float, runs: str) -> None:

@@ -1,9 +1,15 @@
 from .machine cimport Machine
+from .receiver cimport Receiver
 
 cdef class Aim:
-    cdef public object target, undo, missing
+    cdef public Receiver target
+    cdef public object undo, missing
     cdef public bint reduces
 
-cdef class Forward:
+cdef class Listener:
+    cpdef begin(self, args)
+    cpdef end(self, output)
+
+cdef class Forward(Listener):
     cdef Machine _machine
     cdef unsigned long long _root

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .receiver import Receiver
 
 Call = Callable[..., Any]
 
@@ -24,10 +25,33 @@ class Aim:
     """What a wrapper looks at first."""
 
     def __init__(self) -> None:
-        self.target: Any = None  # a Machine, a Fanout, or None: pass through
+        self.target: Receiver | None = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.undo: list[Callable[[], None]] = []
         self.missing: list[str] = []  # private names of torch that are not there
+
+
+class Listener:
+    """Hears the calls of one module. Neither raises."""
+
+    def begin(self, args: Any) -> None:
+        """It is called with these positional arguments."""
+
+    def end(self, output: Any) -> None:
+        """It returned this; or raised, then None."""
+
+
+class Forward(Listener):
+    """Tells a machine of the calls of a root module."""
+
+    def __init__(self, machine: Machine, root: int):
+        self._machine, self._root = machine, root
+
+    def begin(self, args: Any) -> None:
+        self._machine.forward_begin(self._root)
+
+    def end(self, output: Any) -> None:
+        self._machine.forward_end(self._root)
 
 
 def asks_tracing() -> Callable[[], bool]:
@@ -71,7 +95,7 @@ def around_call(owner: Any, heard: dict[int, Any]) -> Call:
     def call(self: Any, args: Any, kwargs: Any) -> Any:
         # An inherited one may have been replaced since: tracers do that.
         original = base.__call__ if own is None else own
-        listener = heard.get(id(self))
+        listener: Listener | None = heard.get(id(self))
         if listener is None:
             return original(self, *args, **kwargs)
         output = None
@@ -83,21 +107,6 @@ def around_call(owner: Any, heard: dict[int, Any]) -> Call:
             listener.end(output)
 
     return call
-
-
-class Forward:
-    """Tells a machine of the calls of a root module."""
-
-    def __init__(self, machine: Machine, root: int):
-        self._machine, self._root = machine, root
-
-    def begin(self, _args: Any) -> None:
-        """The forward begins."""
-        self._machine.forward_begin(self._root)
-
-    def end(self, _output: Any) -> None:
-        """It has returned, or raised."""
-        self._machine.forward_end(self._root)
 
 
 def around_backward(original: Call, aim: Aim) -> Call:
@@ -160,7 +169,7 @@ def around_ddp(original: Call, aim: Aim) -> Call:
                 if self not in met:
                     met.add(self)
                     try:
-                        Ending(self, aim)
+                        ask_before_reducing(self, aim)
                     except Exception as error:  # another torch: the wait stays in backward
                         aim.missing.append(f"the end of DDP's backward: {error}")
             target.reduces(self, aim.reduces)
@@ -169,30 +178,36 @@ def around_ddp(original: Call, aim: Aim) -> Call:
     return _pre_forward
 
 
-class Ending:
-    """Tells when the backwards of a DDP module that reduce have computed all gradients.
+def ask_before_reducing(module: Any, aim: Aim) -> None:
+    """Tell when the backwards of a DDP module that reduce have computed all gradients.
 
     What a backward calls at its end is called in the order in which it was asked for. DDP asks
     when its last bucket is ready, and then waits for the collectives; so whoever asks before any
     one gradient is there comes first. That of the last parameter is usually the first; where some
     may have none, several are asked.
     """
+    from torch.autograd import Variable
+    from torch.autograd.graph import get_gradient_edge
 
-    def __init__(self, module: Any, aim: Aim):
-        from torch.autograd import Variable
-        from torch.autograd.graph import get_gradient_edge
+    begun = asking(aim, Variable._execution_engine.queue_callback)
+    trained = [one for one in module.parameters() if one.requires_grad]
+    apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
+    for parameter in trained[::-1][::apart]:
+        # Not a hook on the parameter, where others would find it.
+        aim.undo.append(get_gradient_edge(parameter).node.register_prehook(begun).remove)
 
-        self._aim, self._tracing = aim, asks_tracing()
-        self._ask = Variable._execution_engine.queue_callback
-        trained = [one for one in module.parameters() if one.requires_grad]
-        apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
-        for parameter in trained[::-1][::apart]:
-            # Not a hook on the parameter, where others would find it.
-            node = get_gradient_edge(parameter).node
-            aim.undo.append(node.register_prehook(self.begun).remove)
 
-    def begun(self, _gradients: Any) -> None:
-        aim: Aim = self._aim
+def asking(aim: Aim, ask: Callable[[Callable[[], None]], None]) -> Callable[[Any], None]:
+    """What asks the engine to call ``computed`` at the end of a backward that reduces."""
+    tracing = asks_tracing()
+
+    def computed() -> None:
         target = aim.target
-        if aim.reduces and target is not None and not self._tracing():
-            self._ask(target.computed)
+        if target is not None:
+            target.computed()
+
+    def begun(_gradients: Any) -> None:
+        if aim.reduces and aim.target is not None and not tracing():
+            ask(computed)
+
+    return begun

@@ -14,28 +14,18 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 from torch.compiler import is_dynamo_compiling
 
-from .around import around_call
+from .around import Listener, around_call
 from .hub import replace
 
 Call = Callable[..., Any]
 
 _lock = threading.RLock()  # a module may die, and its listener go, at any moment
 _layers: dict[type, _Layer] = {}
-
-
-class Listener(Protocol):
-    """Hears the calls of one module. Neither may raise."""
-
-    def begin(self, args: Any) -> None:
-        """It is called with these positional arguments."""
-
-    def end(self, output: Any) -> None:
-        """It returned this; or raised, then None."""
 
 
 class Listening:
@@ -67,7 +57,7 @@ class _Layer:
     """Our ``__call__`` on one class. Who patched on top of it keeps it, as a pass-through."""
 
     def __init__(self, owner: type):
-        self._heard: dict[int, Any] = {}
+        self._heard: dict[int, Listener] = {}
         self.undo = replace(owner, "__call__", _calling(owner, self._heard))
 
     def add(self, module: int, listener: Listener) -> None:
@@ -82,7 +72,7 @@ class _Layer:
         return not self._heard
 
 
-class _Both:
+class _Both(Listener):
     """Two listeners as one."""
 
     def __init__(self, first: Listener, second: Listener):
@@ -97,14 +87,14 @@ class _Both:
         self.first.end(output)
 
 
-def _without(heard: Any, listener: Listener) -> Any:
+def _without(heard: Listener | None, listener: Listener) -> Listener | None:
     if isinstance(heard, _Both):
         first, second = _without(heard.first, listener), _without(heard.second, listener)
         return _Both(first, second) if first and second else first or second
     return None if heard is listener else heard
 
 
-def _calling(owner: type, heard: dict[int, Any]) -> Call:
+def _calling(owner: type, heard: dict[int, Listener]) -> Call:
     original: Call = owner.__call__
     through = around_call(owner, heard)
 

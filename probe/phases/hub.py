@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .around import Aim
 from .importing import when_imported
+from .receiver import Receiver
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -64,27 +65,28 @@ def replace(owner: Any, name: str, by: Any) -> Callable[[], None]:
     return undo
 
 
-class Fanout:
-    """Several engines as one: begins collect their tokens, ends hand them back."""
+class Fanout(Receiver):
+    """Several machines as one: begins collect their tokens, ends hand them back."""
 
     def __init__(self, machines: list[Machine]):
-        self._machines = tuple(machines)
+        self.machines = tuple(machines)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        methods = [getattr(machine, name) for machine in self._machines]
-        if name.endswith("_begin"):
-            return lambda *args: [method(*args) for method in methods]
 
-        def end(*args: Any) -> None:
-            if args and isinstance(args[0], list):  # what the begins gave
-                for method, token in zip(methods, args[0], strict=True):
-                    if token:
-                        method(token, *args[1:])
-                return
-            for method in methods:
-                method(*args)
+def _to_each(name: str) -> Callable[..., Any]:
+    def signal(self: Fanout, *args: Any) -> list[Any] | None:
+        if args and isinstance(args[0], list):  # what the begins gave
+            for machine, token in zip(self.machines, args[0], strict=True):
+                if token:
+                    getattr(machine, name)(token, *args[1:])
+            return None
+        return [getattr(machine, name)(*args) for machine in self.machines]
 
-        return end
+    return signal
+
+
+for _name in vars(Receiver):
+    if not _name.startswith("_"):
+        setattr(Fanout, _name, _to_each(_name))
 
 
 def attach(machine: Machine) -> list[str]:

@@ -23,5 +23,4 @@ cdef class Machine(Marks):
     cpdef forward_begin(self, unsigned long long root)
     cpdef forward_end(self, unsigned long long root)
     cpdef _close_if_due(self)
-    cpdef bint optimizer_begin(self, optimizer, bint closure) except -1
     cpdef _stopped_optimizing(self, unsigned long long key, bint closes)

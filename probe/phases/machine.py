@@ -146,7 +146,7 @@ class Machine(Marks):
 
     # -- signals ------------------------------------------------------------------------
 
-    def data_begin(self) -> bool:
+    def data_begin(self) -> Any:
         try:
             if get_ident() != self.thread or self._loading:
                 return False
@@ -164,7 +164,7 @@ class Machine(Marks):
             self.fail(error)
             return False
 
-    def data_end(self, _token: object, got: bool) -> None:
+    def data_end(self, token: Any, got: bool) -> None:
         try:
             self._loading = False
             if not got or not self.grad_enabled():
@@ -204,7 +204,6 @@ class Machine(Marks):
             self.fail(error)
 
     def reduces(self, ddp: Any, reduces: bool) -> None:
-        """A forward of a DDP module begins whose gradients are wanted, and summed up now or not."""
         try:
             if get_ident() != self.thread:
                 return
@@ -218,7 +217,7 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def backward_begin(self) -> object:
+    def backward_begin(self) -> Any:
         try:
             if get_ident() != self.thread:
                 # A reentrant checkpoint on the engine's own thread: its recompute is over.
@@ -240,11 +239,8 @@ class Machine(Marks):
             return None
 
     def computed(self) -> None:
-        """All gradients are: from now on this backward only waits for other ranks.
-
-        On CUDA the engine's thread tells it, while the one that began the backward waits.
-        """
         try:
+            # On CUDA the engine's thread tells it, while the one that began the backward waits.
             mine = get_ident() == self.thread or (self.alive and self.lanes.native())
             if mine and self._backward:
                 self._communication = True
@@ -270,7 +266,7 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def recompute_begin(self) -> object:
+    def recompute_begin(self) -> Any:
         try:
             if not self.alive or not self._backward:
                 return None
@@ -294,7 +290,7 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def communication_begin(self) -> object:
+    def communication_begin(self) -> Any:
         try:
             if not self.alive:
                 return None
@@ -319,7 +315,7 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def optimizer_begin(self, optimizer: object, closure: bool) -> bool:
+    def optimizer_begin(self, optimizer: Any, closure: bool) -> Any:
         try:
             key = id(optimizer)
             if get_ident() != self.thread or self._wrapped:
@@ -341,7 +337,7 @@ class Machine(Marks):
             self.fail(error)
             return False
 
-    def optimizer_end(self, optimizer: object) -> None:
+    def optimizer_end(self, optimizer: Any) -> None:
         try:
             key = id(optimizer)
             if self._optimizing != key:
@@ -361,14 +357,13 @@ class Machine(Marks):
         except Exception as error:
             self.fail(error)
 
-    def wrapped_begin(self, optimizer: object) -> bool:
-        """A framework's own step (GradScaler, DeepSpeed) that may or may not step inside."""
+    def wrapped_begin(self, optimizer: Any) -> Any:
         if self._wrapped or not self.optimizer_begin(optimizer, False):
             return False
         self._wrapped = True
         return True
 
-    def wrapped_end(self, _token: object, optimizer: object, closes: bool) -> None:
+    def wrapped_end(self, token: Any, optimizer: Any, closes: bool) -> None:
         try:
             self._wrapped = False
             self.optimizer_seen = True

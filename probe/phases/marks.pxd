@@ -1,9 +1,10 @@
 from ..ring.native cimport monotonic_ns
 from ..ring.slots cimport Slots
+from .receiver cimport Receiver
 
 cdef int MARK
 
-cdef class Marks:
+cdef class Marks(Receiver):
     cdef object _allocated, _device
     cdef Slots _slots
     cdef bint _enriched, _plain

@@ -13,6 +13,7 @@ except ImportError:
     from ..ring import pure as cython
 
 from ..ring.layout import Record
+from .receiver import Receiver
 
 if not cython.compiled:
     from time import monotonic_ns
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 MARK = int(Record.MARK)  # an IntEnum member costs a lookup at every edge
 
 
-class Marks:
+class Marks(Receiver):
     """Writes a mark where the phase changes; names that the user gave go first."""
 
     __slots__ = (

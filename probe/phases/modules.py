@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
+from .around import Listener
 from .calls import Listening
 from .splitting import SplitMachine
 
@@ -63,7 +64,7 @@ def _kinds(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield kind, child
 
 
-class _Inner:
+class _Inner(Listener):
     """Of one module: when it begins and ends, and its gradients do."""
 
     def __init__(self, machine: SplitMachine, ahead: int, behind: int):

@@ -162,8 +162,8 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _on_dynamo(_session: Session, module: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in ("around", "engine", "hub", "lanes", "machine", "marks", "reducing", "roots",
-                 "search", "splitting", "values"):
+    for name in ("around", "engine", "hub", "lanes", "machine", "marks", "receiver", "reducing",
+                 "roots", "search", "splitting", "values"):
         module.add(f"{__package__}.{name}")
 
 

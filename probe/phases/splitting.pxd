@@ -9,3 +9,4 @@ cdef class SplitMachine(Machine):
     cpdef int base(self) except -1
     cpdef forward_begin(self, unsigned long long root)
     cpdef forward_end(self, unsigned long long root)
+    cpdef backward_begin(self)

@@ -46,7 +46,7 @@ class SplitMachine(Machine):
         self._ahead = 0
         Machine.forward_end(self, root)
 
-    def backward_begin(self) -> object:
+    def backward_begin(self) -> Any:
         if get_ident() == self.thread and not self._backward:
             self._behind = 0
         return Machine.backward_begin(self)

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
+from probe.phases.around import Listener  # noqa: E402
 from probe.phases.calls import Listening  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
@@ -29,7 +30,7 @@ class Net(nn.Module):
         return self.layer(x) * scale
 
 
-class Heard:
+class Heard(Listener):
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log: list[Any] = [] if log is None else log
 
