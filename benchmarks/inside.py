@@ -4,8 +4,9 @@
 
 A small model under `probe.watch()` (73 modules, 96 parameters, some 2 ms per step on one thread;
 several ranks by DDP over gloo). The clock of the thread runs from the moment torch calls a hook or
-wrapper of ours until that calls torch's own function or returns; what reading the clock takes is
-measured at the same places in every other step, where nothing is called instead, and taken off.
+wrapper of ours until that calls torch's own function or returns. The clock is compiled
+(stopwatch.pyx), or its own frames would be a good part of what is told; what it takes is measured
+at the same places in every other step, where nothing is called instead, and taken off.
 What hooks cost torch besides (it looks for them, caches hold them) is in phases.py, where noise
 hides more.
 
@@ -19,12 +20,13 @@ import functools
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,62 +43,9 @@ from probe.phases import around, hub
 BAR_US = 35.0
 BLOCK = 100  # steps
 WARM = 3  # blocks
-Call = Callable[..., Any]
 
 
-class Inside:
-    """How long this thread was in what is wrapped by :meth:`within`, but not :meth:`outside`.
-
-    In every other step nothing is timed in its place: what the clock takes there, of which the
-    first reading after a wait is the dearest.
-    """
-
-    def __init__(self) -> None:
-        self.ns = self.clock_ns = self.stays = 0
-        self.empty = False
-        self._since = 0
-
-    def within(self, call: Call) -> Call:
-        @functools.wraps(call)
-        def entered(*args: Any, **kwargs: Any) -> Any:
-            if self.empty:
-                since = time.thread_time_ns()
-                nothing(*args, **kwargs)
-                self.clock_ns += time.thread_time_ns() - since
-                return call(*args, **kwargs)
-            self._since = time.thread_time_ns()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.ns += time.thread_time_ns() - self._since
-                self.stays += 1
-
-        return entered
-
-    def outside(self, call: Call) -> Call:
-        @functools.wraps(call)
-        def left(*args: Any, **kwargs: Any) -> Any:
-            if self.empty:
-                try:
-                    return call(*args, **kwargs)
-                finally:
-                    since = time.thread_time_ns()
-                    self.clock_ns += time.thread_time_ns() - since
-            self.ns += time.thread_time_ns() - self._since
-            self.stays += 1
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._since = time.thread_time_ns()
-
-        return left
-
-
-def nothing(*_args: Any, **_kwargs: Any) -> None:
-    """What is timed in place of a hook."""
-
-
-def instrument(clock: Inside) -> None:
+def instrument(clock: Any) -> None:
     """Every way from torch into our code but calls of the model; before the first watch."""
     optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
     patch = hub.Session.patch
@@ -116,7 +65,9 @@ def instrument(clock: Inside) -> None:
 
 def worker(seconds: float, runs: str) -> None:
     """One rank: prints its mean, its 95 % half and stays per step."""
-    clock = Inside()
+    from stopwatch import Stopwatch  # type: ignore[import-not-found]  # see measure()
+
+    clock = Stopwatch()
     instrument(clock)
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -154,12 +105,15 @@ def worker(seconds: float, runs: str) -> None:
 
 
 def measure(ranks: int, seconds: float) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as runs:
+    with tempfile.TemporaryDirectory() as runs, tempfile.TemporaryDirectory() as built:
+        source = shutil.copy(Path(__file__).with_name("stopwatch.pyx"), built)
+        subprocess.run([sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-q", source],
+                       check=True, capture_output=True)
         done = subprocess.run(
             [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
              "--standalone", __file__, "--seconds", str(seconds), "--worker", runs],
             capture_output=True, text=True, check=False, timeout=600,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)})
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{built}"})
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     # Ranks may write at the same time.
