@@ -24,7 +24,7 @@ from .hub import replace
 
 Call = Callable[..., Any]
 
-_lock = threading.RLock()  # a module may die, and its listener go, at any moment
+_lock = threading.RLock()  # a module may die at any moment
 _layers: dict[type, _Layer] = {}
 
 
@@ -50,7 +50,9 @@ class Listening:
                 layer.undo()
 
     def _died(self, _reference: object) -> None:
-        self.remove()  # another module may get its id
+        with _lock:  # another module may get its id
+            if (layer := _layers.get(self._owner)) is not None:
+                layer.drop(self._id, self._listener)
 
 
 class _Layer:

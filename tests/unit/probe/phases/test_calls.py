@@ -103,16 +103,20 @@ def test_copies_of_any_kind_are_not_heard() -> None:
     listening.remove()
 
 
-def test_a_module_that_dies_leaves_its_class_alone() -> None:
+def test_a_module_that_dies_is_not_heard_under_its_id() -> None:
     net, heard = Net(), Heard()
     listening = Listening(net, heard)
     del net  # by its last reference, not by the garbage collector: its memory may be wanted
     assert listening.module() is None
-    assert Net.__call__ is ORIGINAL
     gc.collect()
     for _ in range(8):
         Net()(X)
-    assert heard.log == []
+    other, of_other = Net(), Heard()
+    listening_to_other = Listening(other, of_other)
+    listening.remove()
+    other(X)
+    listening_to_other.remove()
+    assert heard.log == [] and of_other.log == CALL
 
 
 def test_who_patched_on_top_stays() -> None:
