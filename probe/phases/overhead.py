@@ -8,7 +8,8 @@ from typing import Any
 from .machine import COMPILED
 
 # Of one record with the hook, the wrapper or the context manager that leads to it, met cold, as
-# in steps of ten milliseconds and more: what benchmarks/cold.py prints, as it is and with --plain.
+# in steps of ten milliseconds and more: what benchmarks/cold.py prints, as it is and with --plain,
+# where a machine has loud neighbours.
 # A step of 2 ms leaves our code in the caches and pays less (benchmarks/phases.py).
 RECORD_NS = 9_000 if COMPILED else 15_000
 
