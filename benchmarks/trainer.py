@@ -1,6 +1,6 @@
 """What a training loop adds to a step: ours (watched), Lightning, Accelerate, HF Trainer.
 
-    python benchmarks/trainer.py [--rounds 8]
+    python benchmarks/trainer.py [--rounds 8] [--turns 600]
 
 The same small model, data and AdamW; each way in a process of its own, in turn, logging and
 saving switched off where it can be. Measured is the time from one forward's beginning to the
@@ -36,7 +36,7 @@ RATE = 1e-4
 SETTLED_S = 5.0  # the recorder's imports
 TINY, LARGE = 64, 256  # width of the model
 POSITIONS = 80  # of every sample; so a step takes some 10 ms
-TURNS, IN_A_ROW = 160, 12
+WARM, IN_A_ROW = 2, 6  # steps of a turn
 
 
 class Net(nn.Module):
@@ -201,10 +201,11 @@ def table(plain: float, extra: dict[str, list[float]]) -> dict[str, dict[str, fl
     return rows
 
 
-def by_turns() -> dict[str, Any]:
-    """Our step, watched, against the hand-written one: shares of a step of some 10 ms."""
+def by_turns(turns: int) -> dict[str, Any]:
+    """Our loop, watched, against the hand-written one: shares of a step of some 10 ms."""
     import probe
     from optimizers import Trainer
+    from optimizers.progress import Bar
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -219,12 +220,20 @@ def by_turns() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         trainer = Trainer(net, rows, loss, samples=10**9, batch_size=BATCH, lr=RATE,
                           dir=folder, quiet=True)
-        optimizer, batches = trainer.engine.optimizer, trainer._batches
+        optimizer, batches, silent = trainer.engine.optimizer, trainer._batches, Bar(
+            0, lambda: None, quiet=True)
 
-        def plain(_run: Any) -> None:
-            loss(net, next(batches)).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+        def by_hand(steps: int) -> None:
+            for _ in range(steps):
+                batch = next(batches)
+                value = loss(net, batch)
+                value.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        def ours(steps: int) -> None:
+            trainer._samples = trainer._at.samples + steps * BATCH
+            trainer._train(run, silent)
 
         with probe.watch(net, optimizer, dir=folder) as run:
             engine = run._engine
@@ -233,24 +242,22 @@ def by_turns() -> dict[str, Any]:
             times: dict[str, list[float]] = {"plain": [], "A/A": [], "ours": []}
             order = list(times)
             random.seed(0)
-            for turn in range(TURNS + 5):
+            for turn in range(turns + 5):
                 random.shuffle(order)
                 for name in order:
                     if name == "ours":
                         engine._model, engine._optimizers = net, [optimizer]
                         engine.install()
-                    step = trainer._step if name == "ours" else plain
-                    step(run)
-                    begin = time.perf_counter()
-                    for _ in range(IN_A_ROW):
-                        step(run)
-                    spent = (time.perf_counter() - begin) / IN_A_ROW
+                    loop = ours if name == "ours" else by_hand
+                    loop(WARM)
+                    net.times.clear()
+                    loop(IN_A_ROW + 1)
                     if name == "ours":
                         engine.uninstall()
                     if turn >= 5:
-                        times[name].append(spent)
+                        times[name].append((net.times[-1] - net.times[0]) / IN_A_ROW / 1e6)
     both = [(a + b) / 2 for a, b in zip(times["plain"], times["A/A"], strict=True)]
-    rows: dict[str, Any] = {"plain_ms": round(1e3 * statistics.median(both), 2)}
+    rows: dict[str, Any] = {"plain_ms": round(statistics.median(both), 2)}
     for name, against in (("A/A", times["plain"]), ("ours", both)):
         mean, upper = mean_and_bound(_calm([t / b - 1 for t, b in
                                             zip(times[name], against, strict=True)]))
@@ -268,6 +275,7 @@ def _calm(values: list[float]) -> list[float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--rounds", type=int, default=8)
+    options.add_argument("--turns", type=int, default=600, help="of the larger step")
     options.add_argument("--serve", choices=WAYS)
     args = options.parse_args()
     if args.serve:
@@ -279,7 +287,7 @@ def main() -> None:
     tiny = table(plain, extra)
     others = min(tiny[way]["median_us"] for way in WAYS[2:])
     fewest = tiny["phasewatt"]["median_us"] < others
-    large = by_turns()
+    large = by_turns(args.turns)
     print(f"hand-written loop {large['plain_ms']:.1f} ms per step, by turns")
     for name in ("A/A", "ours"):
         row = large[name]

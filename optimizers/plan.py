@@ -54,6 +54,11 @@ class Schedule:
     floor: float = 1.0  # share of the base rate at the end; 1: constant after warm-up
     scaling: Literal["none", "linear", "sqrt"] = "none"  # with the samples of a step
 
+    @property
+    def constant(self) -> bool:
+        """It is the base rate in every step."""
+        return self.warmup == 0 and self.floor == 1 and self.scaling == "none"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

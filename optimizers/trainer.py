@@ -101,6 +101,7 @@ class Trainer:
         self._snapshot_every = snapshot_every
         self._batches = Batches(data, plan, rank=rank, seed=seed)
         self._policy = KPolicy(plan.accumulation, world)
+        self._splits = plan.accumulation.mode == "split"
         if plan.tf32:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
@@ -112,7 +113,9 @@ class Trainer:
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
         self._at = _Position()
-        self._rate = math.nan  # as set last
+        self._rate: float | None = None  # as set last
+        # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
+        self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
         self._run: Any = None
         self._mfu: tuple[float | None, str] = None, ""
         self._held: dict[str, int] = {}  # bytes by component, seen in the first step
@@ -138,10 +141,6 @@ class Trainer:
             return flops.per_sample(model, self._loss, sample), told
         finally:
             snapshot.set_random_state(before)
-
-    @property
-    def _splits(self) -> bool:
-        return self.plan.accumulation.mode == "split"
 
     # -- the loop --------------------------------------------------------------------
 
@@ -201,7 +200,7 @@ class Trainer:
         begin = time.perf_counter() - at.seconds
         step_samples = self._samples_of_step()
         while at.samples + step_samples <= self._samples:
-            loss = self._step(run)
+            loss = self._step(run, step_samples)
             at.seconds = time.perf_counter() - begin
             bar.step(step_samples, loss, self._policy.k)
             if at.samples >= next_eval:
@@ -245,12 +244,12 @@ class Trainer:
         """Over all ranks; the next step's."""
         return self.plan.batch_size * (1 if self._splits else self._policy.k)
 
-    def _step(self, run: Any) -> torch.Tensor:
+    def _step(self, run: Any, step_samples: int) -> torch.Tensor:
         """One optimizer step: k micro-batches, weighted by their samples, then the update."""
         plan, engine, at, variance = self.plan, self.engine, self._at, self._variance
         k = self._policy.k
-        step_samples = self._samples_of_step()
-        self._set_rate((at.samples + step_samples) / self._samples, step_samples)
+        if self._rate is None or not self._steady:
+            self._set_rate((at.samples + step_samples) / self._samples, step_samples)
         micro_batches = self._micro_batches(k)
         whole = step_samples // self._world  # of this rank
         mean: torch.Tensor | None = None
@@ -278,7 +277,7 @@ class Trainer:
             norm = math.nan if stepped.norm is None else stepped.norm
             values |= {"k": k, "grad_norm": norm, **noise(
                 sigma2, stepped.norm, k * self._world, step_samples)}
-        if plan.precision.scaled:
+        if self._scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
         if at.step % LOOK_EVERY == 0 or at.step == 1:
@@ -361,7 +360,7 @@ class Trainer:
             return
         state = snapshot.load(newest)
         self.engine.load(newest)
-        self._at, self._rate = _Position(**state["at"]), math.nan
+        self._at, self._rate = _Position(**state["at"]), None
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
         if self._progress is not None and state["progress"] is not None:

@@ -96,7 +96,7 @@ class Run:
         ``samples`` and ``tokens`` are what this rank trained: those of all ranks are added up.
         Values are floats, ints or zero-dimensional tensors (read without a device sync).
         """
-        self._engine.log(**values)
+        self._engine.values.log(values)
 
     def live(self) -> Live | None:
         """Joules so far and watts now, about a second old; None while nothing is known."""

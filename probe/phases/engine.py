@@ -72,7 +72,7 @@ class PhaseEngine:
         self._machine = kind(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
         if dither:
             self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
-        self._values = Values(self._ring, self.warn)
+        self.values = Values(self._ring, self._machine, self.warn)
         self._reducing = Reducing(self._ring)
         self._machine.on_reducer = self._reducing.follow
         self._overhead = Overhead()
@@ -156,16 +156,6 @@ class PhaseEngine:
             self.warn(f"phase: {type(error).__name__}: {error}")
             return contextlib.nullcontext()
 
-    def log(self, **values: Any) -> None:
-        """Record numbers: floats, ints or tensors of one element."""
-        machine = self._machine
-        if get_ident() != machine.thread:
-            return
-        try:
-            self._values.log(values)
-        except Exception as error:
-            self.warn(f"log: {type(error).__name__}: {error}")
-
     # -- what is known ------------------------------------------------------------------
 
     @property
@@ -232,7 +222,7 @@ class PhaseEngine:
         return time.monotonic_ns() + _CHORES_NS
 
     def _flush(self) -> None:
-        self._values.poll()
+        self.values.poll()
         self._reducing.poll(self._machine.per_reduction)
         if self._memory is not None:
             self._memory.step()

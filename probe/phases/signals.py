@@ -159,12 +159,13 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
     session.patch(module.GradScaler, "unscale_", _scaler(False))
 
 
-def _on_dynamo(_session: Session, module: ModuleType) -> None:
+@functools.cache  # rules stay, and each one compiles all of them again
+def _skip_ours(rules: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
     for name in ("around", "engine", "hub", "lanes", "machine", "marks", "receiver", "reducing",
                  "roots", "search", "splitting", "values"):
-        module.add(f"{__package__}.{name}")
+        rules.add(f"{__package__}.{name}")
 
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
@@ -178,7 +179,7 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _waiting),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp),
-    "torch._dynamo.trace_rules": _on_dynamo,
+    "torch._dynamo.trace_rules": lambda _, m: _skip_ours(m),
     "torch._dynamo.eval_frame": lambda _, m: m.skip_code(code()),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),
 }

@@ -1,54 +1,83 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """``run.log``: numbers of the training, read without a device sync."""
 
 from __future__ import annotations
 
 import numbers
-import struct
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
 
 from ..ring.layout import Record
 
+if not cython.compiled:
+    import struct
+    from threading import get_ident
+    from time import monotonic_ns
+
+    _to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
+
+    def bits_of(value: Any) -> int:
+        """Of a float64, as a signed integer."""
+        bits: int = _to_bits(_of_float(value))[0]
+        return bits
+
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
+    from .machine import Machine
 
-_VALUE = int(Record.VALUE)
+VALUE = int(Record.VALUE)
 _SLOTS = 256  # values in flight from a device; more are dropped and counted
-_to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
 
 
 class Values:
     """Writes VALUE records; tensors on a device are read once their copy has arrived."""
 
-    def __init__(self, ring: RingWriter, warn: Callable[[str], None]):
+    __slots__ = (
+        "_codes", "_events", "_flying", "_free", "_machine", "_pinned", "_ring", "_slots",
+        "_tensors", "_warn", "_warned", "dropped",
+    )  # fmt: skip
+
+    def __init__(self, ring: RingWriter, machine: Machine, warn: Callable[[str], None]):
+        """Of the thread that ``machine`` records."""
         self.dropped = 0
-        self._ring, self._warn = ring, warn
+        self._ring, self._machine, self._warn = ring, machine, warn
+        self._slots = ring.slots
         self._codes: dict[str, int] = {}
         self._warned: set[str] = set()
+        self._tensors: Any = None  # torch's class, once torch is imported
         self._pinned: Any = None
         self._free: list[int] = []
         self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
         self._events: list[Any] = []
 
-    def log(self, values: Mapping[str, Any]) -> None:
+    def log(self, values: dict[str, Any]) -> None:
         """Record every value that is a number; warn once about each name that is not."""
-        time_ns = time.monotonic_ns()
-        for name, value in values.items():
-            code = self._codes.get(name)
-            if code is None:
-                code = self._codes[name] = self._ring.code(name)
-            kind = type(value)
-            if kind is float or kind is int:
-                self._write(time_ns, code, name, value)
-            elif self._tensor(time_ns, code, name, value):
-                continue
-            elif isinstance(value, numbers.Real):
-                self._write(time_ns, code, name, value)
-            else:
-                self._refuse(name, value)
+        if get_ident() != self._machine.thread:
+            return
+        try:
+            time_ns = monotonic_ns()
+            for name, value in values.items():
+                code = self._codes.get(name)
+                if code is None:
+                    code = self._codes[name] = self._ring.code(name)
+                kind = type(value)
+                if kind is float or kind is int:
+                    self._write(time_ns, code, name, value)
+                elif self._tensor(time_ns, code, name, value):
+                    continue
+                elif isinstance(value, numbers.Real):
+                    self._write(time_ns, code, name, value)
+                else:
+                    self._refuse(name, value)
+        except Exception as error:
+            self._warn(f"log: {type(error).__name__}: {error}")
 
     def poll(self) -> None:
         """Write the values whose copies have arrived; never waits."""
@@ -63,11 +92,11 @@ class Values:
 
     def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
         try:
-            bits = _to_bits(_of_float(value))[0]
-        except (OverflowError, TypeError, ValueError, struct.error):
+            bits = bits_of(value)
+        except Exception:  # no number, or one that is too large
             self._refuse(name, value)
             return
-        self._ring.write_at(time_ns, _VALUE, code, bits)
+        self._slots.write_at(time_ns, VALUE, code, bits)
 
     def _refuse(self, name: str, value: Any) -> None:
         if name not in self._warned:
@@ -75,20 +104,26 @@ class Values:
             self._warn(f"log({name}=…) ignored: {type(value).__name__} is not one number")
 
     def _tensor(self, time_ns: int, code: int, name: str, value: Any) -> bool:
-        torch = sys.modules.get("torch")
-        tensor_type = getattr(torch, "Tensor", None)
-        if torch is None or tensor_type is None or not isinstance(value, tensor_type):
+        if self._tensors is None:
+            self._tensors = getattr(sys.modules.get("torch"), "Tensor", None)
+        if self._tensors is None or not isinstance(value, self._tensors):
             if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
                 self._write(time_ns, code, name, value)  # a 0-d array
                 return True
             return False
+        torch = sys.modules["torch"]
         # A subclass may communicate or allocate when it is read.
-        plain = type(value) in (tensor_type, torch.nn.Parameter)
-        if not plain or value.layout != torch.strided or value.numel() != 1:
+        if type(value) is not self._tensors and type(value) is not torch.nn.Parameter:
             return False
         if value.is_cpu:
-            self._write(time_ns, code, name, value.item())  # reads one number, keeps nothing
+            try:
+                number = value.item()  # reads one number, keeps nothing
+            except RuntimeError:  # it has several, or a layout of its own
+                return False
+            self._write(time_ns, code, name, number)
             return True
+        if value.layout != torch.strided or value.numel() != 1:
+            return False
         if not value.is_cuda or value.is_complex():
             return False
         return self._copy(torch, time_ns, code, value.detach())

@@ -720,7 +720,7 @@ def test_results_are_bit_identical(tmp_path: Path, loop: str) -> None:
             train(model, optimizer, **options)
             for p in model.parameters():
                 if watch is not None:
-                    watch.engine.log(norm=p.detach().norm())
+                    watch.engine.values.log({"norm": p.detach().norm()})
         tensors = [t.clone() for t in model.state_dict().values()]
         return [*tensors, torch.get_rng_state()], [p._version for p in model.parameters()]
 

@@ -251,6 +251,16 @@ class TestSeveralEngines:
         finally:
             torch.autograd._engine_run_backward = original
 
+    def test_the_rules_of_dynamo_do_not_grow(self, tmp_path: Path) -> None:
+        import torch._dynamo.trace_rules as rules
+
+        told = []
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            with watched(tmp_path / name):
+                told.append(len(rules.SKIP_DIRS))
+        assert told[0] == told[1]
+
     def test_an_internal_failure_is_one_warning(self, tmp_path: Path) -> None:
         model, optimizer = trained()
         engine = PhaseEngine(lambda _l, c: RingWriter(tmp_path / "m.ring", capacity=c), model=model)
@@ -264,7 +274,7 @@ class TestSeveralEngines:
         for _ in range(3):
             step(model, optimizer)
         with engine.phase("eval"):
-            engine.log(x=1)
+            engine.values.log({"x": 1})
         engine.uninstall()
         engine.end(False, 0)
         assert engine.warnings == ["phases are no longer recorded: RuntimeError: ours"]
@@ -282,7 +292,7 @@ class TestProcesses:
                 code = 1
                 try:
                     with run.engine.phase("child"):
-                        run.engine.log(x=1.0)
+                        run.engine.values.log({"x": 1.0})
                         model(torch.zeros(1, 8))
                     run.engine.uninstall()
                     run.engine.end(False, 0)
@@ -318,7 +328,7 @@ engine = PhaseEngine(lambda label, n: RingWriter(folder / f"{label}.ring", capac
 engine.install()
 assert "torch" not in sys.modules and "numpy" not in sys.modules
 with engine.phase("eval"):
-    engine.log(accuracy=0.5, n=3)
+    engine.values.log({"accuracy": 0.5, "n": 3})
 if sys.argv[1] == "later":
     import torch
     assert not type(torch.__spec__.loader).__module__.startswith("probe")
@@ -346,12 +356,12 @@ print(engine.steps)
 class TestLog:
     def test_numbers_and_tensors(self, tmp_path: Path) -> None:
         with watched(tmp_path) as run:
-            run.engine.log(
+            run.engine.values.log(dict(
                 a=1, b=0.5, c=True, d=torch.tensor(0.25), e=torch.tensor([2.0]),
                 f=torch.tensor(1.5, dtype=torch.bfloat16), g=np.float32(0.125),
                 h=torch.tensor(3, dtype=torch.int64), i=np.array(4.0),
                 j=torch.tensor(float("nan")), k=torch.tensor(0.5, dtype=torch.float16),
-            )
+            ))
         assert [run.values(n)[0] for n in "abcdefghik"] == [
             1, 0.5, 1, 0.25, 2, 1.5, 0.125, 3, 4, 0.5
         ]
@@ -365,7 +375,7 @@ class TestLog:
         with watched(tmp_path, model) as run:
             loss = model(torch.ones(1, 8)).sum()
             version, gone = loss._version, weakref.ref(loss)
-            run.engine.log(loss=loss)
+            run.engine.values.log({"loss": loss})
             assert loss._version == version
             loss.backward()
             del loss
@@ -379,7 +389,7 @@ class TestLog:
     def test_anything_else_is_one_warning(self, tmp_path: Path, value: Any) -> None:
         with watched(tmp_path) as run:
             for _ in range(3):
-                run.engine.log(x=value, y=1.0)
+                run.engine.values.log({"x": value, "y": 1.0})
         assert len(run.engine.warnings) == 1 and "log(x=" in run.engine.warnings[0]
         assert run.values("y") == [1.0] * 3
 
