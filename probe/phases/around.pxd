@@ -13,3 +13,7 @@ cdef class Listener:
 cdef class Forward(Listener):
     cdef Machine _machine
     cdef unsigned long long _root
+
+cdef class Called:
+    cdef object _own, _base
+    cdef dict _heard

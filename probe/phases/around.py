@@ -1,5 +1,5 @@
 # cython: language_level=3, annotation_typing=True, freethreading_compatible=True
-"""The wrappers that no graph of dynamo's holds: they need not be seen through, so are compiled.
+"""The wrappers that dynamo need not see through, or not before it traces: they are compiled.
 
 ``aim.target`` is None once nobody listens; then a wrapper only calls the original.
 """
@@ -10,6 +10,8 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
+from operator import itemgetter
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class Aim:
     def __init__(self) -> None:
         self.target: Receiver | None = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
-        self.undo: list[Callable[[], None]] = []
+        self.undo: list[Callable[[], object]] = []
         self.missing: list[str] = []  # private names of torch that are not there
 
 
@@ -87,26 +89,44 @@ def around_data(original: Call, aim: Aim) -> Call:
     return __next__
 
 
-def around_call(owner: Any, heard: dict[int, Any]) -> Call:
-    """Of a class's ``__call__``; ``heard`` has who listens to which of its modules, by id."""
-    own = vars(owner).get("__call__")
-    base: Any = next((kind for kind in owner.__mro__[1:] if "__call__" in vars(kind)), None)
+class Called:
+    """Stands where a class has ``__call__``; ``heard`` has who listens to which module, by id.
 
-    def call(self: Any, args: Any, kwargs: Any) -> Any:
+    Who pickles a class by value (cloudpickle) takes what it stands for, nothing of ours.
+    """
+
+    def __init__(self, owner: Any, heard: dict[int, Any]):
+        self._own = vars(owner).get("__call__")
+        self._base: Any = next(kind for kind in owner.__mro__[1:] if "__call__" in vars(kind))
+        self._heard = heard
+
+    @property
+    def __wrapped__(self) -> Call:
         # An inherited one may have been replaced since: tracers do that.
-        original = base.__call__ if own is None else own
-        listener: Listener | None = heard.get(id(self))
+        original: Call = self._base.__call__ if self._own is None else self._own
+        return original
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __get__(self, module: Any, owner: Any) -> Any:
+        return self if module is None else MethodType(self, module)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self.__wrapped__,),)
+
+    def __call__(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+        original = self._base.__call__ if self._own is None else self._own
+        listener: Listener | None = self._heard.get(id(module))
         if listener is None:
-            return original(self, *args, **kwargs)
+            return original(module, *args, **kwargs)
         output = None
         listener.begin(args)
         try:
-            output = original(self, *args, **kwargs)
+            output = original(module, *args, **kwargs)
             return output
         finally:
             listener.end(output)
-
-    return call
 
 
 def around_backward(original: Call, aim: Aim) -> Call:
@@ -132,7 +152,7 @@ def around_backward(original: Call, aim: Aim) -> Call:
 
 
 def on_optimizer(aim: Aim) -> tuple[Call, Call]:
-    """What is called before and after an optimizer's step, outside of any graph."""
+    """What is called before and after an optimizer's step."""
 
     def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
         target = aim.target
@@ -143,7 +163,7 @@ def on_optimizer(aim: Aim) -> tuple[Call, Call]:
             closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
         target.optimizer_begin(optimizer, closure)
 
-    def ended(optimizer: Any) -> None:
+    def ended(optimizer: Any, args: Any, kwargs: Any) -> None:
         target = aim.target
         if target is not None:
             target.optimizer_end(optimizer)

@@ -19,7 +19,8 @@ from typing import Any
 from torch import nn
 from torch.compiler import is_dynamo_compiling
 
-from .around import Listener, around_call
+from .around import Called, Listener
+from .dynamo import put
 from .hub import replace
 
 Call = Callable[..., Any]
@@ -60,7 +61,9 @@ class _Layer:
 
     def __init__(self, owner: type):
         self._heard: dict[int, Listener] = {}
-        self.undo = replace(owner, "__call__", _calling(owner, self._heard))
+        called = Called(owner, self._heard)
+        self.undo = put(lambda by: replace(owner, "__call__", by), called,
+                        _seen_through(owner.__call__, called))
 
     def add(self, module: int, listener: Listener) -> None:
         already = self._heard.get(module)
@@ -96,19 +99,16 @@ def _without(heard: Listener | None, listener: Listener) -> Listener | None:
     return None if heard is listener else heard
 
 
-def _calling(owner: type, heard: dict[int, Listener]) -> Call:
-    original: Call = owner.__call__
-    through = around_call(owner, heard)
-
+def _seen_through(original: Call, called: Call) -> Call:
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 (the name it replaces)
         if is_dynamo_compiling():
             return original(self, *args, **kwargs)
-        return through(self, args, kwargs)
+        return called(self, *args, **kwargs)
 
     return __call__
 
 
 def code() -> CodeType:
-    """Of what is put on classes: where dynamo begins with it, it should begin further in."""
-    return _calling(nn.Module, {}).__code__
+    """Of what dynamo finds on classes: where it begins with that, it should begin further in."""
+    return _seen_through(nn.Module.__call__, nn.Module.__call__).__code__

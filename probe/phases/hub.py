@@ -48,19 +48,20 @@ class Session(Aim):
         self.undo.append(replace(owner, name, wrap(getattr(owner, name), self)))
 
 
-def replace(owner: Any, name: str, by: Any) -> Callable[[], None]:
-    """Set ``owner.name``; returns what undoes that, unless somebody patched on top."""
+def replace(owner: Any, name: str, by: Any) -> Callable[[], bool]:
+    """Set ``owner.name``; returns what undoes that, unless somebody patched on top: then False."""
     raw = vars(owner).get(name)
     wrapper = staticmethod(by) if isinstance(raw, staticmethod) else by
     setattr(owner, name, wrapper)
 
-    def undo() -> None:
+    def undo() -> bool:
         if vars(owner).get(name) is not wrapper:
-            return  # stay below, as a pass-through
+            return False  # stay below, as a pass-through
         if raw is None:
             delattr(owner, name)
         else:
             setattr(owner, name, raw)
+        return True
 
     return undo
 

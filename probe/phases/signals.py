@@ -1,9 +1,9 @@
 """The wrappers around torch that tell the machine what happens. Needs torch.
 
-Each begins by asking whether dynamo is tracing: that folds to a constant, so a
-compiled function sees the original and no graph breaks. (Torch also traces without dynamo;
-optimizers' hooks are not called then, and are spared the longer question.) ``session.target``
-is None once nobody listens; then a wrapper only calls the original.
+Each that dynamo may meet asks first whether it is tracing: that folds to a constant, so a compiled
+function sees the original and no graph breaks. (Torch also traces without dynamo; optimizers'
+hooks are not called then, and are spared the longer question.) ``session.target`` is None once
+nobody listens; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .around import around_backward, around_data, around_ddp, on_optimizer
 from .calls import code
+from .dynamo import put
 from .hub import Session
 
 Call = Callable[..., Any]
@@ -122,18 +123,29 @@ def _deepspeed_step(original: Call, session: Session) -> Call:
 
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
-    begins, ended = on_optimizer(session)
+    for register, hook in zip(
+        (module.register_optimizer_step_pre_hook, module.register_optimizer_step_post_hook),
+        on_optimizer(session), strict=True,
+    ):
+        session.undo.append(put(functools.partial(_hooked, register), hook, _seen_through(hook)))
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+
+def _hooked(register: Call, hook: Call) -> Callable[[], bool]:
+    handle = register(hook)
+
+    def undo() -> bool:
+        handle.remove()
+        return True
+
+    return undo
+
+
+def _seen_through(hook: Call) -> Call:
+    def called(optimizer: Any, args: Any, kwargs: Any) -> None:
         if not is_dynamo_compiling():
-            begins(optimizer, args, kwargs)
+            hook(optimizer, args, kwargs)
 
-    def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not is_dynamo_compiling():
-            ended(optimizer)
-
-    session.undo.append(module.register_optimizer_step_pre_hook(before).remove)
-    session.undo.append(module.register_optimizer_step_post_hook(after).remove)
+    return called
 
 
 def _on_distributed(session: Session, module: ModuleType) -> None:

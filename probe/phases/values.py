@@ -115,16 +115,16 @@ class Values:
         # A subclass may communicate or allocate when it is read.
         if type(value) is not self._tensors and type(value) is not torch.nn.Parameter:
             return False
+        if value.layout is not torch.strided:
+            return False
         if value.is_cpu:
             try:
                 number = value.item()  # reads one number, keeps nothing
-            except RuntimeError:  # it has several, or a layout of its own
+            except RuntimeError:  # it has several
                 return False
             self._write(time_ns, code, name, number)
             return True
-        if value.layout != torch.strided or value.numel() != 1:
-            return False
-        if not value.is_cuda or value.is_complex():
+        if not value.is_cuda or value.is_complex() or value.numel() != 1:
             return False
         return self._copy(torch, time_ns, code, value.detach())
 

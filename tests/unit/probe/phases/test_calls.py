@@ -5,15 +5,20 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
+from torch._dynamo import convert_frame, eval_frame, symbolic_convert  # noqa: E402
 
-from probe.phases.around import Listener  # noqa: E402
+from probe.phases import dynamo  # noqa: E402
+from probe.phases.around import Called, Listener  # noqa: E402
 from probe.phases.calls import Listening  # noqa: E402
+from tests.plain import ROOT  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
 
@@ -50,6 +55,20 @@ def classes_are_left_as_they_were() -> Any:
     yield
     assert Net.__call__ is nn.Linear.__call__ is nn.Module.__call__ is ORIGINAL
     assert "__call__" not in vars(Net)
+
+
+@pytest.fixture
+def untraced(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As in a process in which dynamo has traced nothing yet."""
+    torch._dynamo.reset()
+    monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 0)
+    monkeypatch.setattr(dynamo, "_traces", False)
+
+
+@pytest.fixture(params=[False, True], ids=["compiled", "visible"])
+def visible(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, untraced: None) -> Any:
+    """Before dynamo traces, and after."""
+    monkeypatch.setattr(dynamo, "_traces", request.param)
 
 
 def test_only_the_module_that_is_listened_to() -> None:
@@ -100,6 +119,30 @@ def test_copies_of_any_kind_are_not_heard() -> None:
     assert heard.log == []
     assert b"phases.calls" not in pickle.dumps(net)
     listening.remove()
+
+
+def test_a_class_pickled_by_value_takes_nothing_of_ours_along(visible: None) -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")  # of Ray, of MLflow's models
+
+    class Local(nn.Module):  # cannot be named by who reads it
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    class Own(Local):
+        def __call__(self, x: Any) -> Any:
+            return super().__call__(x) + 1
+
+    for kind in (Local, Own):
+        net, heard = kind(), Heard()
+        listening = Listening(net, heard)
+        told = cloudpickle.dumps((net, X))
+        listening.remove()
+        done = subprocess.run(
+            [sys.executable, "-c", "import pickle, sys; net, x = pickle.load(sys.stdin.buffer); "
+             "print(net(x).tolist()); assert not any(n.startswith('probe') for n in sys.modules)"],
+            input=told, capture_output=True, check=True, cwd=ROOT)
+        assert done.stdout.decode().strip() == str(net(X).tolist())
+        assert heard.log == []
 
 
 def test_a_module_that_dies_is_not_heard_under_its_id() -> None:
@@ -188,13 +231,63 @@ def test_a_class_that_lets_nothing_be_set() -> None:
     assert net(X) is X
 
 
-def test_dynamo_sees_the_original() -> None:
+@pytest.mark.parametrize("before", [False, True])
+def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
     net, heard = Net(), Heard()
     net.register_forward_hook(lambda *_: None)  # without one dynamo goes to the forward at once
+    compiled = torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
     listening = Listening(net, heard)
+    assert isinstance(vars(Net)["__call__"], Called)
+    net(X)
+    assert heard.log == CALL
+    step = compiled if before else torch.compile(
+        lambda x: net(x) * 2, fullgraph=True, backend="eager")
     with torch._dynamo.config.patch(error_on_recompile=True):
-        step = torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
         for _ in range(3):
             assert torch.equal(step(X), net.forward(X) * 2)
-    assert heard.log == []
+    assert heard.log == CALL
+    assert not isinstance(vars(Net)["__call__"], Called)
+    net(X)
+    assert heard.log == CALL * 2
     listening.remove()
+    assert not symbolic_convert.InstructionTranslator.__init__.__module__.startswith("probe")
+
+
+def test_what_nobody_traces_leaves_dynamo_as_it_was(untraced: None) -> None:
+    beginnings = (symbolic_convert.InstructionTranslator, eval_frame.OptimizeContext)
+    before = [vars(kind)["__init__"] for kind in beginnings]
+    listening = Listening(Net(), Heard())
+    assert [vars(kind)["__init__"] for kind in beginnings] != before
+    listening.remove()
+    assert [vars(kind)["__init__"] for kind in beginnings] == before
+
+
+def test_where_frames_were_traced_before_it_is_visible_at_once(
+    untraced: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 1)
+    net, heard = Net(), Heard()
+    listening = Listening(net, heard)
+    assert not isinstance(vars(Net)["__call__"], Called)
+    net(X)
+    listening.remove()
+    assert heard.log == CALL
+
+
+def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
+    net, heard = Net(), Heard()
+    listening = Listening(net, heard)
+    ours = Net.__call__
+
+    def patched(self: Any, *args: Any) -> Any:
+        return ours(self, *args) + 1
+
+    Net.__call__ = patched
+    try:
+        step = torch.compile(lambda x: x * 2, fullgraph=True, backend="eager")
+        assert torch.equal(step(X), 2 * X) and Net.__call__ is patched
+        assert torch.equal(net(X), net.forward(X) + 1)
+        listening.remove()
+        assert Net.__call__ is patched and heard.log == CALL
+    finally:
+        del Net.__call__

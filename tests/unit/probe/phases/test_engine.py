@@ -356,12 +356,12 @@ print(engine.steps)
 class TestLog:
     def test_numbers_and_tensors(self, tmp_path: Path) -> None:
         with watched(tmp_path) as run:
-            run.engine.values.log(dict(
-                a=1, b=0.5, c=True, d=torch.tensor(0.25), e=torch.tensor([2.0]),
-                f=torch.tensor(1.5, dtype=torch.bfloat16), g=np.float32(0.125),
-                h=torch.tensor(3, dtype=torch.int64), i=np.array(4.0),
-                j=torch.tensor(float("nan")), k=torch.tensor(0.5, dtype=torch.float16),
-            ))
+            run.engine.values.log({
+                "a": 1, "b": 0.5, "c": True, "d": torch.tensor(0.25), "e": torch.tensor([2.0]),
+                "f": torch.tensor(1.5, dtype=torch.bfloat16), "g": np.float32(0.125),
+                "h": torch.tensor(3, dtype=torch.int64), "i": np.array(4.0),
+                "j": torch.tensor(float("nan")), "k": torch.tensor(0.5, dtype=torch.float16),
+            })
         assert [run.values(n)[0] for n in "abcdefghik"] == [
             1, 0.5, 1, 0.25, 2, 1.5, 0.125, 3, 4, 0.5
         ]
