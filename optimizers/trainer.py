@@ -200,7 +200,7 @@ class Trainer:
         begin = time.perf_counter() - at.seconds
         step_samples = self._samples_of_step()
         while at.samples + step_samples <= self._samples:
-            loss = self._step(run, step_samples)
+            loss = self._step(run)
             at.seconds = time.perf_counter() - begin
             bar.step(step_samples, loss, self._policy.k)
             if at.samples >= next_eval:
@@ -244,10 +244,11 @@ class Trainer:
         """Over all ranks; the next step's."""
         return self.plan.batch_size * (1 if self._splits else self._policy.k)
 
-    def _step(self, run: Any, step_samples: int) -> torch.Tensor:
+    def _step(self, run: Any) -> torch.Tensor:
         """One optimizer step: k micro-batches, weighted by their samples, then the update."""
         plan, engine, at, variance = self.plan, self.engine, self._at, self._variance
         k = self._policy.k
+        step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
             self._set_rate((at.samples + step_samples) / self._samples, step_samples)
         micro_batches = self._micro_batches(k)
