@@ -246,7 +246,7 @@ class Trainer:
 
     def _step(self, run: Any) -> torch.Tensor:
         """One optimizer step: k micro-batches, weighted by their samples, then the update."""
-        plan, engine, at, variance = self.plan, self.engine, self._at, self._variance
+        engine, at, variance = self.engine, self._at, self._variance
         k = self._policy.k
         step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
