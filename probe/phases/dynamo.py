@@ -6,6 +6,7 @@ trainings compile nothing.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -17,7 +18,7 @@ from .hub import replace
 from .importing import when_imported
 
 Undo = Callable[[], bool]  # False: not undone, for somebody patched on top
-Put = Callable[[Any], Undo]
+Fill = Callable[[Any], Undo]
 
 # Whatever is traced, a translator begins it; but before, torch.compile keeps the call of a module.
 _BEGINNINGS = {"torch._dynamo.eval_frame": "OptimizeContext",
@@ -30,13 +31,13 @@ _hearing: list[Callable[[], object]] = []
 
 
 class _Place:
-    def __init__(self, put: Put, compiled: Any, visible: Any):
-        self._put, self._visible = put, visible
-        self._undo = put(visible if _traces else compiled)
+    def __init__(self, fill: Fill, compiled: Any, visible: Any):
+        self._fill, self._visible = fill, visible
+        self._undo = fill(visible if _traces else compiled)
 
     def show(self) -> None:
         if self._undo():
-            self._undo = self._put(self._visible)
+            self._undo = self._fill(self._visible)
 
     def undo(self) -> None:
         with _lock:
@@ -46,19 +47,19 @@ class _Place:
             self._undo()
 
 
-def put(place: Put, compiled: Any, visible: Any) -> Callable[[], None]:
-    """Put ``compiled`` in a place; ``visible`` instead before dynamo traces, or if it ever did.
+def put(fill: Fill, compiled: Any, visible: Any) -> Callable[[], None]:
+    """Fill a place with ``compiled``; with ``visible`` before dynamo traces, or if it ever did.
 
     If somebody patches on top before that, dynamo will break its graph at what is compiled.
-    Returns what takes it away again; raises whatever ``place`` raises.
+    Returns what takes it away again; raises whatever ``fill`` raises.
     """
     with _lock:
-        put = _Place(place, compiled, visible)
+        place = _Place(fill, compiled, visible)
         if not _traces:
-            _places.add(put)
+            _places.add(place)
             if len(_places) == 1:
                 _hear()
-    return put.undo
+    return place.undo
 
 
 def _hear() -> None:
@@ -97,4 +98,5 @@ def _begin() -> None:
         _traces = True
         _hear_no_more()
         while _places:
-            _places.pop().show()
+            with contextlib.suppress(Exception):  # we are inside the user's torch.compile
+                _places.pop().show()

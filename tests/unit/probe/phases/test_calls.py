@@ -274,6 +274,22 @@ def test_where_frames_were_traced_before_it_is_visible_at_once(
     assert heard.log == CALL
 
 
+def test_what_cannot_be_made_visible_does_not_raise_into_a_compile(untraced: None) -> None:
+    filled = []
+
+    def fill(by: str) -> Any:
+        filled.append(by)
+        if by == "visible":
+            raise TypeError("sealed since")
+        return lambda: True
+
+    undo = dynamo.put(fill, "compiled", "visible")
+    step = torch.compile(lambda x: x * 2, fullgraph=True, backend="eager")
+    assert torch.equal(step(X), 2 * X)
+    undo()
+    assert filled == ["compiled", "visible"]
+
+
 def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
     net, heard = Net(), Heard()
     listening = Listening(net, heard)
