@@ -4,7 +4,7 @@ A module that has forward hooks takes torch's long way through a call, and copie
 scripts of it take the hooks along. A class's ``__call__`` is told which module is called, so that
 nothing of ours is on any module; other modules of the class are passed through.
 
-Dynamo inlines this file and ``signals.py``; all others of this package it is told to skip.
+Dynamo inlines this file and ``signals.py``; others that run in a training it is told to skip.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ cdef class Values:
     cdef set _warned
     cdef list _free, _events
 
-    @cython.locals(time_ns=cython.ulonglong, code=object)
+    @cython.locals(time_ns=cython.ulonglong)
     cpdef log(self, dict values)
     @cython.locals(bits=cython.longlong)
     cdef _write(self, unsigned long long time_ns, code, name, value)

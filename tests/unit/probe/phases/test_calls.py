@@ -234,6 +234,7 @@ def test_a_class_that_lets_nothing_be_set() -> None:
 @pytest.mark.parametrize("before", [False, True])
 def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
     net, heard = Net(), Heard()
+    translator = symbolic_convert.InstructionTranslator.__init__
     net.register_forward_hook(lambda *_: None)  # without one dynamo goes to the forward at once
     compiled = torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
     listening = Listening(net, heard)
@@ -250,7 +251,18 @@ def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
     net(X)
     assert heard.log == CALL * 2
     listening.remove()
-    assert not symbolic_convert.InstructionTranslator.__init__.__module__.startswith("probe")
+    assert symbolic_convert.InstructionTranslator.__init__ is translator
+
+
+def test_a_training_that_compiles_nothing_stays_compiled(untraced: None) -> None:
+    net, heard = Net(), Heard()
+    listening = Listening(net, heard)
+    optimizer = torch.optim.Adam(net.parameters())  # some of it is disabled in dynamo, by contexts
+    for _ in range(2):
+        net(X).sum().backward()
+        optimizer.step()
+    assert isinstance(vars(Net)["__call__"], Called) and heard.log == CALL * 2
+    listening.remove()
 
 
 def test_what_nobody_traces_leaves_dynamo_as_it_was(untraced: None) -> None:
