@@ -67,9 +67,10 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
         if value is None:
             assert sealed["total"][key] is None
             continue
-        # An interval rests on the meter's period, which is a median over pieces or over all.
-        near = 1e-3 if key == "energy_j_interval" else 1e-4
-        assert sealed["total"][key] == pytest.approx(value, rel=near), key
+        # When a step of the counter happened is reckoned from the reads that are held, which are
+        # fewer in a piece: at both ends it is off by part of a bracket, 50 ms here on a busy
+        # machine. Energy that was lost or counted twice is a step's at least, 0.5 %.
+        assert sealed["total"][key] == pytest.approx(value, rel=1e-3), key
     for mine, theirs in zip(sealed["phases"], raw["phases"], strict=True):
         assert mine["count"] == theirs["count"]
         assert mine["time_s"] == pytest.approx(theirs["time_s"], abs=1e-6)
