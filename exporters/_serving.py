@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from probe.store import files
 from probe.store.layout import RUN_FILE
-from probe.store.live import Live, read_live
+from probe.store.live import Live, look_live
 
 from ._errors import ExportRefused
 from ._families import LiveRun, live_families
@@ -101,7 +101,7 @@ def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> R
 
     def find() -> Iterator[LiveRun]:
         for path in paths():
-            live = read_live(path, linger_s=LINGER_S)
+            live = look_live(path, linger_s=LINGER_S)
             if live is not None and node is not None:
                 live = Live(tuple(page for page in live.pages if page.node == node))
             if live is None or not live.pages:

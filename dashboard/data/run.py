@@ -15,7 +15,7 @@ from probe.model import Source
 from probe.report.words import machine, quality, tariffs
 from probe.store.history import History
 from probe.store.layout import RUN_FILE
-from probe.store.live import Live, LivePage, LivePhase, read_live
+from probe.store.live import Live, LivePage, LivePhase, look_live, read_live
 from probe.store.reader import RunReader, read_sources
 from probe.store.steps import StepTimes
 
@@ -151,7 +151,7 @@ class OpenRun:
         reader = self.reader
         if not self.live:
             return f"{reader.status} {self._stamp}"
-        live = read_live(self.path)
+        live = look_live(self.path)
         self.meters()
         newest = max((h.newest_ns() or 0 for h in self._histories.values()), default=0)
         return f"running {live.time_ns if live else 0} {newest}"

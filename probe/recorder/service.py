@@ -15,8 +15,10 @@ from ..errors import StoreError
 from ..model import Gap
 from ..ring.layout import PHASE_OF_CODE, EndCode
 from ..store import files, layout
+from ..store.live import Looking
 from ..store.members import Member
 from ..store.runs import status_file
+from .cadence import Cadence
 from .sensing import Sensing
 from .spawn import current_epoch
 from .watching import MemberWatch
@@ -31,10 +33,6 @@ SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
 PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short windows are wrong
 SYNC_S = 10.0
-SERVED_S = 10.0  # between two estimates that somebody looks at
-ATTRIBUTE_S = 60.0  # much of what an advance costs does not depend on how much has come
-FIRST_S = 70.0  # a run of a minute is estimated at its end, when it no longer trains
-SEAL_STATISTICS_S = 55.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
 LATE_RANKS_S = 30.0
@@ -104,10 +102,9 @@ class Recorder:
     def _loop(self) -> None:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
-        looked_at = self._serving.wanted or self._companion.wanted
-        attribute_s = SERVED_S if looked_at else ATTRIBUTE_S
-        next_seal = next_attribution = time.monotonic() + (SERVED_S if looked_at else FIRST_S)
-        next_crowded = 0.0
+        looking = Looking(self._run)
+        cadence = Cadence(time.monotonic(),
+                          expected=self._serving.wanted or self._companion.wanted)
         next_look = next_page = 0.0
         while True:
             now = time.monotonic()
@@ -119,6 +116,7 @@ class Recorder:
                     self._sensing.members_changed(self._watch.members.values())
                 self._find_rings()
                 self._serving.poll()
+                cadence.look(looking.lately(now))
             backlogged = any(drain.backlogged() for drain in self._drains.values())
             if now >= next_drain or backlogged or self._anybody_closed():
                 self._drain()
@@ -133,13 +131,12 @@ class Recorder:
             if now >= next_sync:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
-            if now >= next_attribution or (now >= next_crowded and self._timelines.crowded):
+            if cadence.attributes(now, crowded=self._timelines.crowded):
                 self._attribute()
-                next_attribution = now + attribute_s
-                next_crowded = now + SERVED_S
-                if now >= next_seal:
+                if cadence.estimates(now):
+                    self._estimate()
+                if cadence.seals(now):
                     self._guard(self._save_statistics)
-                    next_seal = now + SEAL_STATISTICS_S
             if now >= next_status:
                 self._guard(self._write_status)
                 next_status = now + STATUS_S
@@ -190,6 +187,8 @@ class Recorder:
         self._hand_on(self._clock.now_ns())
         self._attributing.advance(self._watch.members.values())
         self._guard(lambda: self._summaries.advance(self._watch.members.values()))
+
+    def _estimate(self) -> None:
         self._publisher.estimates(self._attributing, self._clock.now_ns(),
                                   self._summaries.on_device())
 

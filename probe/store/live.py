@@ -2,11 +2,12 @@
 
 A small file per node, replaced about once a second; the last one says that it is final. Whoever
 shows a run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard)
-reads this and no samples.
+reads this and no samples. Estimates are dear: whoever shows phases says that somebody looks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from . import files
 from .layout import node_dir
 
 LIVE_FILE = "live.json"
+LOOKED_FILE = "looked"  # changed whenever somebody looks
 LOST_S = 60.0  # an older page is of a recorder that is no more
+_LOOKING_S = 30.0  # after that somebody looks no more; a scrape comes as often
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,18 @@ def _fields(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__slots__}
 
 
+def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
+    """:func:`read_live`, and recorders that go on are told that their estimates are looked at.
+
+    They cannot be where the run's directory is not ours to write; then estimates are older.
+    """
+    live = read_live(run, linger_s=linger_s)
+    if live is not None and not all(page.final for page in live.pages):
+        with contextlib.suppress(OSError):
+            (run / LOOKED_FILE).touch()
+    return live
+
+
 def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     """What is known of a run now; None if no recorder says anything (or not yet, or no more).
 
@@ -147,6 +162,23 @@ def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     pages = [page for page in found if page is not None
              and now_s - page.wall_s < (linger_s if page.final else LOST_S)]
     return Live(tuple(pages)) if pages else None
+
+
+class Looking:
+    """Whether estimates of a run are looked at, as its recorder learns it."""
+
+    def __init__(self, run: Path):
+        self._path = run / LOOKED_FILE
+        self._changed_ns = 0  # by the clock of who looks; of its own only a change is read
+        self._looked_s = -_LOOKING_S
+
+    def lately(self, now_s: float) -> bool:
+        """``now_s``: monotonic."""
+        with contextlib.suppress(OSError):
+            changed_ns = self._path.stat().st_mtime_ns
+            if changed_ns != self._changed_ns:
+                self._changed_ns, self._looked_s = changed_ns, now_s
+        return now_s - self._looked_s < _LOOKING_S
 
 
 def _page(value: Any) -> LivePage | None:
