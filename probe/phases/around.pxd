@@ -4,7 +4,7 @@ from .receiver cimport Receiver
 cdef class Aim:
     cdef public Receiver target
     cdef public object undo, missing
-    cdef public bint reduces
+    cdef public bint reduces, traced
 
 cdef class Listener:
     cpdef begin(self, args)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Call = Callable[..., Any]
 
 _ASKED = 8  # parameters of a model that may leave some unused
+FLAG = "_is_compiling_flag"  # of torch.compiler
 
 
 class Aim:
@@ -29,6 +30,7 @@ class Aim:
     def __init__(self) -> None:
         self.target: Receiver | None = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
+        self.traced = False  # the backward that runs is of a graph that torch traces
         self.undo: list[Callable[[], object]] = []
         self.missing: list[str] = []  # private names of torch that are not there
 
@@ -37,7 +39,7 @@ class Listener:
     """Hears the calls of one module. Neither raises."""
 
     def begin(self, args: Any) -> None:
-        """It is called with these positional arguments."""
+        """It is called with these positional arguments, of which it is the first."""
 
     def end(self, output: Any) -> None:
         """It returned this; or raised, then None."""
@@ -54,18 +56,6 @@ class Forward(Listener):
 
     def end(self, output: Any) -> None:
         self._machine.forward_end(self._root)
-
-
-def asks_tracing() -> Callable[[], bool]:
-    """What tells whether torch traces what runs now: a graph's backward is none of the training's.
-
-    It reads what ``torch.compiler.is_compiling`` returns, which takes many times as long to call.
-    """
-    compiler = sys.modules["torch.compiler"]
-    if hasattr(compiler, "_is_compiling_flag"):
-        return lambda: compiler._is_compiling_flag
-    asks: Callable[[], bool] = compiler.is_compiling
-    return asks
 
 
 def around_data(original: Call, aim: Aim) -> Call:
@@ -115,29 +105,33 @@ class Called:
     def __reduce__(self) -> tuple[Any, ...]:
         return itemgetter(0), ((self.__wrapped__,),)
 
-    def __call__(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         original = self._base.__call__ if self._own is None else self._own
-        listener: Listener | None = self._heard.get(id(module))
+        listener: Listener | None = self._heard.get(id(args[0]))
         if listener is None:
-            return original(module, *args, **kwargs)
+            return original(*args, **kwargs)
         output = None
         listener.begin(args)
         try:
-            output = original(module, *args, **kwargs)
+            output = original(*args, **kwargs)
             return output
         finally:
             listener.end(output)
 
 
 def around_backward(original: Call, aim: Aim) -> Call:
-    """Of ``torch.autograd._engine_run_backward``."""
-    tracing = asks_tracing()
+    """Of ``torch.autograd._engine_run_backward``. A traced graph's is none of the training's."""
+    # What torch.compiler.is_compiling returns, which takes many times as long to call.
+    compiler = vars(sys.modules["torch.compiler"])
+    is_compiling = None if FLAG in compiler else compiler["is_compiling"]
 
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         target = aim.target
-        if target is None or tracing():
+        if target is None:
             return original(*args, **kwargs)
+        if compiler[FLAG] if is_compiling is None else is_compiling():
+            return traced(args, kwargs)
         token, done = None, False
         try:
             token = target.backward_begin()
@@ -147,6 +141,13 @@ def around_backward(original: Call, aim: Aim) -> Call:
         finally:
             if token:
                 target.backward_end(token, done)
+
+    def traced(args: Any, kwargs: Any) -> Any:
+        before, aim.traced = aim.traced, True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            aim.traced = before
 
     return run
 
@@ -179,21 +180,22 @@ def around_ddp(original: Call, aim: Aim) -> Call:
     last: Callable[[], Any] = weakref.ref(met)  # asking the set takes longer
 
     @functools.wraps(original)
-    def _pre_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _pre_forward(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
         target = aim.target
         if target is not None and is_grad_enabled():
-            aim.reduces = self.require_backward_grad_sync
-            if last() is not self:
-                last = weakref.ref(self)
-                if self not in met:
-                    met.add(self)
+            ddp = args[0]
+            aim.reduces = ddp.require_backward_grad_sync
+            if last() is not ddp:
+                last = weakref.ref(ddp)
+                if ddp not in met:
+                    met.add(ddp)
                     try:
-                        ask_before_reducing(self, aim)
+                        ask_before_reducing(ddp, aim)
                     except Exception as error:  # another torch: the wait stays in backward
                         aim.missing.append(f"the end of DDP's backward: {error}")
-            target.reduces(self, aim.reduces)
-        return original(self, *args, **kwargs)
+            target.reduces(ddp, aim.reduces)
+        return original(*args, **kwargs)
 
     return _pre_forward
 
@@ -219,7 +221,6 @@ def ask_before_reducing(module: Any, aim: Aim) -> None:
 
 def asking(aim: Aim, ask: Callable[[Callable[[], None]], None]) -> Callable[[Any], None]:
     """What asks the engine to call ``computed`` at the end of a backward that reduces."""
-    tracing = asks_tracing()
 
     def computed() -> None:
         target = aim.target
@@ -227,7 +228,7 @@ def asking(aim: Aim, ask: Callable[[Callable[[], None]], None]) -> Callable[[Any
             target.computed()
 
     def begun(_gradients: Any) -> None:
-        if aim.reduces and aim.target is not None and not tracing():
+        if aim.reduces and not aim.traced and aim.target is not None:
             ask(computed)
 
     return begun

@@ -5,13 +5,12 @@ from .receiver cimport Receiver
 cdef int MARK
 
 cdef class Marks(Receiver):
-    cdef object _allocated, _device
     cdef Slots _slots
-    cdef bint _enriched, _plain
+    cdef bint _plain, _enriched
     cdef int _current
     cdef list _user
+    cdef object _allocated, _device
 
-    cpdef int base(self) except -1
-    cpdef mark(self, int code)
+    cpdef int base(self) noexcept
     cpdef _force(self, int code)
     cpdef _named(self, int code)

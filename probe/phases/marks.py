@@ -45,15 +45,6 @@ class Marks(Receiver):
     def base(self) -> int:
         """The phase, if the user named none."""
 
-    def mark(self, code: int) -> None:
-        """The phase is ``code`` from now on, unless the user named one."""
-        if code != self._current:
-            if self._plain:
-                self._current = code
-                self._slots.write(MARK, code, -1)
-            elif not self._user:
-                self._force(code)
-
     def _force(self, code: int) -> None:
         """Write a mark whatever the user named."""
         self._current = code

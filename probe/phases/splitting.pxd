@@ -6,7 +6,7 @@ cdef int FORWARD, BACKWARD
 cdef class SplitMachine(Machine):
     cdef int _ahead, _behind
 
-    cpdef int base(self) except -1
+    cpdef int base(self) noexcept
     cpdef forward_begin(self, unsigned long long root)
     cpdef forward_end(self, unsigned long long root)
     cpdef backward_begin(self)

@@ -1,4 +1,4 @@
-# The clock, the thread and a number's bits, without a call of Python's.
+# The clock, the thread, addresses and a number's bits, without a call of Python's.
 
 cdef extern from * nogil:
     """
@@ -9,6 +9,19 @@ cdef extern from * nogil:
         clock_gettime(CLOCK_MONOTONIC, &now);
         return now.tv_sec * 1000000000ULL + now.tv_nsec;
     }
+    static inline unsigned long phasewatt_thread(void) {
+    #if defined(__GLIBC__) && defined(__x86_64__) && __GNUC__ >= 11
+        return (unsigned long) __builtin_thread_pointer();  /* pthread_self, without the calls */
+    #else
+        return PyThread_get_thread_ident();
+    #endif
+    }
+    static inline unsigned long long phasewatt_address(PyObject *object) {
+        return (unsigned long long) (size_t) object;
+    }
+    static inline unsigned long long *phasewatt_words(PyObject *view) {
+        return (unsigned long long *) PyMemoryView_GET_BUFFER(view)->buf;
+    }
     static inline long long phasewatt_bits_of(double value) {
         long long bits;
         memcpy(&bits, &value, sizeof bits);
@@ -17,6 +30,6 @@ cdef extern from * nogil:
     """
     long long bits_of "phasewatt_bits_of"(double value) noexcept
     unsigned long long monotonic_ns "phasewatt_monotonic_ns"() noexcept
-
-cdef extern from "Python.h" nogil:
-    unsigned long get_ident "PyThread_get_thread_ident"() noexcept
+    unsigned long get_ident "phasewatt_thread"() noexcept  # what threading.get_ident() returns
+    unsigned long long address "phasewatt_address"(object)  # what id() returns
+    unsigned long long *words_of "phasewatt_words"(object)  # of a memoryview; not to outlive it

@@ -1,5 +1,4 @@
 # cython: language_level=3, annotation_typing=False, freethreading_compatible=True
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The slots of a ring, filled in turn by the one thread that owns it.
 
 Compiled where there is a C compiler; the types for that are in ``slots.pxd``.
@@ -19,6 +18,8 @@ from .layout import CHECK, DROPPED, SEQUENCE_MASK, SLOT_BYTES, SLOTS, TAIL
 if not cython.compiled:
     from time import monotonic_ns
 
+    words_of = memoryview
+
 _WORD_BYTES = 8
 _FIRST, _WORDS = SLOTS // _WORD_BYTES, SLOT_BYTES // _WORD_BYTES
 _TAIL, _DROPPED = TAIL // _WORD_BYTES, DROPPED // _WORD_BYTES
@@ -28,11 +29,12 @@ _UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
 class Slots:
     """Appends records; never raises, never blocks: what finds the ring full is counted."""
 
-    __slots__ = ("_capacity", "_dropped", "_limit", "_position", "_sequence", "_words")
+    __slots__ = ("_capacity", "_dropped", "_limit", "_position", "_sequence", "_view", "_words")
 
     def __init__(self, target: mmap.mmap, capacity: int):
         """Of the ring file mapped at ``target``, a power-of-two ``capacity`` of slots."""
-        self._words = memoryview(target).cast("Q")
+        self._view = memoryview(target).cast("Q")
+        self._words = words_of(self._view)
         self._capacity = capacity
         self._position = 0  # slots written
         self._sequence = 0  # records offered, dropped ones included

@@ -46,7 +46,7 @@ class Heard(Listener):
         self.log.append(("end", None if output is None else tuple(output.shape)))
 
 
-CALL = [("begin", 1), ("end", (1, 2))]
+CALL = [("begin", 2), ("end", (1, 2))]  # with the module itself
 X = torch.ones(1, 2)
 
 
@@ -91,7 +91,7 @@ def test_what_raises_ends_too() -> None:
     with pytest.raises(ValueError, match="of the user's"):
         net(X)
     listening.remove()
-    assert heard.log == [("begin", 1), ("end", None)]
+    assert heard.log == [("begin", 2), ("end", None)]
 
 
 @pytest.mark.parametrize("first_out", [0, 1, 2])
