@@ -1,3 +1,4 @@
+from ..ring.native cimport address, version_of
 from .machine cimport Machine
 from .receiver cimport Receiver
 
@@ -17,3 +18,20 @@ cdef class Forward(Listener):
 cdef class Called:
     cdef object _own, _base
     cdef dict _heard
+    cdef unsigned long long _id
+    cdef Listener _alone
+
+cdef class Tracing:
+    cdef dict _names
+    cdef object _ask
+    cdef unsigned long long _version
+    cdef bint _said
+
+    cdef bint now(self) except -1
+
+cdef class Met:
+    cdef Aim _aim
+    cdef object _modules, _reference
+    cdef unsigned long long _last
+
+    cdef again(self, ddp)

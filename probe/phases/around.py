@@ -14,6 +14,18 @@ from operator import itemgetter
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
+
+if not cython.compiled:
+    address = id
+
+    def version_of(names: dict[str, Any]) -> int:
+        return 0
+
+
 if TYPE_CHECKING:
     from .machine import Machine
     from .receiver import Receiver
@@ -89,6 +101,14 @@ class Called:
         self._own = vars(owner).get("__call__")
         self._base: Any = next(kind for kind in owner.__mro__[1:] if "__call__" in vars(kind))
         self._heard = heard
+        # Finding one among several takes a microsecond when caches are cold.
+        self._id, self._alone = 0, None
+
+    def settle(self) -> None:
+        """``heard`` has changed."""
+        self._id = 0  # until the other one is right
+        self._alone = next(iter(self._heard.values())) if len(self._heard) == 1 else None
+        self._id = next(iter(self._heard)) if self._alone is not None else 0
 
     @property
     def __wrapped__(self) -> Call:
@@ -107,7 +127,9 @@ class Called:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         original = self._base.__call__ if self._own is None else self._own
-        listener: Listener | None = self._heard.get(id(args[0]))
+        listener: Listener | None = self._alone
+        if listener is None or address(args[0]) != self._id:
+            listener = self._heard.get(id(args[0]))
         if listener is None:
             return original(*args, **kwargs)
         output = None
@@ -119,18 +141,34 @@ class Called:
             listener.end(output)
 
 
+class Tracing:
+    """What ``torch.compiler.is_compiling()`` returns, which takes many times as long to call."""
+
+    def __init__(self) -> None:
+        self._names = vars(sys.modules["torch.compiler"])
+        self._ask: Any = None if FLAG in self._names else self._names["is_compiling"]
+        self._version, self._said = 0, False
+
+    def now(self) -> bool:
+        """Whether torch traces."""
+        if self._ask is not None:
+            return bool(self._ask())
+        version = version_of(self._names)
+        if version != self._version or version == 0:
+            self._version, self._said = version, bool(self._names[FLAG])
+        return self._said
+
+
 def around_backward(original: Call, aim: Aim) -> Call:
     """Of ``torch.autograd._engine_run_backward``. A traced graph's is none of the training's."""
-    # What torch.compiler.is_compiling returns, which takes many times as long to call.
-    compiler = vars(sys.modules["torch.compiler"])
-    is_compiling = None if FLAG in compiler else compiler["is_compiling"]
+    tracing = Tracing()
 
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         target = aim.target
         if target is None:
             return original(*args, **kwargs)
-        if compiler[FLAG] if is_compiling is None else is_compiling():
+        if tracing.now():
             return traced(args, kwargs)
         token, done = None, False
         try:
@@ -174,30 +212,47 @@ def on_optimizer(aim: Aim) -> tuple[Call, Call]:
 
 def around_ddp(original: Call, aim: Aim) -> Call:
     """Of DDP's ``_pre_forward``."""
-    from torch import is_grad_enabled
-
-    met: weakref.WeakSet[Any] = weakref.WeakSet()
-    last: Callable[[], Any] = weakref.ref(met)  # asking the set takes longer
+    met = Met(aim)
 
     @functools.wraps(original)
     def _pre_forward(*args: Any, **kwargs: Any) -> Any:
-        nonlocal last
         target = aim.target
-        if target is not None and is_grad_enabled():
+        if target is not None:
             ddp = args[0]
-            aim.reduces = ddp.require_backward_grad_sync
-            if last() is not ddp:
-                last = weakref.ref(ddp)
-                if ddp not in met:
-                    met.add(ddp)
-                    try:
-                        ask_before_reducing(ddp, aim)
-                    except Exception as error:  # another torch: the wait stays in backward
-                        aim.missing.append(f"the end of DDP's backward: {error}")
-            target.reduces(ddp, aim.reduces)
+            reduces = ddp.require_backward_grad_sync
+            if target.reduces(ddp, reduces):
+                aim.reduces = reduces
+                met.again(ddp)
         return original(*args, **kwargs)
 
     return _pre_forward
+
+
+class Met:
+    """The DDP modules that trained."""
+
+    def __init__(self, aim: Aim):
+        self._aim = aim
+        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._reference: Any = None
+        self._last = 0  # id of the last one while it lives: asking the set takes longer
+
+    def again(self, ddp: Any) -> None:
+        """This one; the first time the end of its backward is asked for."""
+        if address(ddp) == self._last:
+            return
+        self._reference, self._last = weakref.ref(ddp, self._died), id(ddp)
+        if ddp in self._modules:
+            return
+        self._modules.add(ddp)
+        try:
+            ask_before_reducing(ddp, self._aim)
+        except Exception as error:  # another torch: the wait stays in backward
+            self._aim.missing.append(f"the end of DDP's backward: {error}")
+
+    def _died(self, reference: Any) -> None:
+        if reference is self._reference:
+            self._last = 0
 
 
 def ask_before_reducing(module: Any, aim: Aim) -> None:

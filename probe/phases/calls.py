@@ -61,19 +61,21 @@ class _Layer:
 
     def __init__(self, owner: type):
         self._heard: dict[int, Listener] = {}
-        called = Called(owner, self._heard)
+        called = self._called = Called(owner, self._heard)
         self.undo = put(lambda by: replace(owner, "__call__", by), called,
                         _seen_through(owner.__call__, called))
 
     def add(self, module: int, listener: Listener) -> None:
         already = self._heard.get(module)
         self._heard[module] = listener if already is None else _Both(already, listener)
+        self._called.settle()
 
     def drop(self, module: int, listener: Listener) -> bool:
         """Returns True if no listener is left."""
         left = _without(self._heard.pop(module, None), listener)
         if left is not None:
             self._heard[module] = left
+        self._called.settle()
         return not self._heard
 
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _WARNINGS = 32
 _BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
 _FIRST_STEPS = 4  # a device may show up in each of these
-_CHORES_NS = 500_000_000
+_CHORES_NS, _RARELY_NS = 500_000_000, 2_000_000_000  # from one time to the next, at first and later
+_AGES = 20  # between them, so many times as old is the training
 _engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
 _fork_lock = threading.Lock()
 _fork_hooked = False
@@ -58,7 +59,7 @@ class PhaseEngine:
             open_ring: (thread label, capacity) → a new ring.
             model: the root module; without it the first optimizer step finds it.
             optimizer: one or several; only needed where their steps are compiled.
-            chores: called after a step closed, a few times a second.
+            chores: called after a step closed, a few times a second at first and later less.
             dither: share of steps that begin with a short random rest.
             modules: tell forward and backward apart by kind of module.
 
@@ -87,7 +88,7 @@ class PhaseEngine:
         self._busy = False  # there is a device, or an allocator, to ask at every step
         self._withdraw: Callable[[], None] = lambda: None
         self._blocks: dict[str, _Block] = {}
-        self._pid = os.getpid()
+        self._pid, self._began_ns = os.getpid(), time.monotonic_ns()
         self._ended = False
         _watch_forks(self)
 
@@ -219,7 +220,9 @@ class PhaseEngine:
                 self.warn(f"chores: {type(error).__name__}: {error}")
         if self._busy or steps < _FIRST_STEPS:
             return 0
-        return time.monotonic_ns() + _CHORES_NS
+        now_ns = time.monotonic_ns()
+        age_ns = now_ns - self._began_ns
+        return now_ns + min(max(_CHORES_NS, age_ns // _AGES), _RARELY_NS)
 
     def _flush(self) -> None:
         self.values.poll()

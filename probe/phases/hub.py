@@ -72,6 +72,11 @@ class Fanout(Receiver):
     def __init__(self, machines: list[Machine]):
         self.machines = tuple(machines)
 
+    def reduces(self, ddp: Any, reduces: bool) -> Any:
+        """Tell each; whether any of them counts it."""
+        counted = [machine.reduces(ddp, reduces) for machine in self.machines]
+        return any(counted)
+
 
 def _to_each(name: str) -> Callable[..., Any]:
     def signal(self: Fanout, *args: Any) -> list[Any] | None:
@@ -86,7 +91,7 @@ def _to_each(name: str) -> Callable[..., Any]:
 
 
 for _name in vars(Receiver):
-    if not _name.startswith("_"):
+    if not _name.startswith("_") and _name not in vars(Fanout):
         setattr(Fanout, _name, _to_each(_name))
 
 

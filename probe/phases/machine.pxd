@@ -10,7 +10,7 @@ cdef frozenset NONE
 cdef class Machine(Marks):
     cdef public unsigned long thread
     cdef unsigned long long _optimizing, _root, _stepped, _chores_due_ns
-    cdef bint _backward, _closure, _communication, _fused, _loading, _pending, _recompute
+    cdef bint _backward, _closure, _communication, _fused, _heard, _loading, _pending, _recompute
     cdef bint _unstepped, _wrapped
     cdef int _forward, _idle
     cdef public bint alive, optimizer_seen, root_fired

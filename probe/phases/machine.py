@@ -49,7 +49,7 @@ class Machine(Marks):
     # More attributes than CPython lets instances share the keys of: a dict would be slower.
     __slots__ = (
         "_also_stepped", "_backward", "_chores", "_chores_due_ns", "_closure", "_communication",
-        "_forward", "_fused", "_idle", "_kept", "_loading", "_optimizing", "_pending",
+        "_forward", "_fused", "_heard", "_idle", "_kept", "_loading", "_optimizing", "_pending",
         "_recompute", "_root", "_stepped", "_unstepped", "_warn", "_wrapped", "after_backward",
         "after_optimizer", "alive", "changed", "grad_enabled", "lanes", "micro", "on_reducer",
         "optimizer_seen", "per_reduction", "rest", "root_fired", "steps", "thread",
@@ -90,6 +90,7 @@ class Machine(Marks):
         self._backward = self._recompute = self._communication = self._loading = False
         self._forward = 0  # FORWARD or EVAL
         self._root = 0  # id of the module whose forward set it
+        self._heard = False  # a forward that trains since the last data
         self._optimizing = 0  # id of the outermost optimizer that steps
         self._closure = self._wrapped = self._fused = False
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
@@ -173,10 +174,12 @@ class Machine(Marks):
 
     def data_end(self, token: Any, got: bool) -> None:
         self._loading = False
-        if not got or not self._trains():
+        # Asking takes microseconds; where forwards are heard, what precedes them is none of them.
+        if not got or not (self._heard or self._trains()):
             self._idle = OTHER  # the end of an epoch, or an evaluation
         elif self._idle != TAIL:
             self._idle = PRE
+        self._heard = False
         self.mark(self.base() if self._optimizing else self._idle)
 
     def forward_begin(self, root: int) -> None:
@@ -189,7 +192,8 @@ class Machine(Marks):
         if self._pending or self._unstepped:
             self._close_if_due()
         self._root = root
-        self._forward = FORWARD if self._trains() else EVAL
+        self._heard = self._trains()
+        self._forward = FORWARD if self._heard else EVAL
         self.root_fired = True
         self.mark(self._forward)
 
@@ -198,12 +202,16 @@ class Machine(Marks):
             return
         if self._forward == FORWARD:
             self._idle = TAIL
+        elif self._idle == PRE:
+            self._idle = OTHER  # its data were taken for a training's
         self._forward = self._root = 0
         self.mark(self.base() if self._optimizing or self._loading else self._idle)
 
-    def reduces(self, ddp: Any, reduces: bool) -> None:
+    def reduces(self, ddp: Any, reduces: bool) -> bool:
         if get_ident() != self.thread:
-            return
+            return False
+        if self._forward != FORWARD if self._root == address(ddp) else not self._trains():
+            return False
         self._slots.write(SYNC, 1 if reduces else 0, 0)
         self._kept += 1
         if reduces:
@@ -211,6 +219,7 @@ class Machine(Marks):
         if self.on_reducer is not None:
             told, self.on_reducer = self.on_reducer, None
             self._tell(told, ddp)
+        return True
 
     def backward_begin(self) -> Any:
         if get_ident() != self.thread:

@@ -23,8 +23,11 @@ class Receiver:
     def data_end(self, token: Any, got: bool) -> None:
         """It gave one, or not."""
 
-    def reduces(self, ddp: Any, reduces: bool) -> None:
-        """A forward of a DDP module begins whose gradients are wanted, and summed up now or not."""
+    def reduces(self, ddp: Any, reduces: bool) -> Any:
+        """A forward of a DDP module begins whose gradients are to be summed up now, or not.
+
+        True if gradients are wanted at all.
+        """
 
     def backward_begin(self) -> Any:
         """The autograd engine is started."""

@@ -22,6 +22,13 @@ cdef extern from * nogil:
     static inline unsigned long long *phasewatt_words(PyObject *view) {
         return (unsigned long long *) PyMemoryView_GET_BUFFER(view)->buf;
     }
+    static inline unsigned long long phasewatt_version(PyObject *dict) {
+    #if PY_VERSION_HEX < 0x030C0000
+        return ((PyDictObject *) dict)->ma_version_tag;
+    #else
+        return 0;  /* it says no more whether anything was set */
+    #endif
+    }
     static inline long long phasewatt_bits_of(double value) {
         long long bits;
         memcpy(&bits, &value, sizeof bits);
@@ -32,4 +39,5 @@ cdef extern from * nogil:
     unsigned long long monotonic_ns "phasewatt_monotonic_ns"() noexcept
     unsigned long get_ident "phasewatt_thread"() noexcept  # what threading.get_ident() returns
     unsigned long long address "phasewatt_address"(object)  # what id() returns
+    unsigned long long version_of "phasewatt_version"(dict)  # changes whenever it does; 0: unknown
     unsigned long long *words_of "phasewatt_words"(object)  # of a memoryview; not to outlive it

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.alone
 RANKS, SECONDS, PERIOD_S = 4, 5.0, 0.1
 PROVE = bool(os.environ.get("PROVE"))
 KILLS = 10 if PROVE else 1
+FEW_STEPS = 5
 SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
 
 
@@ -149,7 +150,7 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
 
 
 def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
-    """A job of two ranks that has trained for a second."""
+    """A job of two ranks that has trained for a second, and some steps."""
     process = subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
          "--monitor-interval", "0.5", SCRIPT, *arguments],
@@ -160,6 +161,8 @@ def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.P
     assert scripts.wait_until(
         lambda: len(read_members(run)) == 2 and "recorder" in files.read_json(run / "run.json"), 30)
     time.sleep(1.0)
+    assert scripts.wait_until(
+        lambda: min(len(RunReader(run).steps_ns(rank)) for rank in range(2)) > FEW_STEPS, 30)
     return process, run
 
 
@@ -181,7 +184,7 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
         true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
         assert counted == pytest.approx(true, rel=0.05)
     steps = [row["steps"] for row in report["ranks"]]
-    assert min(steps) > 5 and max(steps) - min(steps) <= 1
+    assert min(steps) > FEW_STEPS and max(steps) - min(steps) <= 1
 
 
 @pytest.mark.parametrize("seed", range(KILLS))

@@ -16,8 +16,9 @@ from torch import nn  # noqa: E402
 from torch._dynamo import convert_frame, eval_frame, symbolic_convert  # noqa: E402
 
 from probe.phases import dynamo  # noqa: E402
-from probe.phases.around import Called, Listener  # noqa: E402
+from probe.phases.around import FLAG, Aim, Called, Listener, around_backward  # noqa: E402
 from probe.phases.calls import Listening  # noqa: E402
+from probe.phases.receiver import Receiver  # noqa: E402
 from tests.plain import ROOT  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
@@ -82,6 +83,23 @@ def test_only_the_module_that_is_listened_to() -> None:
     one(X)
     assert heard.log == CALL
     listening.remove()  # again: nothing
+
+
+def test_one_of_a_class_then_several_then_another_one() -> None:
+    nets, heard = [Net() for _ in range(3)], [Heard() for _ in range(3)]
+    listening = []
+    for number, (net, one) in enumerate(zip(nets, heard, strict=True)):
+        listening.append(Listening(net, one))
+        for called in nets:
+            called(X)
+        assert [len(log.log) // 2 for log in heard] == [
+            max(0, number + 1 - i) for i in range(len(nets))]
+    listening[0].remove()
+    listening[2].remove()
+    for called in nets:
+        called(X)
+    assert [len(one.log) // 2 for one in heard] == [3, 3, 1]
+    listening[1].remove()
 
 
 def test_what_raises_ends_too() -> None:
@@ -319,3 +337,15 @@ def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
         assert Net.__call__ is patched and heard.log == CALL
     finally:
         del Net.__call__
+
+
+def test_a_backward_of_a_traced_graph_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    aim = Aim()
+    aim.target = Receiver()
+    run = around_backward(lambda: aim.traced, aim)
+    assert [run(), run()] == [False, False]
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.compiler, FLAG, True)
+            assert [run(), run()] == [True, True]
+        assert [run(), run()] == [False, False]

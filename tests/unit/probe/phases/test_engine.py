@@ -33,6 +33,45 @@ def trained() -> tuple[Any, Any]:
     return model, torch.optim.SGD(model.parameters(), lr=0.01)
 
 
+class TestEvaluations:
+    """Between a training's data and an evaluation's nobody asks torch whether gradients flow."""
+
+    @pytest.mark.parametrize("batches", [1, 2, 9], ids=["one", "two", "all"])
+    def test_left_early_or_not(self, batches: int, tmp_path: Path) -> None:
+        model, optimizer = trained()
+        data = torch.utils.data.DataLoader(torch.randn(9, 8))
+
+        def train() -> None:
+            for x, _ in zip(data, range(2), strict=False):
+                model(x).sum().backward()
+                optimizer.step()
+
+        with watched(tmp_path, model) as run:
+            train()
+            with torch.no_grad():
+                for x, _ in zip(data, range(batches), strict=False):
+                    model(x)
+            train()
+        assert run.counts["eval"] == batches
+        assert run.counts["forward"] == run.counts["backward"] == run.steps == 4
+        assert run.counts["data"] == 2 * 3 + batches + 1
+
+    def test_without_a_heard_forward(self, tmp_path: Path) -> None:
+        weight = torch.zeros(8, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        data = torch.utils.data.DataLoader(torch.randn(4, 8))
+        with watched(tmp_path) as run:
+            for _ in range(2):
+                for x in data:
+                    (x * weight).sum().backward()
+                    optimizer.step()
+                with torch.no_grad():
+                    for x in data:
+                        x.sum()
+                        break
+        assert run.counts["forward"] == run.counts["backward"] == run.steps == 8
+
+
 class TestUserPhases:
     def test_the_innermost_name_wins_and_nothing_splits_it(self, tmp_path: Path) -> None:
         model, optimizer = trained()
