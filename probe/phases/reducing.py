@@ -49,12 +49,13 @@ class Reducing:
     def poll(self, micros: int) -> None:
         """Record what was timed since the last call; ``micros`` forwards belong to a reduction."""
         module = self._module() if self._module is not None else None
-        if module is None or (began := time.monotonic_ns()) < self._due_ns:
+        if module is None or (now_ns := time.monotonic_ns()) < self._due_ns:
             return
+        began_ns = time.thread_time_ns()  # another process may run in between
         told = module._get_ddp_logging_data()
+        took_ns = time.thread_time_ns() - began_ns
         self._asked += 1
-        spared = SPARED if self._asked > FIRST else SPARED_FIRST
-        self._due_ns = began + spared * (time.monotonic_ns() - began)
+        self._due_ns = now_ns + took_ns * (SPARED if self._asked > FIRST else SPARED_FIRST)
         step = int(told.get("iteration", -1))
         busy = int(told.get("backward_comm_time", 0))
         if step == self._seen or step <= REDUCTIONS_WARM_UP or busy <= 0:

@@ -7,7 +7,7 @@ cdef int VALUE
 
 cdef class Values:
     cdef public long long dropped
-    cdef object _ring, _warn, _tensors, _pinned, _flying
+    cdef object _ring, _warn, _strided, _tensors, _pinned, _flying
     cdef Machine _machine
     cdef Slots _slots
     cdef dict _codes

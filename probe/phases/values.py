@@ -41,7 +41,7 @@ class Values:
 
     __slots__ = (
         "_codes", "_events", "_flying", "_free", "_machine", "_pinned", "_ring", "_slots",
-        "_tensors", "_warn", "_warned", "dropped",
+        "_strided", "_tensors", "_warn", "_warned", "dropped",
     )  # fmt: skip
 
     def __init__(self, ring: RingWriter, machine: Machine, warn: Callable[[str], None]):
@@ -52,6 +52,7 @@ class Values:
         self._codes: dict[str, int] = {}
         self._warned: set[str] = set()
         self._tensors: Any = None  # torch's class, once torch is imported
+        self._strided: Any = None  # torch's name of the usual layout
         self._pinned: Any = None
         self._free: list[int] = []
         self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
@@ -105,17 +106,19 @@ class Values:
 
     def _tensor(self, time_ns: int, code: int, name: str, value: Any) -> bool:
         if self._tensors is None:
-            self._tensors = getattr(sys.modules.get("torch"), "Tensor", None)
+            torch = sys.modules.get("torch")
+            self._tensors = getattr(torch, "Tensor", None)
+            self._strided = getattr(torch, "strided", None)
         if self._tensors is None or not isinstance(value, self._tensors):
             if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
                 self._write(time_ns, code, name, value)  # a 0-d array
                 return True
             return False
-        torch = sys.modules["torch"]
         # A subclass may communicate or allocate when it is read.
-        if type(value) is not self._tensors and type(value) is not torch.nn.Parameter:
+        if type(value) is not self._tensors and (
+                type(value) is not sys.modules["torch"].nn.Parameter):
             return False
-        if value.layout is not torch.strided:
+        if value.layout is not self._strided:
             return False
         if value.is_cpu:
             try:
@@ -126,7 +129,7 @@ class Values:
             return True
         if not value.is_cuda or value.is_complex() or value.numel() != 1:
             return False
-        return self._copy(torch, time_ns, code, value.detach())
+        return self._copy(sys.modules["torch"], time_ns, code, value.detach())
 
     def _copy(self, torch: Any, time_ns: int, code: int, value: Any) -> bool:
         if torch.cuda.is_current_stream_capturing():

@@ -32,14 +32,17 @@ class Ddp(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(1000))
         self.iteration, self.asked, self.rate = 0, 0, 0
-        self.takes_s = 0.0
+        self.waits_s = self.computes_s = 0.0
 
     def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
         self.rate = rate
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         self.asked += 1
-        time.sleep(self.takes_s)
+        time.sleep(self.waits_s)
+        end = time.thread_time() + self.computes_s
+        while time.thread_time() < end:
+            pass
         return {"iteration": self.iteration, "backward_comm_time": 9_000_000,
                 "backward_compute_comm_overlap_time": 7_000_000}
 
@@ -78,9 +81,17 @@ def test_adding_is_timed_where_nothing_else_tells_it(micros: int, added: bool) -
 
 def test_asking_is_spared() -> None:
     ring, ddp = Ring(), Ddp()
-    ddp.takes_s = 0.002
+    ddp.computes_s = 0.002
     steps(ring, ddp, 200, 1)
     assert ddp.asked == 1  # the steps are over before it is due again
+
+
+def test_who_was_kept_waiting_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reducing, "SPARED_FIRST", 1)  # waiting itself takes some time
+    ring, ddp = Ring(), Ddp()
+    ddp.waits_s = 0.02
+    steps(ring, ddp, 10, 1)
+    assert ddp.asked == 10
 
 
 def test_a_device_with_a_clock_of_its_own_is_left_alone() -> None:
