@@ -63,6 +63,21 @@ class Spans:
         k = int(np.searchsorted(self.begin_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
+    def ending_by(self, time_s: float) -> Spans:
+        """Those that end by ``time_s``."""
+        k = int(np.searchsorted(self.end_s, time_s, "right"))
+        return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
+
+    def moments(self) -> dict[int, Floats]:
+        """By code (count, Σd, Σd²) of the instances' durations."""
+        codes = self.codes()
+        if not codes:
+            return {}
+        place, duration = self.code - codes[0], self.end_s - self.begin_s
+        table = np.stack([np.bincount(place, weights)
+                          for weights in (None, duration, duration * duration)], axis=1)
+        return {code: table[code - codes[0]] for code in codes}
+
     def filled(self, code: int = UNATTRIBUTED) -> Spans:
         """With spans of this code in the holes."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])
@@ -99,13 +114,15 @@ def cut(spans: Spans, columns: Columns) -> Slices:
     first = np.array([columns.first[c] for c in known])[place]
     count = np.array([columns.count_of[c] for c in known])[place]
     duration = spans.end_s - spans.begin_s
+    with np.errstate(divide="ignore"):
+        per_s = np.where(duration > 0, 1.0 / duration, 0.0)
+    if number.max() == 1:
+        return Slices(spans.begin_s, spans.end_s, first, count, per_s)
     at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
     step = np.repeat(duration / number, number)
     begin = np.repeat(spans.begin_s, number) + at * step
     last = at == np.repeat(number, number) - 1
     end = np.where(last, np.repeat(spans.end_s, number), begin + step)
-    with np.errstate(divide="ignore"):
-        per_s = np.where(duration > 0, 1.0 / duration, 0.0)
     return Slices(begin, end, np.repeat(first, number) + at, np.repeat(count, number),
                   np.repeat(per_s, number))
 
@@ -115,25 +132,27 @@ class Crossing(NamedTuple):
 
     ends_s: Floats  # of the rows, the first row's begin before them
     row: Ints
+    last: Ints  # piece of each row
     begin_s: Floats
     end_s: Floats
-    place: Ints  # in the flat table: each piece's column, then each piece's count
+    columns: Ints  # places in the flat table of rows and columns
+    counts: Ints  # likewise, of the phases' counts
     per_s: Floats
     width: int
 
     def sums(self, amount: Floats) -> Floats:
         """Amounts summed per row and column, and per row and count times instances."""
-        number = len(self.ends_s) - 1
-        amounts = np.concatenate([amount, amount * self.per_s])
-        total = np.bincount(self.place, amounts, number * self.width)
-        return np.asarray(total[: number * self.width], np.float64).reshape(number, self.width)
+        size = (len(self.ends_s) - 1) * self.width
+        total = np.bincount(self.columns, amount, size)
+        total += np.bincount(self.counts, amount * self.per_s, size)
+        return np.asarray(total, np.float64).reshape(-1, self.width)
 
     def arrivals(self, tau_s: float) -> Floats:
         """∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through by then."""
         until = self.ends_s[self.row + 1]
         risen = np.exp((self.begin_s - until) / tau_s)
         at_end = np.append(risen[1:], 1.0)  # a piece ends where the next begins,
-        at_end[np.flatnonzero(np.diff(self.row))] = 1.0  # or its row
+        at_end[self.last] = 1.0  # or its row
         return at_end - risen
 
 
@@ -142,15 +161,16 @@ def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
     inner = slices.begin_s[low + 1 : high]
-    is_end = np.zeros(len(inner) + len(ends_s), bool)
-    is_end[np.searchsorted(inner, ends_s) + np.arange(len(ends_s))] = True
-    borders = np.empty(len(is_end))
-    borders[is_end], borders[~is_end] = ends_s, inner
-    row = np.cumsum(is_end[:-1]) - 1
-    at = np.arange(len(row)) - row + low  # borders that are no row's are slices'
+    row_ends = np.searchsorted(inner, ends_s) + np.arange(len(ends_s))  # places among the borders
+    is_slice = np.ones(len(inner) + len(ends_s), bool)
+    is_slice[row_ends] = False
+    borders = np.empty(len(is_slice))
+    borders[row_ends], borders[is_slice] = ends_s, inner
+    row = np.repeat(np.arange(len(ends_s) - 1), np.diff(row_ends))
+    at = np.arange(low, low + len(row)) - row  # borders that are no row's are slices'
     first = row * width
-    place = np.concatenate([first + slices.column[at], first + slices.count[at]])
-    return Crossing(ends_s, row, borders[:-1], borders[1:], place, slices.per_s[at], width)
+    return Crossing(ends_s, row, row_ends[1:] - 1, borders[:-1], borders[1:],
+                    first + slices.column[at], first + slices.count[at], slices.per_s[at], width)
 
 
 class Lane:

@@ -379,16 +379,9 @@ class Accumulator:
             self.statistics.occupancy[code] = counts if before is None else before + counts
 
     def _count_moments(self, until_s: float) -> None:
-        spans = self._spans
-        mine = (spans.end_s > self._counted_s) & (spans.end_s <= until_s)
-        duration = spans.end_s - spans.begin_s
-        for code in spans.codes():
-            d = duration[mine & (spans.code == code)]
-            if not len(d):
-                continue
-            moments = np.array([len(d), d.sum(), (d * d).sum()])
-            before = self.statistics.moments.get(code)
-            self.statistics.moments[code] = moments if before is None else before + moments
+        known = self.statistics.moments
+        for code, more in self._spans.after(self._counted_s).ending_by(until_s).moments().items():
+            known[code] = known[code] + more if code in known else more
         self._counted_s = until_s
 
     def _forget(self) -> None:

@@ -147,7 +147,18 @@ def _bounds(
     known = known[touched]
     more = np.minimum(length, seconds + slack)
     less = np.where(seconds >= length * (1 - 1e-9), length, np.maximum(0, seconds - slack))
-    most = powers_w[:, None] * more
-    low = np.where(known, np.maximum(0, energy - powers_w[:, None] * (length - less)), 0.0)
-    high = np.where(known, np.minimum(energy, most), most)
-    return low.sum(axis=1), high.sum(axis=1)
+    joules, most = energy[known], more[known]
+    low = _excess(joules, (length - less)[known], powers_w)
+    high = joules.sum() - _excess(joules, most, powers_w)  # Σ min(E, P t)
+    return low, high + powers_w * more[~known].sum()
+
+
+def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:
+    """Σ max(0, E − P t) for every P: a sum of hinges, each of which ends at P = E / t."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        end_w = energy / seconds
+    order = np.argsort(end_w)
+    above = np.searchsorted(end_w[order], powers_w, "right")
+    joules, time = (np.append(np.cumsum(x[order][::-1])[::-1], 0.0) for x in (energy, seconds))
+    left: Floats = np.maximum(0.0, joules[above] - powers_w * time[above])
+    return left

@@ -153,11 +153,14 @@ class Attributing:
 
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}
-        for rank, settled in taken.items():
-            for meter in self._meters.values():
-                if meter.rank == rank:
-                    tables = [one.of(meter.source) for one in settled]
-                    meter.accumulator.feed_spans(self._of(SpanTable.concat(tables)))
+        clocks: dict[tuple[int, bool], Spans] = {}  # by rank, and whether on the device's clock
+        for meter in self._meters.values():
+            if meter.rank in taken:
+                clock = meter.rank, meter.source.device.startswith("gpu")
+                if clock not in clocks:
+                    tables = [one.of(meter.source) for one in taken[meter.rank]]
+                    clocks[clock] = self._of(SpanTable.concat(tables))
+                meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
         for meter in self._meters.values():
             if meter.rank is not None:

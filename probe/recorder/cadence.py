@@ -1,7 +1,9 @@
-"""When the recorder attributes, solves what it has gathered, and seals it."""
+"""When the recorder tells what goes on, attributes, solves what it has gathered, and seals it."""
 
 from __future__ import annotations
 
+PAGE_S = 0.8  # between two live pages that somebody looks at
+UNSEEN_PAGE_S = 2.0  # a look is noticed later than this page is old
 SERVED_S = 10.0  # between two estimates that somebody looks at
 ATTRIBUTE_S = 60.0  # much of what an advance costs does not depend on how much has come
 UNSEEN_S = 300.0  # between two that nobody is known to look at: some may not write, nor say so
@@ -24,6 +26,15 @@ class Cadence:
         self._seen = self._expected or seen
         if self._seen:
             self._next_s = min(self._next_s, self._attributed_s + SERVED_S)
+
+    @property
+    def page_s(self) -> float:
+        """Between two live pages, and drains of the rings for them, whose cost is mostly fixed.
+
+        No edge waits here: what is in a ring outlives whoever is killed, and a ring that fills
+        is drained at once.
+        """
+        return PAGE_S if self._seen else UNSEEN_PAGE_S
 
     def attributes(self, now_s: float, *, crowded: bool) -> bool:
         """Whether it is time; ``crowded``: more waits than should."""

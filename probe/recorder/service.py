@@ -31,7 +31,7 @@ SMALL_TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of 
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
-PAGE_S = 0.25  # a page that is scraped must not be old, or rates over short windows are wrong
+SCRAPED_PAGE_S = 0.25  # an old one would falsify rates over short windows
 SYNC_S = 10.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
@@ -120,14 +120,13 @@ class Recorder:
             backlogged = any(drain.backlogged() for drain in self._drains.values())
             if now >= next_drain or backlogged or self._anybody_closed():
                 self._drain()
-                next_drain = now + FLUSH_S
+                next_drain = now + cadence.page_s
             if now >= next_flush:
                 self._flush()
                 next_flush = now + FLUSH_S
-            elif self._serving.wanted and now >= next_page:
-                self._take_readings()
-                self._guard(self._publish)
-                next_page = now + PAGE_S
+            if now >= next_page:
+                self._tell()
+                next_page = now + (SCRAPED_PAGE_S if self._serving.wanted else cadence.page_s)
             if now >= next_sync:
                 self._guard(self._sync)
                 next_sync = now + SYNC_S
@@ -181,9 +180,15 @@ class Recorder:
             return
         self._take_readings()
         self._guard(self._samples.flush)
+
+    def _tell(self) -> None:
+        if self._fenced():
+            return
+        self._take_readings()
         self._guard(self._publish)
 
     def _attribute(self) -> None:
+        self._drain()  # of all rings, or the marks of one would come after they are settled
         self._hand_on(self._clock.now_ns())
         self._attributing.advance(self._watch.members.values())
         self._guard(lambda: self._summaries.advance(self._watch.members.values()))

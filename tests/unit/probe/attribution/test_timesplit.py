@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -86,3 +87,30 @@ def test_the_rest_of_the_run_is_the_remainder() -> None:
     assert rest.energy_j == 700.0
     assert rest.time_ns == 7 * S
     assert (found[3].low_j, found[3].high_j) == (300.0, 300.0)
+
+
+def test_bounds_for_many_powers_are_those_of_the_formula_interval_by_interval() -> None:
+    rng = np.random.default_rng(0)
+    knots = (np.arange(1, 41) * 0.1 * S).astype(np.int64)  # nothing is measured before and after
+    curve = EnergyCurve(knots, np.cumsum(rng.uniform(0, 60, 40)), 0.002 * S, 0.1)
+    borders = np.sort(rng.integers(0, 5 * S, 80))
+    begin, end, code = borders[::2], borders[1::2], np.tile([1, 2], 20)
+    powers = np.array([50.0, 300.0, 700.0, 5000.0])
+    found = shares_of(curve, begin, end, code, (0, 5 * S), powers)
+    rows = np.concatenate([[0], knots, [5 * S]])
+    for phase in (1, 2):
+        low, high = np.zeros(4), np.zeros(4)
+        for a, b in itertools.pairwise(rows):
+            inside = np.minimum(end, b) - np.maximum(begin, a)
+            t = inside[(code == phase) & (inside > 0)].sum() / S
+            if not t:
+                continue
+            length, joules = (b - a) / S, np.diff(curve.at(np.array([a, b])))[0]
+            measured = a >= knots[0] and b <= knots[-1]
+            less = length if t >= length * (1 - 1e-9) else max(0.0, t - 0.002)
+            most = powers * min(length, t + 0.002)
+            if measured:
+                low += np.maximum(0.0, joules - powers * (length - less))
+            high += np.minimum(joules, most) if measured else most
+        np.testing.assert_allclose(found.of[phase].low_j, low, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.of[phase].high_j, high, rtol=1e-9)

@@ -44,6 +44,16 @@ def test_what_was_asked_for_at_the_begin_is_there_without_a_look() -> None:
     assert sealed == [10, 70]
 
 
+def test_the_page_of_a_run_that_nobody_looks_at_is_a_little_older() -> None:
+    cadence = Cadence(0.0, expected=False)
+    paces = []
+    for seen in (False, True, False):
+        cadence.look(seen)
+        paces.append(cadence.page_s)
+    assert paces[0] == paces[2] > paces[1]
+    assert Cadence(0.0, expected=True).page_s == paces[1]
+
+
 def test_a_crowd_is_taken_sooner_but_not_all_the_time() -> None:
     cadence = Cadence(0.0, expected=False)
     taken = [now for now in range(30) if cadence.attributes(now, crowded=now >= 5)]
