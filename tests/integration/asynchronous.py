@@ -83,6 +83,7 @@ class Accelerator:
 
 
 def main(seconds: float, seed: int) -> None:
+    sys.setswitchinterval(1e-4)  # a device does not wait until the host's interpreter lets it
     chance = random.Random(seed)
     device = Accelerator(NvmlRig.attach(os.environ["NVML_RIG"]), chance)
 
