@@ -99,7 +99,7 @@ class Run:
         self._engine.values.log(values)
 
     def live(self) -> Live | None:
-        """Joules so far and watts now, about a second old; None while nothing is known."""
+        """Joules so far and watts now, a second or two old; None while nothing is known."""
         return read_live(self.path)
 
     def report(self) -> Report:

@@ -1,4 +1,4 @@
-"""Puts the live page together, once a second: devices, phases, newest values."""
+"""Puts the live page together: devices, phases, newest values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The live page: what the recorder of each node says about a run that is still going on.
 
-A small file per node, replaced about once a second; the last one says that it is final. Whoever
+A small file per node, replaced every second or two; the last one says that it is final. Whoever
 shows a run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard)
 reads this and no samples. Estimates are dear: whoever shows phases says that somebody looks.
 """
