@@ -78,6 +78,13 @@ class Spans:
                           for weights in (None, duration, duration * duration)], axis=1)
         return {code: table[code - codes[0]] for code in codes}
 
+    def reaching_from(self, before: Spans, code: int = UNATTRIBUTED) -> Spans:
+        """With a span of this code in the hole after ``before``."""
+        end_s = before.end_s[-1:]
+        if not len(end_s) or not len(self) or self.begin_s[0] <= end_s[0]:
+            return self
+        return Spans(end_s, self.begin_s[:1], np.array([code])).append(self)
+
     def filled(self, code: int = UNATTRIBUTED) -> Spans:
         """With spans of this code in the holes."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])
@@ -102,6 +109,15 @@ class Slices:
 
     def __len__(self) -> int:
         return len(self.begin_s)
+
+    def take(self, which: slice | Ints) -> Slices:
+        """Some of them."""
+        return Slices(self.begin_s[which], self.end_s[which], self.column[which],
+                      self.count[which], self.per_s[which])
+
+    def between(self, begin_s: Floats, end_s: Floats) -> Slices:
+        """The same slices, cut."""
+        return Slices(begin_s, end_s, self.column, self.count, self.per_s)
 
 
 def cut(spans: Spans, columns: Columns) -> Slices:
@@ -128,49 +144,63 @@ def cut(spans: Spans, columns: Columns) -> Slices:
 
 
 class Crossing(NamedTuple):
-    """Slices cut at the borders of rows: piece i lies in one row and in one slice."""
+    """Slices that follow each other without a hole, cut at the borders of rows.
+
+    A row has one *head*, the slice that runs when it begins, and as many *bodies* as slices
+    begin in it; each runs until the next begins or the row ends.
+    """
 
     ends_s: Floats  # of the rows, the first row's begin before them
-    row: Ints
-    last: Ints  # piece of each row
-    begin_s: Floats
-    end_s: Floats
-    columns: Ints  # places in the flat table of rows and columns
-    counts: Ints  # likewise, of the phases' counts
-    per_s: Floats
     width: int
+    head: Slices  # one a row, cut
+    body: Slices  # in order, cut
+    number: Ints  # bodies of each row
+    last: Ints  # place of each row's last body; rows without any are left out
+    columns: Ints  # of the bodies: places in the flat table of rows and columns
+    counts: Ints  # likewise, of the phases' counts
 
-    def sums(self, amount: Floats) -> Floats:
-        """Amounts summed per row and column, and per row and count times instances."""
-        size = (len(self.ends_s) - 1) * self.width
-        total = np.bincount(self.columns, amount, size)
-        total += np.bincount(self.counts, amount * self.per_s, size)
-        return np.asarray(total, np.float64).reshape(-1, self.width)
+    def time(self) -> Floats:
+        """Seconds per row and column, instances per row and count."""
+        return self._sums(self.head.end_s - self.head.begin_s, self.body.end_s - self.body.begin_s)
 
     def arrivals(self, tau_s: float) -> Floats:
-        """∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through by then."""
-        until = self.ends_s[self.row + 1]
-        risen = np.exp((self.begin_s - until) / tau_s)
-        at_end = np.append(risen[1:], 1.0)  # a piece ends where the next begins,
+        """The same with ∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through."""
+        head, until = self.head, self.ends_s[1:]
+        risen = np.exp((self.body.begin_s - np.repeat(until, self.number)) / tau_s)
+        at_end = np.append(risen, 1.0)[1:]  # a piece ends where the next begins,
         at_end[self.last] = 1.0  # or its row
-        return at_end - risen
+        first = np.exp((head.end_s - until) / tau_s) - np.exp((head.begin_s - until) / tau_s)
+        return self._sums(first, at_end - risen)
+
+    def _sums(self, of_head: Floats, of_body: Floats) -> Floats:
+        head, rows = self.head, np.arange(len(self.number))
+        size = len(rows) * self.width
+        flat = np.bincount(self.columns, of_body, size)
+        flat += np.bincount(self.counts, of_body * self.body.per_s, size)
+        table = np.asarray(flat, np.float64).reshape(-1, self.width)
+        table[rows, head.column] += of_head
+        table[rows, head.count] += of_head * head.per_s
+        return table
 
 
 def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     """Rows between successive ``ends_s`` against slices that cover all of them."""
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
-    inner = slices.begin_s[low + 1 : high]
-    row_ends = np.searchsorted(inner, ends_s) + np.arange(len(ends_s))  # places among the borders
-    is_slice = np.ones(len(inner) + len(ends_s), bool)
-    is_slice[row_ends] = False
-    borders = np.empty(len(is_slice))
-    borders[row_ends], borders[is_slice] = ends_s, inner
-    row = np.repeat(np.arange(len(ends_s) - 1), np.diff(row_ends))
-    at = np.arange(low, low + len(row)) - row  # borders that are no row's are slices'
-    first = row * width
-    return Crossing(ends_s, row, row_ends[1:] - 1, borders[:-1], borders[1:],
-                    first + slices.column[at], first + slices.count[at], slices.per_s[at], width)
+    until = ends_s[1:]
+    begun = np.searchsorted(slices.begin_s[low + 1 : high], ends_s)
+    number = np.diff(begun)
+    some = number > 0
+    last = begun[1:][some] - 1
+    running = slices.take(low + begun[:-1])
+    head = running.between(ends_s[:-1], np.minimum(running.end_s, until))
+    body = slices.take(slice(low + 1, high))
+    end_s = np.append(body.begin_s, until[-1])[1:]
+    end_s[last] = until[some]
+    body = body.between(body.begin_s, end_s)
+    first = np.repeat(np.arange(len(until)) * width, number)
+    return Crossing(ends_s, width, head, body, number, last,
+                    first + body.column, first + body.count)
 
 
 class Lane:
@@ -219,11 +249,11 @@ class Lane:
 
     def _of(self, crossing: Crossing) -> tuple[Floats, Floats]:
         ends = crossing.ends_s
-        time = crossing.sums(crossing.end_s - crossing.begin_s)
+        time = crossing.time()
         self.last_s = float(ends[-1])
         if self.tau_s <= 0:
             return time, time
-        added = crossing.sums(crossing.arrivals(self.tau_s))
+        added = crossing.arrivals(self.tau_s)
         faded = fading(-np.diff(ends) / self.tau_s, added, self._level)
         level = np.concatenate([self._level[None], faded])
         self._level = level[-1]

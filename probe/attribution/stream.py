@@ -123,7 +123,7 @@ class Accumulator:
     def feed_spans(self, spans: Spans) -> None:
         """Phase instances that follow those before, complete ones only."""
         if len(spans):
-            self._spans = self._spans.append(spans).filled()
+            self._spans = self._spans.append(spans.filled().reaching_from(self._spans))
             self._until_s = float(spans.end_s[-1])
 
     def feed_beside(self, spans: Spans) -> None:

@@ -159,7 +159,7 @@ class Attributing:
                 clock = meter.rank, meter.source.device.startswith("gpu")
                 if clock not in clocks:
                     tables = [one.of(meter.source) for one in taken[meter.rank]]
-                    clocks[clock] = self._of(SpanTable.concat(tables))
+                    clocks[clock] = self._of(SpanTable.concat(tables)).filled()
                 meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
         for meter in self._meters.values():

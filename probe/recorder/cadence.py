@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+TICK_S = 0.1  # between two looks at what is due, and whether the job has ended
+OLD_TICK_S = 0.2  # a ring that is not a small one fills in a quarter of a second at the fastest
+SMALL_TICK_S = 0.05
+OLD_S = 60.0
+AFTER_S = 0.003  # the sensors' grid: the processor is awake then, and they have read
 PAGE_S = 0.8  # between two live pages that somebody looks at
 UNSEEN_PAGE_S = 2.0  # a look is noticed later than this page is old
 SERVED_S = 10.0  # between two estimates that somebody looks at
 ATTRIBUTE_S = 60.0  # much of what an advance costs does not depend on how much has come
 UNSEEN_S = 300.0  # between two that nobody is known to look at: some may not write, nor say so
 FIRST_S = 70.0  # a run of a minute is estimated at its end, when it no longer trains
-SEAL_S = 55.0
+SEAL_S = 115.0
 
 
 class Cadence:
@@ -17,6 +22,7 @@ class Cadence:
     def __init__(self, now_s: float, *, expected: bool):
         """``expected``: somebody said from the begin that estimates will be looked at."""
         self._expected = self._seen = expected
+        self._old_s = now_s + OLD_S
         self._attributed_s = now_s
         self._next_s = self._seal_s = now_s + (SERVED_S if expected else FIRST_S)
         self._hurry_s, self._estimate_s = now_s, now_s + UNSEEN_S
@@ -26,6 +32,16 @@ class Cadence:
         self._seen = self._expected or seen
         if self._seen:
             self._next_s = min(self._next_s, self._attributed_s + SERVED_S)
+
+    def wait_s(self, now_s: float, *, small: bool) -> float:
+        """Until the next round. The end of a run that has taken long may wait a little longer.
+
+        ``small``: one of the rings is smaller than it should be.
+        """
+        tick_s = TICK_S if now_s < self._old_s or self._seen else OLD_TICK_S
+        if small:  # by a full /dev/shm: it fills in a tenth of a second
+            tick_s = SMALL_TICK_S
+        return tick_s - (now_s - AFTER_S) % tick_s
 
     @property
     def page_s(self) -> float:

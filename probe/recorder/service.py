@@ -18,16 +18,13 @@ from ..store import files, layout
 from ..store.live import Looking
 from ..store.members import Member
 from ..store.runs import status_file
-from .cadence import Cadence
+from .cadence import TICK_S, Cadence
 from .sensing import Sensing
-from .spawn import current_epoch
 from .watching import MemberWatch
 
 if TYPE_CHECKING:
     from ..spans import Rows, SpanTable
 
-TICK_S = 0.1
-SMALL_TICK_S = 0.05  # a ring made small by a full /dev/shm fills in a tenth of a second
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
@@ -44,6 +41,8 @@ class Recorder:
 
     def __init__(self, run: Path, epoch: int):
         self._run, self._epoch, self._clock = run, epoch, MonotonicClock()
+        # Fencing numbers are claimed one after the other.
+        self._next_lease = str(layout.lease_path(run, epoch + 1))
         self._watch = MemberWatch(run)
         self._begin_ns = self._clock.now_ns()
         self._disk_error = ""
@@ -107,7 +106,8 @@ class Recorder:
                           expected=self._serving.wanted or self._companion.wanted)
         next_look = next_page = 0.0
         while True:
-            now = time.monotonic()
+            # What is due between two ticks is done at the nearer one.
+            now = time.monotonic() + TICK_S / 2
             if now >= next_look:
                 next_look = now + LOOK_S
                 if self._fenced():
@@ -143,12 +143,12 @@ class Recorder:
                 self._finish()
                 return
             small = any(drain.small for drain in self._drains.values())
-            self._watch.wait(
-                SHORT_TICK_S if backlogged else SMALL_TICK_S if small else TICK_S)
+            self._watch.wait(SHORT_TICK_S if backlogged
+                             else cadence.wait_s(time.monotonic(), small=small))
 
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""
-        return current_epoch(self._run) > self._epoch
+        return os.path.exists(self._next_lease)
 
     def _find_rings(self) -> None:
         for member in list(self._watch.members.values()):

@@ -41,7 +41,7 @@ def claim(run: Path, epoch: int) -> bool:
 def current_epoch(run: Path, node: str | None = None) -> int:
     """The highest fencing number claimed on the node so far; 0 if none."""
     try:
-        names = os.listdir(node_dir(run, node))  # asked twice a second: glob takes longer
+        names = os.listdir(node_dir(run, node))
     except OSError:
         return 0
     numbers = [name.removeprefix("lease-") for name in names if name.startswith("lease-")]

@@ -15,6 +15,7 @@ from ..model import Absence, Reading, Sample, Source
 from ..units import NS_PER_MS, NS_PER_S
 from ._gaps import GapLog
 from ._nvml import Device, Failed, Session, attempt, failed
+from ._rhythm import GRID_NS, on_grid
 
 GROUP_NS = 5 * NS_PER_MS  # meters due within this are read in one go
 
@@ -87,6 +88,8 @@ class Poll:
             self._link.renew(lost, end_ns)
         # Keep the rhythm; after a pause of the whole thread do not catch up.
         self.next_ns = max(self.next_ns + pause, end_ns + 3 * pause // 4)
+        if pause >= GRID_NS:
+            self.next_ns = on_grid(self.next_ns)
 
 
 def open_polls(

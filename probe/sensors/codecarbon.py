@@ -19,6 +19,7 @@ from . import SensorContext
 from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
 from ._processes import Tree, outermost
+from ._rhythm import GRID_NS, on_grid
 
 PERIOD_NS = 2 * NS_PER_S
 
@@ -72,7 +73,7 @@ class CodeCarbonSensor:
                 readings.append(Gap(source, self._next_ns, self._context.clock.now_ns(), why))
                 continue
             readings.append(Sample(source, self._context.clock.now_ns(), watts))
-        self._next_ns = begin + PERIOD_NS
+        self._next_ns = on_grid(begin + PERIOD_NS - GRID_NS // 2)
         return readings
 
     def next_read_ns(self) -> int:

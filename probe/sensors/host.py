@@ -10,6 +10,7 @@ from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
 from . import SensorContext
 from ._processes import LIST_EVERY
+from ._rhythm import GRID_NS, on_grid
 
 PERIOD_NS = NS_PER_S
 
@@ -73,7 +74,7 @@ class HostSensor:
                 readings.append(Gap(name, begin, self._context.clock.now_ns(), why))
                 continue
             readings.append(Sample(name, self._context.clock.now_ns(), value))
-        self._next_ns = begin + PERIOD_NS
+        self._next_ns = on_grid(begin + PERIOD_NS - GRID_NS // 2)
         return readings
 
     def next_read_ns(self) -> int:

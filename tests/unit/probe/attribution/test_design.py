@@ -70,6 +70,36 @@ def test_rows_are_the_integrals_that_they_stand_for(seed, tau):
                                                     abs=scale * 2e-5)
 
 
+@pytest.mark.parametrize("tau", [0.0, 0.008])
+def test_rows_inside_one_slice_at_its_borders_and_of_no_length(tau):
+    spans = spans_of([0.01, 0.2, 0.01, 0.01, 0.3], [1, 2, 1, 3, 2])
+    columns = columns_of(c1=1, c2=1, c3=2)
+    pieces = cut(spans, columns)
+    border = float(pieces.begin_s[2])
+    instants = np.array([0.005, 0.02, 0.05, 0.05, 0.1, border, 0.215, 0.225, 0.3, 0.4, 0.45])
+    rows, time = Lane(tau, 0.0).rows(instants, pieces, columns.width)
+    for k, (a, b) in enumerate(itertools.pairwise(instants)):
+        inside = np.clip(np.minimum(pieces.end_s, b) - np.maximum(pieces.begin_s, a), 0, None)
+        expected = np.bincount(pieces.column, inside, columns.width)
+        expected += np.bincount(pieces.count, inside * pieces.per_s, columns.width)
+        assert time[k] == pytest.approx(expected, abs=1e-12)
+    few, _ = Lane(tau, 0.0).rows(instants[[0, 4, 10]], pieces, columns.width)
+    assert few == pytest.approx(np.stack([rows[:4].sum(0), rows[4:].sum(0)]), abs=1e-12)
+    one, _ = Lane(tau, 0.0).rows(np.array([0.05, 0.1]), pieces, columns.width)
+    assert one[0, columns.first[2]] == pytest.approx(0.05)  # all of it in a phase that goes on
+
+
+def test_holes_between_batches_are_filled_too():
+    before, after = spans_of([1.0, 1.0], [1, 2]), spans_of([1.0], [1])
+    moved = Spans(after.begin_s + 3.0, after.end_s + 3.0, after.code)
+    joined = moved.reaching_from(before)
+    assert joined.begin_s.tolist() == [2.0, 3.0]
+    assert joined.end_s.tolist() == [3.0, 4.0]
+    assert joined.code.tolist() == [UNATTRIBUTED, 1]
+    assert moved.reaching_from(joined) is moved
+    assert moved.reaching_from(Spans.empty()) is moved
+
+
 def test_rows_do_not_depend_on_how_instants_are_cut():
     rng = np.random.default_rng(1)
     spans = spans_of(rng.uniform(0.001, 0.03, 400), rng.integers(1, 4, 400))

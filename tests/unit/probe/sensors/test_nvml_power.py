@@ -40,7 +40,8 @@ def test_instant_and_average_beside_a_counter(tmp_path: Path) -> None:
     assert 19 <= len(values(readings, sources["power"])) <= 21  # 2 Hz
     assert values(readings, sources["power"])[-1] == pytest.approx(450)
     assert values(readings, sources["power_average"])[-1] == pytest.approx(450)
-    assert values(readings, sources["power_average"])[1] == pytest.approx(350, abs=5)
+    # The second reading comes within a grid step of half a second.
+    assert values(readings, sources["power_average"])[1] == pytest.approx(355, abs=10)
     sensor.close()
     assert rig.initialised == 0
 
