@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from common import ROOT, await_exit, mean_and_bound, recorder_pid, save
+from common import ROOT, await_exit, keep_heap, mean_and_bound, recorder_pid, save
 
 sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
@@ -324,6 +324,7 @@ def main() -> None:
     options.add_argument("--blocks", type=int, default=30)
     options.add_argument("--sizes", default=",".join(SIZES))
     args = options.parse_args()
+    keep_heap()
     under_rig()
     import torch  # once, before the fork
 

@@ -1,6 +1,6 @@
 """What a training loop adds to a step: ours (watched), Lightning, Accelerate, HF Trainer.
 
-    python benchmarks/trainer.py [--rounds 8] [--turns 600]
+    python benchmarks/trainer.py [--rounds 8] [--turns 400]
 
 The same small model, data and AdamW; each way in a process of its own, in turn, logging and
 saving switched off where it can be. Measured is the time from one forward's beginning to the
@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import ROOT, mean_and_bound, median_and_bound, save
+from common import ROOT, keep_heap, mean_and_bound, median_and_bound, save
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -41,7 +41,7 @@ RATE = 1e-4
 SETTLED_S = 5.0  # the recorder's imports
 TINY, LARGE = 64, 256  # width of the model
 POSITIONS = 80  # of every sample; so a step takes some 10 ms
-WARM, IN_A_ROW = 2, 7  # steps of a turn, whose median counts
+WARM, IN_A_ROW = 10, 7  # steps of a turn: not counted, and whose median counts
 APART = 0.05  # the hand-written loop before a round and after it
 TRIES = 4  # times as many rounds as are wanted
 
@@ -318,9 +318,10 @@ def _calm(values: list[float]) -> list[float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--rounds", type=int, default=8)
-    options.add_argument("--turns", type=int, default=600)
+    options.add_argument("--turns", type=int, default=400)
     options.add_argument("--serve", choices=WAYS)
     args = options.parse_args()
+    keep_heap()
     if args.serve:
         serve(args.serve)
         return
