@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 import torch
-from common import ROOT, mean_and_bound, save
+from common import ROOT, keep_heap, mean_and_bound, save
 from torch import nn
 
 sys.path.insert(0, str(ROOT))
@@ -57,6 +57,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--blocks", type=int, default=30)
     args = options.parse_args()
+    keep_heap()
     torch.manual_seed(0)
     torch.set_num_threads(1)  # waiting threads spin, and that would be counted
     model = Gpt()
@@ -140,6 +141,7 @@ def compare(trainer: Trainer, model: nn.Module, runs: str, blocks: int) -> dict[
             for name in order:
                 step, how = ways[name]
                 with hooks(**how):
+                    step(run)  # hooks that are new are met for the first time: a run does that once
                     begin = time.process_time()
                     step(run)
                     if block:  # the first one warms up
