@@ -37,15 +37,14 @@ sys.path.insert(0, str(ROOT))
 PHASES = ("data", "forward", "backward", "optimizer")
 Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
 Turn = Callable[[], contextlib.AbstractContextManager[Marks]]  # what a turn is trained in
-TURN_US, TURN_STEPS = 120_000, 40  # not longer, since the machine's speed drifts
-# Not counted: a turn puts hooks on or off, after which the interpreter specialises every frame
-# of the step anew. A run does that once.
-SETTLE_STEPS = 60
 BURST = 1.5  # a step that takes this many times its turn's median shows the machine's neighbours
-SELDOM_STEPS = 20
+SELDOM_SETTLE, SELDOM_STEPS = 15, 20
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
-ROUNDS = {"2 ms": 12, "10 ms": 3, "40 ms": 1}  # of turns in a block; the bars grow with the step
+# Steps of a turn that do not count, steps that do, turns in a block. A turn puts hooks on or off,
+# after which the interpreter specialises every frame of the step anew, which a run does once; a
+# long step hardly notices, and a short turn leaves the machine's speed less time to drift.
+TURNS = {"2 ms": (60, 54, 12), "10 ms": (20, 12, 12), "40 ms": (10, 6, 10)}
 
 
 def under_rig() -> None:
@@ -210,9 +209,9 @@ class Child:
         """Wait for it; empty, or why this way cannot be taken."""
         return self._answer.readline().strip()
 
-    def turn(self, steps: int) -> list[float]:
+    def turn(self, settle: int, steps: int) -> list[float]:
         """CPU µs, wall µs, share of bursts and calm CPU µs of the bare loop, then of this way's."""
-        print(steps, file=self._ask)
+        print(settle, steps, file=self._ask)
         return [float(word) for word in self._answer.readline().split()]
 
     def end(self) -> None:
@@ -231,26 +230,29 @@ def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoRetu
         with WAYS[way](model, optimizer) as turn:
             print(file=answered)
             for line in asked:
-                print(*one_turn(step, turn, int(line)), file=answered)
+                settle, steps = map(int, line.split())
+                print(*one_turn(step, turn, settle, steps), file=answered)
     except Exception as error:
         print(f"{type(error).__name__}: {error}".replace("\n", " "), file=answered)
     os._exit(0)
 
 
-def one_turn(step: Callable[[Marks], None], turn: Turn, steps: int) -> tuple[float, ...]:
+def one_turn(
+    step: Callable[[Marks], None], turn: Turn, settle: int, steps: int
+) -> tuple[float, ...]:
     with contextlib.ExitStack() as stack:
         if random.random() < 0.5:  # who comes second finds warmer caches
-            plain = per_step_us(step, unmarked, steps)
-            return *plain, *per_step_us(step, stack.enter_context(turn()), steps)
+            plain = per_step_us(step, unmarked, settle, steps)
+            return *plain, *per_step_us(step, stack.enter_context(turn()), settle, steps)
         with turn() as mark:
-            marked = per_step_us(step, mark, steps)
-        return *per_step_us(step, unmarked, steps), *marked
+            marked = per_step_us(step, mark, settle, steps)
+        return *per_step_us(step, unmarked, settle, steps), *marked
 
 
 def per_step_us(
-    step: Callable[[Marks], None], mark: Marks, steps: int
+    step: Callable[[Marks], None], mark: Marks, settle: int, steps: int
 ) -> tuple[float, float, float, float]:
-    for _ in range(SETTLE_STEPS if steps >= TURN_STEPS else SETTLE_STEPS // 4):
+    for _ in range(settle):
         step(mark)
     times = []
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
@@ -277,9 +279,7 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
             child.end()
         else:
             children.append(child)
-    children[0].turn(20)
-    step_us = children[0].turn(20)[0]
-    steps = max(TURN_STEPS, int(TURN_US / step_us))
+    settle, steps, rounds = TURNS[size]
     time.sleep(WARM_S)
     random.seed(0)
     bare_us: list[float] = []
@@ -289,13 +289,13 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     bursts: dict[str, list[tuple[float, float]]] = {way: [] for way in cpu}
     for _ in range(blocks):
         found: dict[str, list[list[float]]] = {way: [] for way in cpu}
-        for number in range(ROUNDS[size]):
+        for number in range(rounds):
             random.shuffle(children)
             for child in children:
                 if child.way not in SELDOM:
-                    found[child.way].append(child.turn(steps))
+                    found[child.way].append(child.turn(settle, steps))
                 elif not number:
-                    found[child.way].append(child.turn(max(steps // 4, SELDOM_STEPS)))
+                    found[child.way].append(child.turn(SELDOM_SETTLE, SELDOM_STEPS))
         for way, turns in found.items():
             cpu[way].append(statistics.fmean(turn[4] - turn[0] for turn in turns))
             wall[way].append(statistics.fmean(turn[5] - turn[1] for turn in turns))
@@ -335,7 +335,7 @@ def main() -> None:
         found = result["sizes"][size] = measure(size, args.blocks)
         step_us, steps = found["step_us"], found["steps_per_turn"]
         print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
-              f"{ROUNDS[size]} × {steps} steps; what each way adds")
+              f"{TURNS[size][2]} × {steps} steps; what each way adds")
         print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'calm':>12}{'upper 95 %':>12}"
               f"{'median':>12}{'wall':>12}   of the step"
               f"   left out: bare, with")
