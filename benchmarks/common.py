@@ -91,11 +91,14 @@ def median_and_bound(values: list[float]) -> tuple[float, float]:
 
 
 def mean_and_bound(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and the upper end of its 95 % interval (normal, as there are ≥ 30 blocks)."""
+    """Mean and the upper end of its 95 % interval (Student's)."""
+    from scipy.special import stdtrit
+
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.inf
-    return mean, mean + 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+    wide = float(stdtrit(len(values) - 1, 0.975))
+    return mean, mean + wide * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def recorder_pid(run: Path) -> int:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -19,8 +18,7 @@ from ..plan import Plan
 MakeOptimizer = Callable[..., torch.optim.Optimizer]  # (parameters, lr=…, **arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped:
+class Stepped(NamedTuple):
     """How a step ended: the gradient's norm over all ranks (scaling undone, before clipping; None
     if nobody asked), and False if it was skipped because a gradient was not finite.
     """
