@@ -1,6 +1,6 @@
 """What a training loop adds to a step: ours (watched), Lightning, Accelerate, HF Trainer.
 
-    python benchmarks/trainer.py [--rounds 8] [--turns 400] [--processes 8]
+    python benchmarks/trainer.py [--rounds 8] [--turns 960] [--processes 16]
 
 The same small model, data and AdamW; each way in a process of its own, in turn, logging and
 saving switched off where it can be. Measured is the time from one forward's beginning to the
@@ -341,8 +341,8 @@ def _calm(values: list[float]) -> list[float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--rounds", type=int, default=8)
-    options.add_argument("--turns", type=int, default=400)
-    options.add_argument("--processes", type=int, default=8)
+    options.add_argument("--turns", type=int, default=960)
+    options.add_argument("--processes", type=int, default=16)
     options.add_argument("--serve", choices=WAYS)
     options.add_argument("--model", choices=MODELS)
     args = options.parse_args()
