@@ -64,7 +64,7 @@ bench: $(STAMP)
 	$(RUN) benchmarks/recorder.py
 	$(RUN) benchmarks/recorder.py --steps 1000000
 	$(RUN) benchmarks/scrape.py
-	$(RUN) benchmarks/day.py
+	$(RUN) benchmarks/report_1day.py
 
 prove: $(STAMP)
 	$(BIN)/python benchmarks/prove.py

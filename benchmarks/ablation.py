@@ -4,7 +4,7 @@
     python benchmarks/ablation.py --design shapley      all 16 stacks and a no-op, 3 blocks
 
 Every trial is a process of its own, one at a time; energy comes from the NVML rig under the real
-training (tests/integration/ablated.py: known power in every phase, real time). The first run is
+training (tests/scripts/train_tiny_gpt.py: known power in every phase, real time). The first run is
 killed in its middle and gone on with, and the table is made a second time from what lies on disk.
 """
 
@@ -25,7 +25,7 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
 TECHNIQUES = "schedule,clipping,accumulation,checkpointing"
 MINUTES = 10.0
@@ -47,7 +47,7 @@ def main() -> None:
         words = [
             sys.executable, "-m", "probe", "ablate", "--techniques", args.techniques, "--design",
             args.design, "--blocks", str(args.blocks), "--dir", str(place / "ablation"), "--json",
-            "--", sys.executable, str(ROOT / "tests/integration/ablated.py"), "--stack", "{stack}",
+            "--", sys.executable, str(ROOT / "tests/scripts/train_tiny_gpt.py"), "--stack", "{stack}",
             "--seed", "{seed}", "--samples", str(args.samples)]
         trials = place / "ablation" / "trials.jsonl"
         with subprocess.Popen(words, env=env, cwd=place, stdout=subprocess.DEVNULL) as first:

@@ -25,9 +25,9 @@ from torch import nn
 sys.path.insert(0, str(ROOT))
 
 from optimizers import Stack, Trainer
-from optimizers.accumulation import GradientAccumulation, pieces
-from optimizers.schedule import WarmupCosine
-from optimizers.variance import GradientVariance
+from optimizers.techniques.accumulation import GradientAccumulation, pieces
+from optimizers.techniques.schedule import WarmupCosine
+from optimizers.training.variance import GradientVariance
 
 WIDTH, WORDS, LENGTH, BATCH, K, DEPTH = 256, 2000, 128, 16, 4, 12
 

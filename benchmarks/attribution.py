@@ -25,13 +25,13 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
+from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
-from probe.attribution.design import Spans
 from probe.attribution.estimate import estimate
-from probe.attribution.kernel import Kernel
-from probe.attribution.stream import Accumulator
+from probe.attribution.regression.design import Spans
+from probe.attribution.regression.lag import Kernel
 from probe.model import Status
-from tests.rigs.workloads import STEPS, Counter, Trace, World, make_trace, scheduled_reads
+from tests.fakes.power_traces import STEPS, Counter, Trace, World, make_trace, scheduled_reads
 
 KNOWN = Kernel(0.008)
 WORKLOADS = ("180 ms", "60 ms", "12 ms")

@@ -4,8 +4,8 @@
 
 Samples to the target vary by 8 % from run to run, power by 2 %, the machine warms up, and phases
 are told apart with errors that our own estimator made on simulated traces
-(tests/rigs/campaign.py). Each line is so many comparisons with 3 and 5 runs a side, in seed blocks
-and without. *any cell* is the share of comparisons in which any verdict of any cell is no "no
+(tests/fakes/simulated_campaign.py). Each line is so many comparisons with 3 and 5 runs a side, in
+seed blocks and without. *any cell* is the share of comparisons in which any verdict of any cell is no "no
 evidence".
 """
 
@@ -24,9 +24,9 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
-from probe.gains.comparison import Question, Side, compare
+from probe.compare.comparison import Question, Side, compare
 from probe.target import Target
-from tests.rigs.campaign import (
+from tests.fakes.simulated_campaign import (
     Technique,
     campaign,
     estimator_errors,

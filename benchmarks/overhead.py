@@ -51,7 +51,7 @@ def under_rig() -> None:
     """Start again with the tests' NVML library in front."""
     if "NVML_RIG" in os.environ:
         return
-    from tests.rigs.nvml import NvmlRig
+    from tests.fakes.nvml import NvmlRig
 
     folder = tempfile.mkdtemp()
     rig = NvmlRig(Path(folder), gpus=1, power_w=300.0, period_s=0.1)

@@ -23,7 +23,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from probe.phases import PhaseEngine
+from probe.instrument import PhaseEngine
 from probe.ring.writer import RingWriter
 
 BAR_US = 35.0

@@ -21,7 +21,7 @@ from common import RESULTS, ROOT, machine, source_files
 
 sys.path.insert(0, str(ROOT))
 
-from promises import ITEMS, Figure, Item
+from claims import ITEMS, Figure, Item
 
 
 def digest() -> str:

@@ -33,7 +33,7 @@ def under_rig(period_s: float) -> None:
     """Start again with the tests' NVML library in front."""
     if "NVML_RIG" in os.environ:
         return
-    from tests.rigs.nvml import NvmlRig
+    from tests.fakes.nvml import NvmlRig
 
     rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=period_s)
     os.environ.update(rig.env())

@@ -45,8 +45,8 @@ def under_rig() -> None:
     """Start again with the tests' NVML library in front."""
     if "NVML_RIG" in os.environ:
         return
-    from tests.rigs.calibration import calibrated
-    from tests.rigs.nvml import NvmlRig
+    from tests.fakes.nvml import NvmlRig
+    from tests.fakes.nvml_calibration import calibrated
 
     folder = Path(tempfile.mkdtemp())
     rig = NvmlRig(folder, gpus=GPUS, power_w=400.0, period_s=0.1)
@@ -101,7 +101,7 @@ def main() -> int:
     import torch
 
     import probe
-    from tests.integration.scripts import free_port
+    from tests.fakes.processes import free_port
 
     rounds = [handler() for _ in range(ROUNDS)]
     series = rounds[0][1]

@@ -23,7 +23,7 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
-from probe.account import Report
+from probe.report.build import Report
 from probe.store.reader import RunReader
 
 EXAMPLES = {"resnet50": "resnet50_cifar10.py", "gpt2": "gpt2_wikitext2.py"}

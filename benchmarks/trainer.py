@@ -256,7 +256,7 @@ def by_turns(
     """
     import probe
     from optimizers import Trainer
-    from optimizers.progress import Bar
+    from optimizers.training.progress import Bar
 
     net, rows, value_of = made
     begun: list[int] = []  # ns, of every step

@@ -15,9 +15,9 @@ from werkzeug.exceptions import HTTPException
 from . import ids, urls
 from .access import Access, guard, refusal
 from .components import aria, shell
+from .context import Desk, desk
 from .downloads import downloads
 from .pages import gains, ranks, run, runs, sensors
-from .server import Desk, desk
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
 # Dash takes the plotly that is there. What is preloaded is what it asks for last.

@@ -28,7 +28,7 @@ def dashboard(options: argparse.Namespace) -> int:
     _stay_small()
     try:
         from .access import Access
-        from .serving import Serving
+        from .server import Serving
     except ImportError as error:
         raise UsageError(f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'") \
             from None

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from dash import dcc, html
 
 from . import ids
-from .nouns import Chart
+from .chart_data import Chart
 
 CONFIG: Any = {"displayModeBar": False, "displaylogo": False, "responsive": True,
                "doubleClick": "autosize"}

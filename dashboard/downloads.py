@@ -13,12 +13,12 @@ from flask import Blueprint, Response, request
 
 from probe.errors import ProbeError
 
-from .nouns import Chart
+from .chart_data import Chart
+from .context import desk
+from .figures.gains import by_technique
 from .pages.gains import charts
-from .run_views import TABLES, drawn
-from .server import desk
+from .run_charts import TABLES, drawn
 from .urls import CSV, TABLE, State
-from .views.gains import by_technique
 
 _MOST_ROWS = 5000  # of a page; the CSV has all
 _Found = tuple[str, str, Chart]  # title, file name, chart

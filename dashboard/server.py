@@ -1,50 +1,105 @@
-"""What pages and downloads of one dashboard share."""
+"""The server: waitress, a few threads, loopback unless told otherwise."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import threading
-from dataclasses import dataclass, field
+import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from .data.comparisons import Comparisons
-from .data.library import Library
-from .data.sensors import Sensors
-from .run_views import drawn
-from .urls import State
+from waitress.server import create_server
 
+from probe.errors import UsageError
+from probe.store.dashboard_address import serving
+from probe.store.files import write_json
+from probe.store.layout import dashboard_path, node_name
+from probe.store.processes import boot_id, start_ticks
 
-@dataclass(frozen=True)
-class Desk:
-    """The data of one directory of runs, and the path below which it is served."""
+from .access import Access
+from .app import create_app, prepare
 
-    directory: Path
-    base: str = "/"
-    library: Library = field(init=False)
-    comparisons: Comparisons = field(init=False)
-    sensors: Sensors = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "library", Library(self.directory))
-        object.__setattr__(self, "comparisons", Comparisons(self.directory))
-        object.__setattr__(self, "sensors", Sensors())
-
-    def warm(self, run_id: str) -> None:
-        """Begin to make what a run's page asks for first, while the browser fetches its scripts."""
-        threading.Thread(target=self._warm, args=(run_id,), daemon=True).start()
-
-    def _warm(self, run_id: str) -> None:
-        with contextlib.suppress(Exception):  # the page will ask, and be told
-            drawn(self.library.open(run_id), "power", State())  # more would hold up the page
-
-    def href(self, path: str) -> str:
-        """A path of ours as a link."""
-        return self.base.rstrip("/") + path
+THREADS = 8
+_CONNECTIONS = 200
+_LAST_ANSWERS_S = 3.0
 
 
-def desk() -> Desk:
-    """Of the app that answers now. Only within a request."""
-    from flask import current_app
+class Serving:
+    """Serves from now on, until :meth:`close`."""
 
-    found: Desk = current_app.config["DESK"]
-    return found
+    def __init__(self, directory: Path, access: Access, base: str = "/"):
+        """Raises UsageError if the address cannot be listened on."""
+        logging.getLogger("waitress").setLevel(logging.ERROR)
+        self._asked_at = time.monotonic()
+        # What the first page would else have to wait for.
+        import probe.compare  # noqa: F401
+
+        self._app = create_app(directory, access, base)
+        self._access, self._base = access, f"/{base.strip('/')}/" if base.strip("/") else "/"
+        self._app.before_request(self._note)
+        try:
+            self._server: Any = create_server(
+                self._app, host=access.host.strip("[]"), port=access.port, threads=THREADS,
+                connection_limit=_CONNECTIONS, ident="", clear_untrusted_proxy_headers=True,
+                expose_tracebacks=False)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot listen on {access.host}:{access.port}: {why}; choose another "
+                             "--port") from None
+        self._directory = directory
+        prepare(self._app, access)
+        self._announce()
+        self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.effective_port)
+
+    @property
+    def url(self) -> str:
+        """To be opened; with the token, if there is one."""
+        host = self._access.host.strip("[]")
+        if host in ("0.0.0.0", "::"):
+            import socket
+
+            host = socket.gethostname()
+        shown = f"[{host}]" if ":" in host else host
+        token = f"?token={quote(self._access.token)}" if self._access.token else ""
+        return f"http://{shown}:{self.port}{self._base}{token}"
+
+    def asked_at(self) -> float:
+        """When somebody asked last (monotonic seconds)."""
+        return self._asked_at
+
+    def live(self) -> bool:
+        """Whether any run goes on."""
+        return any(row["status"] == "running" for row in self._app.config["DESK"].library.rows())
+
+    def close(self) -> None:
+        """Stop listening."""
+        if serving(self._directory) == self.port:
+            dashboard_path(self._directory).unlink(missing_ok=True)
+        # Answers that are on their way first: closed under them, waitress would complain of it.
+        self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
+        # In its own thread: what it waits for must not be closed under it.
+        self._server.trigger.pull_trigger(self._server.close)
+        self._thread.join(0.5)  # it goes on for as long as a browser holds a connection open
+
+    def _announce(self) -> None:
+        """So that a run that wants a dashboard finds this one; the first of a directory speaks."""
+        if self._base != "/" or serving(self._directory) is not None:
+            return
+        with contextlib.suppress(OSError):  # a directory that is only to be read
+            write_json(dashboard_path(self._directory), {
+                "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()) or 0,
+                "host": node_name(), "boot_id": boot_id(), "port": self.port})
+
+    def _note(self) -> None:
+        self._asked_at = time.monotonic()
+
+

@@ -17,8 +17,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from optimizers import Stack, Trainer
-from probe.gains import compare
-from probe.report import comparison
+from probe.compare import compare, formats
 
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("--stack", default="paper", help="paper, or names with commas")
@@ -87,4 +86,4 @@ runs = {"baseline": [], args.stack: []}
 for seed in range(args.seeds):
     for side in sorted(runs, reverse=seed % 2 == 1):
         runs[side].append(in_a_process(side, seed))
-print("\n" + comparison.render(compare(",".join(runs["baseline"]), [",".join(runs[args.stack])])))
+print("\n" + formats.render(compare(",".join(runs["baseline"]), [",".join(runs[args.stack])])))

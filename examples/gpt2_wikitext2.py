@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from optimizers import Stack, Trainer
-from optimizers.ranks import leaving
+from optimizers.training.ranks import leaving
 from probe.errors import ProbeError
 
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])

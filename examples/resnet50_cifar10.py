@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from transformers import ResNetConfig, ResNetForImageClassification
 
 from optimizers import Stack, Trainer
-from optimizers.ranks import leaving
+from optimizers.training.ranks import leaving
 from probe.errors import ProbeError
 
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -13,10 +13,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from probe.plugins import EXPORTERS, discover, load
+from probe.plugins import discover, load
 
 from ._errors import ExportRefused
-from ._stored import StoredRun
+from ._run import StoredRun
+
+EXPORTERS = "probe.exporters"  # the group of entry points
 
 
 class Exporter(Protocol):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from probe.account.build import open_scenes
-from probe.account.timeline import timeline
 from probe.clock import Anchor
+from probe.report.build.report import open_scenes
+from probe.timeline.rank_timeline import timeline
 from probe.units import J_PER_KWH
 
 from ._errors import ExportRefused
-from ._stored import StoredRun
+from ._run import StoredRun
 
 MOST_ROWS = 1000
 _FEWEST_UPDATES = 5  # between two rows

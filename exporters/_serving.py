@@ -23,7 +23,7 @@ from probe.store.layout import RUN_FILE
 from probe.store.live import Live, look_live
 
 from ._errors import ExportRefused
-from ._families import LiveRun, live_families
+from ._prometheus_metrics import LiveRun, live_families
 
 LINGER_S = 60.0  # final totals are shown so long, for the last scrape
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ._errors import ExportRefused
-from ._stored import StoredRun, write_whole
-from ._tracks import Tracks, tracks
+from ._run import StoredRun, write_whole
+from ._timeline import Tracks, tracks
 
 _FIRST_PID = 9_000_000  # no process has such a number: ours stay apart from the profiler's
 _NS_PER_US = 1e3

@@ -16,8 +16,8 @@ from probe.store.runs import find_run
 
 from . import exporter_of, exporters
 from ._errors import ExportRefused
+from ._run import StoredRun
 from ._serving import live_runs, runs_below
-from ._stored import StoredRun
 
 
 def export(options: argparse.Namespace) -> int:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from . import _figures as figures
+from . import _report_fields as figures
 from ._errors import ExportRefused
-from ._stored import StoredRun, write_whole
+from ._run import StoredRun, write_whole
 
 
 @dataclass(frozen=True, slots=True)

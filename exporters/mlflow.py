@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ._errors import ExportRefused
+from ._run import StoredRun
 from ._scalars import plain, scalars
-from ._stored import StoredRun
 
 _BATCH = 1000  # metrics that MLflow takes at once
 _MS = 1000

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ._errors import ExportRefused
-from ._stored import StoredRun, write_whole
+from ._run import StoredRun, write_whole
 
 WARNING = ("device meters only, not the node's supply: MLLOG-style, not a valid MLPerf power "
            "measurement")

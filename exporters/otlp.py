@@ -22,10 +22,10 @@ from probe.store.live import LivePage
 from probe.units import NS_PER_S
 
 from ._errors import ExportRefused
-from ._families import LiveRun, wall_s
-from ._figures import kind_of
+from ._prometheus_metrics import LiveRun, wall_s
+from ._report_fields import kind_of
+from ._run import StoredRun, write_whole
 from ._serving import Runs
-from ._stored import StoredRun, write_whole
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric, MetricsData

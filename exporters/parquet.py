@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probe.account.timeline import timeline
 from probe.clock import Anchor
+from probe.timeline.rank_timeline import timeline
 
 from ._errors import ExportRefused
-from ._stored import StoredRun, write_whole
+from ._run import StoredRun, write_whole
 
 _TIME = pa.timestamp("ns", tz="UTC")
 SAMPLES = pa.schema([

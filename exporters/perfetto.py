@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ._errors import ExportRefused
-from ._stored import StoredRun, write_whole
-from ._tracks import Levels, Slices, tracks
+from ._run import StoredRun, write_whole
+from ._timeline import Levels, Slices, tracks
 
 _SEQUENCE = 1
 _MONOTONIC, _BOOTTIME, _REALTIME = 3, 6, 1  # BuiltinClock

@@ -20,9 +20,9 @@ from prometheus_client.registry import Collector
 from probe.store.layout import node_name
 
 from ._errors import ExportRefused
-from ._families import report_families
+from ._prometheus_metrics import report_families
+from ._run import StoredRun, write_whole
 from ._serving import LINGER_S, Address, Endpoint, live_runs, runs_below
-from ._stored import StoredRun, write_whole
 
 
 class _Stored(Collector):

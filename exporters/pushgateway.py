@@ -14,7 +14,7 @@ from urllib.error import URLError
 from prometheus_client import push_to_gateway
 
 from ._errors import ExportRefused
-from ._stored import StoredRun
+from ._run import StoredRun
 from .prometheus import registry_of
 
 JOB = "phasewatt"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ._errors import ExportRefused
+from ._run import StoredRun, write_whole
 from ._scalars import plain, scalars
-from ._stored import StoredRun, write_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from ._errors import ExportRefused
+from ._run import StoredRun
 from ._scalars import plain, scalars
-from ._stored import StoredRun
 
 # trackio takes its directory from the environment when it is imported: hence a process of its own.
 _WRITE = """

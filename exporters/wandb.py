@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from ._errors import ExportRefused
+from ._run import StoredRun
 from ._scalars import plain, scalars
-from ._stored import StoredRun
 
 _LONGEST_NAME = 128  # W&B's limit
 

@@ -8,12 +8,12 @@ does not go together; a :class:`Trainer` carries the plan out on an engine (plai
 """
 
 from .ablation import ablate
-from .budget import Budget
 from .errors import TrainingFailed
 from .plan import Plan
-from .result import Result
 from .stack import Stack
 from .technique import Technique
-from .trainer import Trainer
+from .training.budget import Budget
+from .training.result import Result
+from .training.trainer import Trainer
 
 __all__ = ["Budget", "Plan", "Result", "Stack", "Technique", "Trainer", "TrainingFailed", "ablate"]

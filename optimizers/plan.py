@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from .wire import Hook, Wire
+from .comm_bytes import Hook, Wire
 
 __all__ = ["Hook", "Plan", "Wire"]
 

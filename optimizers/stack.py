@@ -9,18 +9,18 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
-from .accumulation import GradientAccumulation
-from .checkpointing import Checkpointing
-from .clipping import Clipping
+from . import techniques
 from .errors import TechniqueRefused
 from .plan import Plan
-from .precision import MixedPrecision
-from .schedule import WarmupCosine
 from .technique import GROUP, Technique
-from .zero import Zero
+from .techniques.accumulation import GradientAccumulation
+from .techniques.checkpointing import Checkpointing
+from .techniques.clipping import Clipping
+from .techniques.precision import MixedPrecision
+from .techniques.schedule import WarmupCosine
+from .techniques.zero import Zero
 
 
 class Stack:
@@ -113,8 +113,8 @@ def discover() -> dict[str, type[Technique]]:
         TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
     """
     found: dict[str, type[Technique]] = {}
-    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        module = importlib.import_module(f"{__package__}.{info.name}")
+    for info in pkgutil.iter_modules(techniques.__path__):
+        module = importlib.import_module(f"{techniques.__name__}.{info.name}")
         kinds: list[Any] = [v for v in vars(module).values() if inspect.isclass(v)]
         for kind in kinds:
             if kind.__module__ == module.__name__ and _is_one(kind):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import ProbeError
-from .watch import Run, phase, watch
+from .session.run import Run, phase, watch
 
 if TYPE_CHECKING:
     from .store.reader import RunReader

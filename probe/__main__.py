@@ -1,5 +1,5 @@
 """``python -m probe`` is the command ``probe``."""
 
-from .cli import main
+from .cli.main import main
 
 main()

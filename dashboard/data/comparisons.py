@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from probe.compare import compare
 from probe.errors import UsageError
-from probe.gains import compare
 from probe.store import files
 from probe.store.layout import RUN_FILE
 from probe.store.runs import find_runs

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from tsdownsample import MinMaxLTTBDownsampler
 
-from probe.account.raw import summary
+from probe.analysis.from_samples import summary
 from probe.model import Gap, Kind, Provenance, Source
 from probe.store.history import Raw, Rolled
 from probe.store.reader import Series
 from probe.store.rollup import WIDTHS
 
-from ..nouns import Floats, Level, Power
+from ..chart_data import Floats, Level, Power
 from .run import Meter, OpenRun
 
 BINS = 400  # of a chart; it has room for no more

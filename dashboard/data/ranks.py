@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from probe.account.balance import balance
+from probe.timeline.rank_waiting import balance
 
-from ..nouns import Crew
+from ..chart_data import Crew
 from .run import OpenRun
 
 

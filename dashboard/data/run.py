@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from probe.account.build import build, rates_of
 from probe.model import Source
-from probe.report.words import machine, quality, tariffs
+from probe.report.build.report import build, rates_of
+from probe.report.sentences import machine, quality, tariffs
 from probe.store.history import History
 from probe.store.layout import RUN_FILE
 from probe.store.live import Live, LivePage, LivePhase, look_live, read_live
 from probe.store.reader import RunReader, read_sources
 from probe.store.steps import StepTimes
 
-from ..nouns import Overview, PhaseRow
+from ..chart_data import Overview, PhaseRow
 
 Made = TypeVar("Made")
 _KEPT = 64  # answers

@@ -9,14 +9,14 @@ import numpy as np
 import ruptures
 from scipy.ndimage import median_filter
 
-from probe.account.on_device import on_device
 from probe.model import Kind
 from probe.ring.layout import Code
-from probe.spans import SpanTable, decode
 from probe.store.reader import Rings
 from probe.store.steps import StepTimes
+from probe.timeline.device_times import on_device
+from probe.timeline.spans import SpanTable, decode
 
-from ..nouns import MEASURED, Anatomy, Drift, Floats, Lane
+from ..chart_data import MEASURED, Anatomy, Drift, Floats, Lane
 from .power import knots, power, read_all, speaking
 from .run import OpenRun
 

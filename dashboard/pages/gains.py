@@ -7,15 +7,15 @@ from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
 
+from probe.compare.formats import parts, what
 from probe.errors import ProbeError
-from probe.report.comparison import parts, what
-from probe.report.tables import Table
+from probe.report.text_tables import Table
 
 from .. import ids, urls
+from ..chart_data import Chart
 from ..components import card, notice, shell, table, trouble
-from ..nouns import Chart
-from ..server import Desk, desk
-from ..views import gains as views
+from ..context import Desk, desk
+from ..figures import gains as views
 
 TITLE = "Gains"
 _ASKED = "gains-asked"

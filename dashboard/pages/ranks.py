@@ -9,12 +9,12 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from probe.errors import ProbeError
 
 from .. import urls
+from ..chart_data import Crew
 from ..components import card, shell, table, trouble
+from ..context import Desk, desk
 from ..data.ranks import crew
-from ..nouns import Crew
-from ..run_views import drawn
-from ..server import Desk, desk
-from ..views.ranks import communication, costs, people, places, tries
+from ..figures.ranks import communication, costs, people, places, tries
+from ..run_charts import drawn
 
 _EVERY_MS = 5000
 _BODY, _TICK, _RUN = "ranks-body", "ranks-tick", "ranks-run"

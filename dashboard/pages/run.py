@@ -22,9 +22,10 @@ from dash import (
 )
 
 from probe.errors import ProbeError
-from probe.report.digits import duration, energy, number
+from probe.report.numbers import duration, energy, number
 
 from .. import ids, urls
+from ..chart_data import Chart, Overview
 from ..components import (
     aria,
     badge,
@@ -38,13 +39,12 @@ from ..components import (
     trouble,
     with_code,
 )
+from ..context import desk
 from ..data.run import OpenRun
-from ..nouns import Chart, Overview
-from ..run_views import VIEWS, View, drawn
-from ..server import desk
-from ..views.phases import most
-from ..views.quality import absent, activity, quality
-from ..views.waste import wasted
+from ..figures.phases import most
+from ..figures.quality import absent, activity, quality
+from ..figures.waste import wasted
+from ..run_charts import VIEWS, View, drawn
 
 _EVERY_MS, _SLOW_MS = 500, 5000
 _MANY_DEVICES = 24  # more make no readable list of boxes

@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
-from probe.report.digits import duration, energy, number
+from probe.report.numbers import duration, energy, number
 
 from .. import ids, urls
 from ..components import aria, badge, notice, shell, sparkline
-from ..server import Desk, desk
+from ..context import Desk, desk
 
 TITLE = "Runs"
 PER_PAGE = 100

@@ -8,11 +8,11 @@ from typing import Any
 from dash import Dash, Input, Output, dcc, html
 
 from probe.errors import ProbeError
-from probe.report.digits import duration
+from probe.report.numbers import duration
 
 from .. import ids
 from ..components import notice, shell, table, trouble, with_code
-from ..server import desk
+from ..context import desk
 
 TITLE = "Sensors"
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from .._stored import StoredRun, write_whole
+from .._run import StoredRun, write_whole
 
 READY = Path(__file__).with_name("phasewatt.json")
 

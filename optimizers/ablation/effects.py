@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from probe.compare import TOLERANCE
+from probe.compare.cells import Layout, Row, energy_row, time_row
+from probe.compare.comparison import Question, Side, compare
+from probe.compare.groups import Campaign
+from probe.compare.phase_classes import Shares, classes
+from probe.compare.run_record import Trial
+from probe.compare.statistics import Contrast, holm, paired
 from probe.errors import NothingToReport
-from probe.gains import TOLERANCE
-from probe.gains.campaign import Campaign
-from probe.gains.cells import Layout, Row, energy_row, time_row
-from probe.gains.classes import Shares, classes
-from probe.gains.comparison import Question, Side, compare
-from probe.gains.contrast import Contrast, holm, paired
-from probe.gains.trial import Trial
 from probe.model import Provenance
 
 from .design import NO_OP, Design

@@ -25,7 +25,7 @@ from typing import Any
 
 from probe.errors import ProbeError
 from probe.model import RunStatus
-from probe.report.digits import duration
+from probe.report.numbers import duration
 from probe.store.files import write_json
 from probe.store.reader import RunReader
 from probe.store.runs import list_runs

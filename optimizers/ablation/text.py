@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probe.report.tables import Table, between, joules, percent, seconds
+from probe.report.text_tables import Table, between, joules, percent, seconds
 
 
 def render(found: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .estimate import Estimate
-from .solve import FREE
+from .regression.solve import FREE
 
 Floats = npt.NDArray[np.float64]
 

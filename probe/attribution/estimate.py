@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..model import Status
-from .columns import Columns
-from .gates import Evidence, occupancy, verdict
-from .solve import (
+from .identifiability import Evidence, occupancy, verdict
+from .regression.columns import Columns
+from .regression.solve import (
     FREE,
     PHASE_SPREAD,
     Fit,
@@ -26,7 +26,7 @@ from .solve import (
     folding,
     prior_of,
 )
-from .statistics import Candidate, Statistics
+from .regression.statistics import Candidate, Statistics
 
 Floats = npt.NDArray[np.float64]
 

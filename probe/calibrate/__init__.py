@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import NothingToReport
-from ..sensors._calibration import Calibration, save
+from ..sensors.nvml.calibration import Calibration, save
 from .measure import SECONDS, measure
 from .wave import Load, cuda_loads
 

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution.columns import Columns
-from ..attribution.design import Spans, cut
-from ..attribution.kernel import posterior
-from ..attribution.lattice import Lattice, Updates
+from ..attribution.meter.update_times import Lattice, Updates
+from ..attribution.regression.columns import Columns
+from ..attribution.regression.design import Spans, cut
+from ..attribution.regression.lag import posterior
 from ..clock import MonotonicClock
 from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample
 from ..sensors import SensorContext
-from ..sensors._calibration import Calibration
-from ..sensors._nvml import Device, Failed, Session, attempt, open_devices
-from ..sensors._power_calls import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
-from ..sensors.nvml_energy import NvmlEnergySensor
+from ..sensors.nvml.calibration import Calibration
+from ..sensors.nvml.energy import NvmlEnergySensor
+from ..sensors.nvml.power_calls import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
+from ..sensors.nvml.session import Device, Failed, Session, attempt, open_devices
 from ..units import NS_PER_S
 from .wave import Edge, Load, square_wave
 

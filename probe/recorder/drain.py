@@ -15,9 +15,9 @@ from ..errors import StoreError
 from ..model import Gap
 from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
-from ..spans import Rows, SpanDecoder, SpanTable
 from ..store import files, layout
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
+from ..timeline.spans import Rows, SpanDecoder, SpanTable
 
 BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
 

@@ -22,7 +22,7 @@ def main(run: str, epoch: int) -> None:
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
-        from .service import Recorder
+        from .loop import Recorder
 
         Recorder(Path(run), epoch).serve()
     except BaseException:

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
-from . import SensorContext
 from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
 from ._processes import Tree, outermost
-from ._rhythm import GRID_NS, on_grid
+from ._shared_wakeups import GRID_NS, on_grid
+from .base import SensorContext
 
 PERIOD_NS = 2 * NS_PER_S
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
-from . import SensorContext
 from ._processes import LIST_EVERY
-from ._rhythm import GRID_NS, on_grid
+from ._shared_wakeups import GRID_NS, on_grid
+from .base import SensorContext
 
 PERIOD_NS = NS_PER_S
 

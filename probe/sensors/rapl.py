@@ -16,9 +16,9 @@ from typing import ClassVar
 from ..errors import SensorUnavailable
 from ..model import RESTARTED, Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
-from . import SensorContext
-from ._gaps import GapLog
+from ._gap_log import GapLog
 from ._powercap import NO_TREE, Zone, read_uj, scan
+from .base import SensorContext
 
 PERIOD_NS = 20 * NS_PER_MS
 SLOW_NS = NS_PER_S

@@ -1,7 +1,7 @@
 """How the monotonic clocks of a job's hosts lie to each other.
 
-Ranks measure it when they meet (:mod:`probe.meeting`): round trips through the job's own store, the
-shortest of which bounds the error. Where they never met, the hosts' wall clocks have to do, and
+Ranks measure it when they meet (:mod:`probe.session.clock_sync`): round trips through the job's
+own store, the shortest of which bounds the error. Where they never met, the hosts' wall clocks have to do, and
 how far those are apart nobody knows.
 """
 

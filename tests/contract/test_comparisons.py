@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from probe.compare.comparison import Question, Side, compare
+from probe.compare.formats import formats, render
+from probe.compare.run_record import Trial
 from probe.errors import UsageError
-from probe.gains.comparison import Question, Side, compare
-from probe.gains.trial import Trial
 from probe.model import Provenance
-from probe.report.comparison import formats, render
 from probe.target import Target
-from tests.unit.probe.gains.test_comparison import BASE, BETTER, WORSE
+from tests.unit.probe.compare.test_comparison import BASE, BETTER, WORSE
 
 HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + "x" * 5000
 

@@ -17,10 +17,10 @@ from flask.testing import FlaskClient
 
 from dashboard.access import Access
 from dashboard.app import create_app
-from dashboard.serving import Serving
+from dashboard.context import Serving
 from probe.errors import UsageError
 from tests.contract.test_comparisons import HOSTILE
-from tests.rigs.stored import counter, energy_source, stored_run
+from tests.fakes.stored_run import counter, energy_source, stored_run
 
 BEGIN = 1_000_000_000_000
 SECRET = "correct horse"

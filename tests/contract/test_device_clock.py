@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from probe.devices import events
-from probe.devices.events import EventClock
-from probe.devices.host import HostClock
-from probe.devices.simulated import SimulatedDevice, SimulatedTime
+from probe.instrument.device_clock import events
+from probe.instrument.device_clock.events import EventClock
+from probe.instrument.device_clock.host import HostClock
+from probe.instrument.device_clock.simulated import SimulatedDevice, SimulatedTime
 
 
 @dataclass

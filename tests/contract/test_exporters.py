@@ -23,9 +23,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from exporters import ExportRefused, StoredRun, exporter_of, exporters
 from probe.store.runs import create_run
-from tests.integration import scripts
-from tests.rigs.collector import Collector, figures
-from tests.rigs.nvml import NvmlRig
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.otlp_collector import Collector, figures
 
 TRACKERS = ("mlflow", "tensorboard", "trackio", "wandb")  # they own what they write
 SENT = ("pushgateway",)  # no file at all
@@ -34,7 +34,7 @@ OPTIONS = {"sci": {"embodied_g": "120", "per": "100"}}
 
 TRAINING = f"""
 import sys, time
-sys.path.insert(0, {str(scripts.ROOT)!r})
+sys.path.insert(0, {str(processes.ROOT)!r})
 import probe
 with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
     print(run.path, flush=True)
@@ -49,7 +49,7 @@ with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
 
 STEPS = f"""
 import sys, time
-sys.path.insert(0, {str(scripts.ROOT)!r})
+sys.path.insert(0, {str(processes.ROOT)!r})
 import probe, torch
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
@@ -78,7 +78,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
 def recorded(folder: Path, name: str, *, steps: bool = False) -> StoredRun:
     """Two cards of known power for some five seconds; ``steps``: by a model's own steps, too."""
     rig = NvmlRig(folder, gpus=2, power_w=200.0, period_s=0.1)
-    done = scripts.run(STEPS if steps else TRAINING, folder, name, extra=rig.env())
+    done = processes.run(STEPS if steps else TRAINING, folder, name, extra=rig.env())
     assert done.returncode == 0, done.stderr
     return StoredRun(next((folder / "runs").iterdir()))
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_written_leaves_nothing(
     with pytest.raises(OSError):
         export(name, stored, blocked / "below")
     assert os.listdir(tmp_path) == ["file"]
-    out = scripts.probe(tmp_path, "export", str(stored.path), "--to", name, "-o",
+    out = processes.probe(tmp_path, "export", str(stored.path), "--to", name, "-o",
                         str(blocked / "below"),
                         *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items()))
     assert out.returncode == 1 and len(out.stderr.splitlines()) == 1
@@ -155,7 +155,7 @@ def test_what_cannot_be_written_leaves_nothing(
 def test_bad_words_get_one_clear_line(
     words: list[str], said: str, stored: StoredRun, tmp_path: Path
 ) -> None:
-    out = scripts.probe(tmp_path, "export", str(stored.path), *words, "-o", str(tmp_path / "x"))
+    out = processes.probe(tmp_path, "export", str(stored.path), *words, "-o", str(tmp_path / "x"))
     assert out.returncode == 1, out.stdout
     assert said in out.stderr and len(out.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
@@ -166,7 +166,7 @@ def test_an_empty_run_gets_one_clear_line(tmp_path: Path) -> None:
     for words in (["export", str(run), "--to", name, "-o", str(tmp_path / "x"),
                    *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items())]
                   for name in names()):
-        out = scripts.probe(tmp_path, *words)
+        out = processes.probe(tmp_path, *words)
         assert out.returncode == 2, (words, out.stdout)
         assert "holds nothing yet" in out.stderr and len(out.stderr.splitlines()) == 1
     assert not (tmp_path / "x").exists()
@@ -174,14 +174,14 @@ def test_an_empty_run_gets_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.1)
-    process = scripts.start(scripts.PLAIN, tmp_path, "60", extra=rig.env())
+    process = processes.start(processes.PLAIN, tmp_path, "60", extra=rig.env())
     assert process.stdout is not None
     run = process.stdout.readline().strip()
     try:
         time.sleep(6.0)
         for name in ("prometheus", "codecarbon", "perfetto", "otlp", "tensorboard"):
             output = tmp_path / "out" / name
-            out = scripts.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
+            out = processes.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
             assert out.returncode == 0, out.stderr
             assert "still going on" in out.stdout and len(out.stdout.splitlines()) == 1
             assert output.exists() and not list(output.parent.glob(".*"))
@@ -239,7 +239,7 @@ def test_a_real_gateway_holds_each_run_once(
     stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    port = scripts.free_port()
+    port = processes.free_port()
     kept = tmp_path_factory.mktemp("gateway") / "kept"  # Debian's keeps its figures for the next
     gateway = subprocess.Popen(
         ["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}",
@@ -253,7 +253,7 @@ def test_a_real_gateway_holds_each_run_once(
         return False
 
     try:
-        assert scripts.wait_until(ready)
+        assert processes.wait_until(ready)
         for run in (stored, hostile, stored):
             said = exporter_of("pushgateway", {"url": url}).export(run, tmp_path / "x")
             assert said == f"{url}: final figures of {run.id} pushed"
@@ -433,7 +433,7 @@ def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> N
 def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
     script = f"""
     import sys, time
-    sys.path.insert(0, {str(scripts.ROOT)!r})
+    sys.path.insert(0, {str(processes.ROOT)!r})
     import torch, probe
     with probe.watch() as run:
         time.sleep(1.5)
@@ -444,7 +444,7 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
         profiler.export_chrome_trace(sys.argv[1])
     """
     profile = tmp_path / "profile.json"
-    done = scripts.run(script, tmp_path, str(profile))
+    done = processes.run(script, tmp_path, str(profile))
     assert done.returncode == 0, done.stderr
     run = StoredRun(next((tmp_path / "runs").iterdir()))
     exporter_of("chrome", {"merge": str(profile)}).export(run, tmp_path / "both.json")
@@ -468,7 +468,7 @@ def test_energy_is_weighted_by_when_it_was_used(
     path = tmp_path / "grid.csv"
     path.write_text("time,carbon_intensity\n" + "".join(
         f"{at},{value}\n" for at, value in zip(times, (100, 300, 0), strict=True)))
-    out = scripts.probe(tmp_path, "report", str(stored.path), "--format", "json",
+    out = processes.probe(tmp_path, "report", str(stored.path), "--format", "json",
                         "--intensity", str(path), "--price", "0.25 EUR")
     assert out.returncode == 0, out.stderr
     report = json.loads(out.stdout)
@@ -482,9 +482,9 @@ def test_energy_is_weighted_by_when_it_was_used(
     sci = json.loads((tmp_path / "x").read_text())
     both = again.report["total"]["co2e_g"] + again.report["total"]["modelled_co2e_g"]
     assert sci["E"]["value"] * sci["I"]["value"] == pytest.approx(both)
-    text = scripts.probe(tmp_path, "report", str(stored.path), extra={"PROBE_PRICE": "cheap"})
+    text = processes.probe(tmp_path, "report", str(stored.path), extra={"PROBE_PRICE": "cheap"})
     assert text.returncode == 0 and "PROBE_PRICE" in text.stdout
-    bad = scripts.probe(tmp_path, "report", str(stored.path), "--price", "cheap")
+    bad = processes.probe(tmp_path, "report", str(stored.path), "--price", "cheap")
     assert bad.returncode == 1 and len(bad.stderr.splitlines()) == 1
 
 

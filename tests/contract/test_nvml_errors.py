@@ -15,12 +15,12 @@ from random import Random
 from probe.errors import SensorUnavailable
 from probe.model import Gap, Reading, Sample, Source
 from probe.sensors import Sensor, SensorContext
-from probe.sensors.nvml_activity import NvmlActivitySensor
-from probe.sensors.nvml_energy import NvmlEnergySensor
-from probe.sensors.nvml_power import NvmlPowerSensor
-from probe.sensors.nvml_telemetry import NvmlTelemetrySensor
-from tests.rigs.drive import drive, in_child
-from tests.rigs.nvml import NvmlRig
+from probe.sensors.nvml.activity import NvmlActivitySensor
+from probe.sensors.nvml.energy import NvmlEnergySensor
+from probe.sensors.nvml.power import NvmlPowerSensor
+from probe.sensors.nvml.telemetry import NvmlTelemetrySensor
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import drive, in_child
 
 SENSORS = (NvmlEnergySensor, NvmlPowerSensor, NvmlTelemetrySensor, NvmlActivitySensor)
 CODES = (*range(1, 31), 999)  # NVML_ERROR_*

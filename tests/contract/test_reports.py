@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from probe.errors import UsageError
-from probe.plugins import render_report, report_formats
-from probe.report import formats, render
+from probe.report.formats import formats, render
 
 HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + "x" * 5000
 
@@ -163,12 +162,12 @@ def test_a_third_partys_format(
     (info / "entry_points.txt").write_text("[probe.reports]\nmine = their_format:render\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "their_format", raising=False)
-    assert "mine" in report_formats()
+    assert "mine" in formats()
     if not said:
-        assert render_report(report(), "mine") == "mine: 20260101-000000-abc"
+        assert render(report(), "mine") == "mine: 20260101-000000-abc"
     else:
         with pytest.raises(UsageError, match=said):
-            render_report(report(), "mine")
+            render(report(), "mine")
 
 
 def test_json_is_the_report() -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from probe.plugins import discover_sensors
-from tests.integration import scripts
-from tests.rigs.nvml import NvmlRig
-from tests.rigs.rapl import RaplRig
+from probe.sensors import discover_sensors
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.rapl import RaplRig
 
 SENSORS = sorted(discover_sensors())
 UNITS = {"J", "W", "B", "B/s", "Hz", "s", "Cel", "ratio", "bitmask"}
@@ -28,7 +28,7 @@ LIFE = """
 import dataclasses, json, os, sys, time
 from probe.errors import SensorUnavailable
 from probe.model import Gap, Sample
-from probe.plugins import discover_sensors
+from probe.sensors import discover_sensors
 from probe.sensors import SensorContext
 name, seconds = sys.argv[1], float(sys.argv[2])
 kind = discover_sensors()[name]
@@ -59,7 +59,7 @@ print(json.dumps(seen), file=sys.stderr)
 
 
 def live(name: str, tmp_path: Path, extra: dict[str, str], seconds: float) -> dict:
-    done = scripts.run(LIFE, tmp_path, name, str(seconds), extra=extra)
+    done = processes.run(LIFE, tmp_path, name, str(seconds), extra=extra)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "", "a sensor has no business on stdout"
     return json.loads(done.stderr.splitlines()[-1])
@@ -128,10 +128,10 @@ def test_a_third_partys_sensor_is_found_and_a_broken_one_only_named(tmp_path: Pa
         "        self.absent, self.warnings = [], []\n    def open(self): return []\n"
         "    def read(self): return []\n    def next_read_ns(self): return 0\n"
         "    def close(self): pass\n")
-    code = "from probe.plugins import discover_sensors; print(*sorted(discover_sensors()))"
+    code = "from probe.sensors import discover_sensors; print(*sorted(discover_sensors()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env=scripts.environment(tmp_path, {
-                              "PYTHONPATH": f"{scripts.ROOT}:{package}"}))
+                          env=processes.environment(tmp_path, {
+                              "PYTHONPATH": f"{processes.ROOT}:{package}"}))
     assert done.returncode == 0, done.stderr
     assert "wall" in done.stdout.split()
     assert "rapl" in done.stdout.split()

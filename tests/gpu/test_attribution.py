@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from probe.cli.main.doctor import examine
 
 import probe
 from probe.calibrate.measure import measure
 from probe.calibrate.wave import CudaMatmul
-from probe.doctor import examine
-from probe.sensors._calibration import save as keep
-from probe.sensors._nvml import Session
+from probe.sensors.nvml.calibration import save as keep
+from probe.sensors.nvml.session import Session
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = [

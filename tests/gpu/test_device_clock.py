@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from probe.devices import events
+from probe.instrument.device_clock import events
 from tests.contract.test_device_clock import Bench, DeviceClockContract
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -20,7 +20,7 @@ pytestmark = [
 class TestCuda(DeviceClockContract):
     @pytest.fixture
     def bench(self) -> Iterator[Bench]:
-        from probe.devices.cuda import CudaClock
+        from probe.instrument.device_clock.cuda import CudaClock
 
         torch.cuda.init()
         torch.zeros(1, device="cuda")

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from probe.cli.main.main import main
 
-from probe.cli import main
-from tests.rigs.drive import ROOT
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import ROOT
 
-from . import scripts
+from ..fakes import processes
 
 SCRIPT = Path(__file__).with_name("ablated.py")
 
@@ -71,7 +71,7 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
     # Once more: nothing is trained, the table is the same; without any words, too.
     again = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert json.loads(again.stdout) == found and "[" not in again.stderr
-    short = scripts.probe(tmp_path, "ablate", "--dir", str(tmp_path / "ablation"), extra=env)
+    short = processes.probe(tmp_path, "ablate", "--dir", str(tmp_path / "ablation"), extra=env)
     assert short.returncode == 0 and "+ precision" in short.stdout
     other = command(tmp_path, "--techniques", "schedule", "--blocks", "2")
     refused = subprocess.run(other, env=env, capture_output=True, text=True, check=False)

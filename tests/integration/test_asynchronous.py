@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from probe.account.build import open_scene
-from probe.account.sealed import SealedScene
+from probe.analysis.from_summary import SealedScene
+from probe.report.build.report import open_scene
 from probe.store.reader import RunReader
-from tests.rigs.calibration import calibrated
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.nvml_calibration import calibrated
 
-from . import scripts
-from .asynchronous import IDLE_W, WORK
+from ..fakes import processes
+from ..scripts.train_async_device import IDLE_W, WORK
 from .test_phase_energy import agree
 from .test_totals import closes
 
@@ -30,8 +30,8 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
     script = Path(__file__).with_name("asynchronous.py").read_text(encoding="utf-8")
     # Scraped, it is gone through every ten seconds instead of every thirty.
     env = rig.env() | calibrated(rig, tmp_path / "calibration") | {
-        "PROBE_PROMETHEUS": str(scripts.free_port())}
-    done = scripts.run(script, tmp_path, "25", "3", extra=env, timeout=120)
+        "PROBE_PROMETHEUS": str(processes.free_port())}
+    done = processes.run(script, tmp_path, "25", "3", extra=env, timeout=120)
     assert done.returncode == 0, done.stderr
     tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
     truth = dict.fromkeys(WORK, 0.0)
@@ -40,13 +40,13 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
         if one.watts in names:
             truth[names[one.watts]] += one.watts * (after.time_ns - one.time_ns) / 1e9
 
-    run = scripts.only_run(tmp_path)
+    run = processes.only_run(tmp_path)
     scene = open_scene(RunReader(run))
     assert isinstance(scene, SealedScene) and scene.on_device
-    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)
     again = json.loads(
-        scripts.probe(tmp_path, "report", "latest", "--format", "json", "--recompute").stdout)
+        processes.probe(tmp_path, "report", "latest", "--format", "json", "--recompute").stdout)
     closes(report)
     assert agree(report, again)
     assert not any("no device times" in line for line in report["warnings"])

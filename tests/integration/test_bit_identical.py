@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from . import scripts
-from .scripts import ROOT
+from ..fakes import processes
+from ..fakes.processes import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -28,7 +28,7 @@ def train(tmp_path: Path, example: str, how: str) -> tuple[list[float], dict[str
         command.append("--bare")
     if how == "probe run":
         command = [sys.executable, "-m", "probe", "run", "--", *command]
-    done = subprocess.run(command, env=scripts.environment(tmp_path / "runs"), cwd=tmp_path,
+    done = subprocess.run(command, env=processes.environment(tmp_path / "runs"), cwd=tmp_path,
                           capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     if how != "bare":

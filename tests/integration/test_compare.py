@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from probe.cli.main.main import main
 
-from probe.cli import main
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
+from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
@@ -26,7 +26,7 @@ def train(folder: Path, name: str, seed: int, steps: int = 120, rig: NvmlRig | N
           **given: Any) -> None:
     import subprocess
 
-    env = scripts.environment(folder / "runs", rig.env() if rig else {})
+    env = processes.environment(folder / "runs", rig.env() if rig else {})
     done = subprocess.run(
         [sys.executable, str(SCRIPT), name, str(seed), str(steps), json.dumps(given)], env=env,
         capture_output=True, text=True, timeout=120, check=False)
@@ -34,7 +34,7 @@ def train(folder: Path, name: str, seed: int, steps: int = 120, rig: NvmlRig | N
 
 
 def compared(folder: Path, *words: str) -> dict[str, Any]:
-    out = scripts.probe(folder, "compare", *words, "--format", "json")
+    out = processes.probe(folder, "compare", *words, "--format", "json")
     assert out.returncode == 0, out.stderr
     return dict(json.loads(out.stdout))
 
@@ -80,15 +80,15 @@ def test_a_gain_is_found_where_it_is(runs: Path) -> None:
 
 def test_every_format_and_a_file(runs: Path) -> None:
     found = compared(runs, "base", "half", "wait")["comparisons"]
-    text = scripts.probe(runs, "compare", "base", "half", "wait").stdout
+    text = processes.probe(runs, "compare", "base", "half", "wait").stdout
     assert all(f"→ {one['verdict']}" in text for one in found)
     rows = csv.DictReader(io.StringIO(
-        scripts.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout))
+        processes.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout))
     totals = {row["other"]: row["verdict"] for row in rows if row["stage"] == row["class"] == "all"}
     assert totals == {one["other"]["name"]: one["energy_j"]["verdict"] for one in found}
-    out = scripts.probe(runs, "compare", "base", "half", "--format", "html", "-o", "c.html")
+    out = processes.probe(runs, "compare", "base", "half", "--format", "html", "-o", "c.html")
     assert out.returncode == 0 and (runs / "c.html").read_text().startswith("<!doctype html>")
-    assert "| time |" in scripts.probe(runs, "compare", "base", "half", "--format", "md").stdout
+    assert "| time |" in processes.probe(runs, "compare", "base", "half", "--format", "md").stdout
 
 
 def test_sides_by_id_prefix_and_list(runs: Path) -> None:
@@ -111,7 +111,7 @@ def test_another_target_on_the_command_line(runs: Path) -> None:
 
 
 def test_advice_ranks_the_wait_first_and_its_bound_holds(runs: Path) -> None:
-    out = scripts.probe(runs, "advise", "wait", "--json")
+    out = processes.probe(runs, "advise", "wait", "--json")
     assert out.returncode == 0, out.stderr
     first = json.loads(out.stdout)["advice"][0]
     assert first["what"] == "data wait" and first["rests_on"][0]["phase"] == "data"
@@ -120,11 +120,11 @@ def test_advice_ranks_the_wait_first_and_its_bound_holds(runs: Path) -> None:
     one = compared(runs, "wait", "base", "--target", "accuracy>=0.75")["comparisons"][0]
     assert 0 < one["energy_j"]["gain"] <= first["at_most_j"]
     assert 0 < one["time_s"]["gain"] <= first["at_most_s"]
-    assert "1. data wait: at most" in scripts.probe(runs, "advise", "wait").stdout
+    assert "1. data wait: at most" in processes.probe(runs, "advise", "wait").stdout
 
 
 def test_tables_of_the_paper(runs: Path) -> None:
-    out = scripts.probe(runs, "tables", "base", "half", "--format", "json")
+    out = processes.probe(runs, "tables", "base", "half", "--format", "json")
     assert out.returncode == 0, out.stderr
     told = {row["what"]: row for table in json.loads(out.stdout)["tables"] for row in table["rows"]}
     assert told["time"]["percent"] == pytest.approx(-25, abs=4)
@@ -137,7 +137,7 @@ def test_tables_of_the_paper(runs: Path) -> None:
     speed = told["net speed-up (21)"]["other"]
     assert speed == pytest.approx(1.33, rel=0.07)
     assert told["doubling time (22)(23), over 5 months"]["other"] > 0
-    text = scripts.probe(runs, "tables", "base", "half")
+    text = processes.probe(runs, "tables", "base", "half")
     assert "Table IV: scaling over ranks" in text.stdout and "14.8 months" in text.stdout
 
 

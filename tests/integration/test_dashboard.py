@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from probe.errors import UsageError
-from probe.options import dashboard_port
+from probe.session.options import dashboard_port
 
-from . import scripts
+from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
@@ -56,10 +56,10 @@ def awaited(url: str, seconds: float = 30.0) -> str:
 def test_a_training_says_where_it_can_be_seen_and_the_next_one_is_seen_there_too(
     tmp_path: Path,
 ) -> None:
-    port = scripts.free_port()
+    port = processes.free_port()
     pid = 0
     try:
-        done = scripts.run(WATCHED, tmp_path, str(port), "4")
+        done = processes.run(WATCHED, tmp_path, str(port), "4")
         assert done.returncode == 0 and "no child" in done.stdout
         (url,) = re.findall(r"dashboard at (http://\S+)", done.stderr)
         assert url.startswith(f"http://127.0.0.1:{port}/run/")
@@ -70,7 +70,7 @@ def test_a_training_says_where_it_can_be_seen_and_the_next_one_is_seen_there_too
         pid, parent = told["pid"], int(Path(f"/proc/{told['pid']}/stat").read_text().split()[3])
         assert parent != os.getpid() and os.getsid(pid) == pid
         assert os.getpriority(os.PRIO_PROCESS, pid) > 0  # the training comes first
-        again = scripts.run(WATCHED, tmp_path, str(scripts.free_port()), "1")
+        again = processes.run(WATCHED, tmp_path, str(processes.free_port()), "1")
         (second,) = re.findall(r"dashboard at (http://\S+)", again.stderr)
         assert second.startswith(f"http://127.0.0.1:{port}/run/") and second != url
         assert "work" in fetch(second.replace("/run/", "/table/run/") + "/phases")
@@ -85,7 +85,7 @@ def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "probe", "dashboard", str(tmp_path / "runs"), "--port", "0",
                "--idle", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          cwd=scripts.ROOT) as process:
+                          cwd=processes.ROOT) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and not err
     assert re.match(r"runs of \S+ at http://127\.0\.0\.1:\d+/", out)
@@ -101,7 +101,7 @@ def test_bad_words_get_one_clear_line(words: list[str], told: str, tmp_path: Pat
     (tmp_path / "runs").mkdir()
     done = subprocess.run([sys.executable, "-m", "probe", "dashboard", *words], cwd=tmp_path,
                           capture_output=True, text=True, check=False,
-                          env=scripts.environment(tmp_path / "runs"), timeout=60)
+                          env=processes.environment(tmp_path / "runs"), timeout=60)
     assert done.returncode == 1 and told in done.stderr and done.stderr.count("\n") == 1
 
 

@@ -15,8 +15,8 @@ import pytest
 from probe.model import RunStatus
 from probe.store.reader import RunReader
 
-from . import scripts
-from .scripts import PLAIN, wait_until
+from ..fakes import processes
+from ..fakes.processes import PLAIN, wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -52,7 +52,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_up_keeps_what_was_written(small_disk: Path, tmp_path: Path) -> None:
-    process = scripts.start(LOOP, tmp_path, "6")
+    process = processes.start(LOOP, tmp_path, "6")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     assert wait_until(lambda: shutil.disk_usage(small_disk).free < 100_000, 20)
@@ -61,7 +61,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(small_disk: Path, tmp_path:
     reader = RunReader(run)
     _, rows = reader.rings(0)[0]
     assert len(rows) > 10_000
-    out = scripts.probe(tmp_path, "report", str(run))
+    out = processes.probe(tmp_path, "report", str(run))
     assert out.returncode == 0, out.stderr
     for ring in Path("/dev/shm").glob(f"phasewatt-*{run.name}*"):
         ring.unlink()
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(small_disk: Path, tmp_path:
 
 def test_a_full_disk_at_the_start_is_one_line(small_disk: Path, tmp_path: Path) -> None:
     (small_disk / "ballast").write_bytes(b"\1" * (1 << 20))
-    result = scripts.run(LOOP, tmp_path, "0.2")
+    result = processes.run(LOOP, tmp_path, "0.2")
     assert result.returncode == 0
     assert result.stdout.splitlines()[-1] == "trained"
     assert len(result.stderr.splitlines()) == 1
@@ -78,7 +78,7 @@ def test_a_full_disk_at_the_start_is_one_line(small_disk: Path, tmp_path: Path) 
 
 def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a directory")
-    result = scripts.run(LOOP, tmp_path, "0.2")
+    result = processes.run(LOOP, tmp_path, "0.2")
     assert result.returncode == 0
     assert result.stdout == "None\ntrained\n"
     assert len(result.stderr.splitlines()) == 1
@@ -86,7 +86,7 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_that_vanishes_harms_nothing(tmp_path: Path) -> None:
-    process = scripts.start(LOOP, tmp_path, "3")
+    process = processes.start(LOOP, tmp_path, "3")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     time.sleep(1.0)
@@ -98,8 +98,8 @@ def test_a_run_directory_that_vanishes_harms_nothing(tmp_path: Path) -> None:
 
 
 def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:
-    a = scripts.start(PLAIN, tmp_path, "1.0", name="a.py")
-    b = scripts.start(PLAIN, tmp_path, "1.0", name="b.py")
+    a = processes.start(PLAIN, tmp_path, "1.0", name="a.py")
+    b = processes.start(PLAIN, tmp_path, "1.0", name="b.py")
     assert a.wait() == b.wait() == 0
     runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
     assert len(runs) == 2
@@ -109,13 +109,13 @@ def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:
 def test_rings_go_to_the_run_directory_when_memory_is_full(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root: unshare --mount")
-    script = scripts.write(tmp_path / "s.py", LOOP)
+    script = processes.write(tmp_path / "s.py", LOOP)
     import sys
 
     inner = f"mount -t tmpfs -o size=1m tmpfs /dev/shm && exec {sys.executable} {script} 1.0"
     result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", inner], capture_output=True, text=True,
-        env=scripts.environment(tmp_path / "runs"), cwd=tmp_path, timeout=60, check=False,
+        env=processes.environment(tmp_path / "runs"), cwd=tmp_path, timeout=60, check=False,
     )
     if "unshare" in result.stderr or "mount:" in result.stderr:
         pytest.skip(result.stderr)

@@ -20,18 +20,18 @@ import pytest
 
 from probe.store import files
 from probe.store.reader import RunReader
-from tests.rigs.hosts import Host, hosts, possible
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.namespaced_hosts import Host, hosts, possible
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
+from ..fakes import processes
 from .test_prometheus import needs_prometheus, query, wait_for
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(
     not possible(), reason="hosts need root, util-linux and iproute2: apt-get install iproute2")]
 NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
 KILLS = 10 if os.environ.get("PROVE") else 1
-FLEET = scripts.ROOT / "examples/fleet"
-SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
+FLEET = processes.ROOT / "examples/fleet"
+SCRIPT = str(processes.ROOT / "tests/scripts/train_ranks.py")
 
 
 @dataclass
@@ -49,7 +49,7 @@ def job(tmp_path: Path, *arguments: str, shared: bool = True, static: bool = Fal
     """A job on two hosts, launched by torchrun on each."""
     with hosts(*NAMES, ahead_s=AHEAD_S) as made:
         nodes = []
-        port = str(scripts.free_port())
+        port = str(processes.free_port())
         for place, host in enumerate(made):
             (tmp_path / host.name).mkdir()
             rig = NvmlRig(tmp_path / host.name, gpus=2, power_w=100.0, period_s=PERIOD_S)
@@ -64,7 +64,7 @@ def job(tmp_path: Path, *arguments: str, shared: bool = True, static: bool = Fal
                        SCRIPT, *arguments]
             with (tmp_path / host.name / "out").open("w") as out:
                 process = host.popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=tmp_path,
-                                     env=scripts.environment(runs, rig.env() | (extra or {})))
+                                     env=processes.environment(runs, rig.env() | (extra or {})))
             nodes.append(Node(host, rig, process))
         try:
             yield nodes
@@ -78,12 +78,12 @@ def ended(tmp_path: Path, nodes: list[Node]) -> None:
     for node in nodes:
         assert node.process.wait(timeout=120) == 0, (tmp_path / node.host.name / "out").read_text()
     runs = [file.parent for file in tmp_path.glob("**/runs/*/run.json")]
-    assert scripts.wait_until(
+    assert processes.wait_until(
         lambda: all(RunReader(run).status != "running" for run in runs), 30)
 
 
 def report_of(tmp_path: Path, run: Path) -> dict[str, Any]:
-    out = scripts.probe(tmp_path, "report", str(run), "--format", "json")
+    out = processes.probe(tmp_path, "report", str(run), "--format", "json")
     assert out.returncode == 0, out.stderr
     return json.loads(out.stdout)  # type: ignore[no-any-return]
 
@@ -118,17 +118,17 @@ def checked(run: Path, report: dict[str, Any], rigs: dict[str, NvmlRig]) -> None
 def test_one_run_of_two_hosts(tmp_path: Path) -> None:
     with job(tmp_path, "--seconds", "4") as nodes:
         ended(tmp_path, nodes)
-        run = scripts.only_run(tmp_path)
+        run = processes.only_run(tmp_path)
         report = report_of(tmp_path, run)
         checked(run, report, {node.host.name: node.rig for node in nodes})
-        listed = json.loads(scripts.probe(tmp_path, "ls", "--json").stdout)
+        listed = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
         assert [row["energy_j"] for row in listed] == [
             pytest.approx(report["total"]["energy_j"], rel=1e-3)]
         # The same from raw data, and as text.
-        again = scripts.probe(tmp_path, "report", str(run), "--recompute", "--format", "json")
+        again = processes.probe(tmp_path, "report", str(run), "--recompute", "--format", "json")
         assert json.loads(again.stdout)["total"]["energy_j"] == pytest.approx(
             report["total"]["energy_j"], rel=1e-3)
-        text = scripts.probe(tmp_path, "report", str(run)).stdout
+        text = processes.probe(tmp_path, "report", str(run)).stdout
         assert "alpha/gpu0" in text
         told = re.search(r"[+−](\d+\.\d{6}) s ± ", text)
         assert told and float(told[1]) == pytest.approx(1000, abs=1e-3)
@@ -147,16 +147,16 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
     they were on disk.
     """
     with job(tmp_path, "--seconds", "60") as nodes:
-        assert scripts.wait_until(lambda: all(
+        assert processes.wait_until(lambda: all(
             "RUN" in (tmp_path / name / "out").read_text() for name in NAMES), 60)
-        run = scripts.only_run(tmp_path)
-        assert scripts.wait_until(lambda: all(trained(run, name) >= 20 for name in NAMES), 60)
+        run = processes.only_run(tmp_path)
+        assert processes.wait_until(lambda: all(trained(run, name) >= 20 for name in NAMES), 60)
         time.sleep(random.Random(seed).uniform(0, 2))
         nodes[1].host.kill()
         nodes[0].process.wait(90)
         home = json.loads((run / "run.json").read_text())["host"]
         file = run / ("run.json" if home == "alpha" else "node-alpha/node.json")
-        assert scripts.wait_until(
+        assert processes.wait_until(
             lambda: json.loads(file.read_text())["status"] != "running", 30)
         time.sleep(16)  # until nothing is expected of the other one any more
         report = report_of(tmp_path, run)
@@ -181,7 +181,7 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
 def fleet_of_files(tmp_path: Path, run: Path, joules: float) -> None:
     """Parquet in a bucket (a folder here) tells the joules of the fleet."""
     bucket = tmp_path / "bucket"
-    out = scripts.probe(tmp_path, "export", str(run), "--to", "parquet", "-o",
+    out = processes.probe(tmp_path, "export", str(run), "--to", "parquet", "-o",
                         str(bucket / "cluster=here" / f"run={run.name}" / "samples.parquet"))
     assert out.returncode == 0, out.stderr
     done = subprocess.run([sys.executable, str(FLEET / "joules.py"), str(bucket)],
@@ -198,7 +198,7 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
     """The files of examples/fleet, with their addresses put in."""
     here = tmp_path / "fleet"
     here.mkdir()
-    central, agent = scripts.free_port(), scripts.free_port()
+    central, agent = processes.free_port(), processes.free_port()
     for name in ("agent.yml", "central.yml"):
         text = (FLEET / name).read_text().replace("127.0.0.1:9090", f"127.0.0.1:{central}")
         (here / name).write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s"))
@@ -214,10 +214,10 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
             started.append(prometheus(here, "agent", agent, "--enable-feature=agent",
                                       f"--storage.agent.path={here / 'agent'}"))
             base = f"http://127.0.0.1:{central}"
-            assert scripts.wait_until(lambda: len(query(
+            assert processes.wait_until(lambda: len(query(
                 base, 'up{job="phasewatt",cluster="here"} == 1')) == 2, 60)
             watts = "sum by (instance) (rate(probe_gpu_energy_joules_total[8s]))"
-            assert scripts.wait_until(lambda: len(query(base, watts)) == 2, 40)
+            assert processes.wait_until(lambda: len(query(base, watts)) == 2, 40)
             time.sleep(14)  # it all comes some seconds late, and must be of the training alone
             for row in query(base, watts):
                 node = next(n for n in nodes
@@ -249,11 +249,11 @@ def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:
         ended(tmp_path, nodes)
         parts = [next((tmp_path / name / "runs").glob("*/run.json")).parent for name in NAMES]
         assert parts[0].name != parts[1].name
-        out = scripts.probe(tmp_path, "merge", *map(str, parts))
+        out = processes.probe(tmp_path, "merge", *map(str, parts))
         assert out.returncode == 0, out.stderr
         run = Path(out.stdout.strip().splitlines()[-1])
         checked(run, report_of(tmp_path, run), {node.host.name: node.rig for node in nodes})
         # Once more changes nothing.
-        again = scripts.probe(tmp_path, "merge", *map(str, parts))
+        again = processes.probe(tmp_path, "merge", *map(str, parts))
         assert again.returncode == 0
         assert "already" in again.stdout

@@ -19,10 +19,10 @@ from probe.model import RunStatus
 from probe.ring.layout import Record
 from probe.store.processes import is_alive
 from probe.store.reader import RunReader, last_sample_ns
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
-from .scripts import MARKER, PLAIN, only_run, wait_until
+from ..fakes import processes
+from ..fakes.processes import MARKER, PLAIN, only_run, wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -68,7 +68,7 @@ def lost(run: Path) -> int:
 @pytest.mark.parametrize("trial", range(KILLS))
 def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
-    process = scripts.start(MARKER, tmp_path, str(tmp_path / "count"), extra=rig.env())
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"), extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     delay = random.Random(trial).choice([0.0, 0.02, 0.2, 0.6, 1.0, 1.7, 2.5])
@@ -86,7 +86,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     newest = last_sample_ns(next(run.glob("node-*")))
     started_late = newest is None and delay < 0.6  # killed before the recorder was up
     assert started_late or (newest is not None and newest > killed_ns - 1_000_000_000)
-    report = json.loads(scripts.probe(tmp_path, "report", str(run), "--format", "json").stdout)
+    report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert any(row["phase"] == "work" for row in report["phases"])
 
@@ -104,7 +104,7 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
             time.sleep(0.005)
     print("trained", flush=True)
     """
-    process = scripts.start(code, tmp_path, extra=rig.env())
+    process = processes.start(code, tmp_path, extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     first = await_recorder(run)
@@ -128,7 +128,7 @@ def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path:
     code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
     step = "run._chores()\n        with run.phase(\"data\"):"
     code = code.replace("with run.phase(\"data\"):", step)
-    process = scripts.start(code, tmp_path, "9")
+    process = processes.start(code, tmp_path, "9")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     first = await_recorder(run)
@@ -148,7 +148,7 @@ def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path:
 
 
 def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path) -> None:
-    process = scripts.start(MARKER, tmp_path, str(tmp_path / "count"))
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"))
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     recorder = await_recorder(run)
@@ -163,7 +163,7 @@ def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path
     edges = work_edges(run)
     assert edges == written or lost(run) or edges >= written - 140_000 // 2
     assert edges >= min(written, 60_000)
-    out = scripts.probe(tmp_path, "report", str(run))
+    out = processes.probe(tmp_path, "report", str(run))
     assert out.returncode == 0, out.stderr
     assert "killed" in out.stdout
     # Reading wrote nothing.
@@ -173,7 +173,7 @@ def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path
 
 
 def test_killing_the_ranks_process_group_spares_the_recorder(tmp_path: Path) -> None:
-    process = scripts.start(MARKER, tmp_path, str(tmp_path / "count"), start_new_session=True)
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"), start_new_session=True)
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     await_recorder(run)
@@ -203,7 +203,7 @@ def test_how_the_run_ended(ending: str, expected: RunStatus, code: int, tmp_path
             time.sleep(0.6)
         {ending}
     """
-    result = scripts.run(script, tmp_path)
+    result = processes.run(script, tmp_path)
     assert result.returncode == code
     assert result.stdout == ""
     assert "phasewatt" not in result.stderr
@@ -213,11 +213,11 @@ def test_how_the_run_ended(ending: str, expected: RunStatus, code: int, tmp_path
 
 
 def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
-    script = scripts.write(tmp_path / "s.py", PLAIN)
+    script = processes.write(tmp_path / "s.py", PLAIN)
     begin = time.monotonic()
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} {script} 0.3 | cat"], capture_output=True, text=True,
-        env=scripts.environment(tmp_path / "runs"), timeout=20, check=True,
+        env=processes.environment(tmp_path / "runs"), timeout=20, check=True,
     )
     assert str(only_run(tmp_path)) in done.stdout
     assert time.monotonic() - begin < 10
@@ -240,7 +240,7 @@ def test_nothing_appears_in_the_users_waitpid_and_no_thread_is_left(tmp_path: Pa
     assert children() is None
     print("clean")
     """
-    result = scripts.run(script, tmp_path)
+    result = processes.run(script, tmp_path)
     assert result.stdout == "clean\n", result.stderr
 
 
@@ -259,7 +259,7 @@ def test_a_trainer_that_is_process_1_reaps_its_recorder(tmp_path: Path) -> None:
     except ChildProcessError:
         print("no children")
     """
-    result = scripts.run(script, tmp_path,
+    result = processes.run(script, tmp_path,
                          prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
     if "unshare" in result.stderr:
         pytest.skip(result.stderr)
@@ -286,7 +286,7 @@ def test_children_of_the_trainer_record_nothing(method: str, tmp_path: Path) -> 
                 p = multiprocessing.Process(target=child); p.start(); p.join()
             assert p.exitcode == 0
     """
-    result = scripts.run(script, tmp_path)
+    result = processes.run(script, tmp_path)
     assert result.returncode == 0, result.stderr
     run = only_run(tmp_path)
     reader = RunReader(run)
@@ -306,7 +306,7 @@ def test_a_forked_child_that_leaves_the_block_does_not_end_the_run(tmp_path: Pat
             time.sleep(0.3)
     print("parent done")
     """
-    result = scripts.run(script, tmp_path)
+    result = processes.run(script, tmp_path)
     assert result.stdout == "parent done\n", result.stderr
     reader = RunReader(only_run(tmp_path))
     assert reader.status is RunStatus.FINISHED
@@ -314,7 +314,7 @@ def test_a_forked_child_that_leaves_the_block_does_not_end_the_run(tmp_path: Pat
 
 
 def test_rings_are_removed_when_the_run_is_sealed(tmp_path: Path) -> None:
-    result = scripts.run(PLAIN, tmp_path, "0.3")
+    result = processes.run(PLAIN, tmp_path, "0.3")
     run = Path(result.stdout.strip())
     assert not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*"))
     meta = json.loads((run / "run.json").read_text())

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from probe.store.live import read_live
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
+from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
@@ -42,7 +42,7 @@ print(result.ended, result.samples)
 def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
     """Two counters, power that changes; at the end the last word stays."""
     rig = NvmlRig(tmp_path, gpus=2, power_w=200.0, period_s=0.1)
-    process = scripts.start(scripts.PLAIN, tmp_path, "9.0", extra=rig.env())
+    process = processes.start(processes.PLAIN, tmp_path, "9.0", extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     began_ns = time.monotonic_ns()
@@ -74,7 +74,7 @@ def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
 
 
 def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
-    process = scripts.start(scripts.PLAIN, tmp_path, "4.0")
+    process = processes.start(processes.PLAIN, tmp_path, "4.0")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     time.sleep(3.0)
@@ -88,16 +88,16 @@ def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
 
 def test_a_training_ends_when_its_joules_are_spent(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=300.0, period_s=0.1)
-    done = scripts.run(TRAINING.replace("BUDGET", "joules=1500.0"), tmp_path, extra=rig.env())
+    done = processes.run(TRAINING.replace("BUDGET", "joules=1500.0"), tmp_path, extra=rig.env())
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == "energy"
-    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     total = json.loads(out.stdout)["total"]["energy_j"]
     assert 1500.0 <= total <= 1500.0 + 4.0 * 300.0
 
 
 def test_a_training_ends_when_its_memory_is_spent(tmp_path: Path) -> None:
-    done = scripts.run(TRAINING.replace("BUDGET", "memory_bytes=1e6"), tmp_path)
+    done = processes.run(TRAINING.replace("BUDGET", "memory_bytes=1e6"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["memory", "4"]
 
@@ -105,10 +105,10 @@ def test_a_training_ends_when_its_memory_is_spent(tmp_path: Path) -> None:
 def test_the_progress_bar_shows_watts_and_joules_per_sample(tmp_path: Path) -> None:
     """On a terminal: a pseudo-terminal here."""
     rig = NvmlRig(tmp_path, gpus=1, power_w=300.0, period_s=0.1)
-    script = scripts.write(tmp_path / "script.py", TRAINING.replace("BUDGET", "seconds=6.0"))
+    script = processes.write(tmp_path / "script.py", TRAINING.replace("BUDGET", "seconds=6.0"))
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 160))
-    env = scripts.environment(tmp_path / "runs", rig.env())
+    env = processes.environment(tmp_path / "runs", rig.env())
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.DEVNULL,
                                stderr=theirs, env=env)
     os.close(theirs)

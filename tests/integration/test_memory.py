@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from optimizers import Stack  # noqa: E402
-from optimizers.checkpointing import apply, segments, stacks  # noqa: E402
+from optimizers.analysis.checkpoint_plan import place  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
-from optimizers.placement import place  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
+from optimizers.techniques.checkpointing import apply, segments, stacks  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 SCRIPT = Path(__file__).with_name("peak.py")

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from . import scripts
-from .scripts import PLAIN, only_run
+from ..fakes import processes
+from ..fakes.processes import PLAIN, only_run
 
 
 def test_a_run_works_where_there_is_no_interface_at_all(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root: unshare --net")
-    result = scripts.run(PLAIN, tmp_path, "2.5", prefix=["unshare", "--net"])
+    result = processes.run(PLAIN, tmp_path, "2.5", prefix=["unshare", "--net"])
     if "unshare" in result.stderr:
         pytest.skip(result.stderr)
     assert result.returncode == 0, result.stderr
-    out = scripts.probe(tmp_path, "report", str(only_run(tmp_path)))
+    out = processes.probe(tmp_path, "report", str(only_run(tmp_path)))
     assert out.returncode == 0, out.stderr
     assert "CO2e" in out.stdout  # the carbon intensity needs no network either
 
@@ -30,7 +30,7 @@ def test_no_process_of_a_run_opens_a_network_socket(tmp_path: Path) -> None:
     if strace is None:
         pytest.skip("strace is not installed: apt-get install strace")
     log = tmp_path / "trace"
-    result = scripts.run(
+    result = processes.run(
         PLAIN, tmp_path, "2.5", prefix=[strace, "-f", "-qq", "-e", "trace=socket,connect",
                                         "-o", str(log)], timeout=120,
     )

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe.account.timeline import timeline
 from probe.store.reader import RunReader
-from tests.rigs.nvml import NvmlRig
+from probe.timeline.rank_timeline import timeline
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
+from ..fakes import processes
 from .test_totals import closes
 
 pytestmark = pytest.mark.alone
@@ -39,13 +39,13 @@ def one_run(
     rig = NvmlRig(folder, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     prepare(rig)
     env = {**os.environ, **rig.env(), "PROBE_DIR": str(folder / "runs"), "OMP_NUM_THREADS": "1",
-           "PYTHONPATH": str(scripts.ROOT)}
+           "PYTHONPATH": str(processes.ROOT)}
     done = subprocess.run([sys.executable, str(PACED), str(seconds), str(seed)], env=env,
                           capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    out = scripts.probe(folder, "report", "latest", "--format", "json")
+    out = processes.probe(folder, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
-    again = scripts.probe(folder, "report", "latest", "--format", "json", "--recompute")
+    again = processes.probe(folder, "report", "latest", "--format", "json", "--recompute")
     report = json.loads(out.stdout)
     assert agree(report, json.loads(again.stdout))
     (run,) = (folder / "runs").iterdir()
@@ -145,7 +145,7 @@ def test_activity_and_the_cap_are_attributed_like_power(tmp_path: Path) -> None:
                 seen += 1
     assert seen >= 5
     assert rates["sm_activity", "backward"]["status"] == "resolved"
-    text = scripts.probe(tmp_path / "run", "report", "latest").stdout
+    text = processes.probe(tmp_path / "run", "report", "latest").stdout
     assert "power capped" in text and "DRAM" in text
 
 
@@ -170,10 +170,10 @@ def test_a_counter_that_disagrees_is_not_believed(tmp_path: Path) -> None:
 
 RAPL_LOOP = f"""
 import sys, threading, time
-sys.path.insert(0, {str(scripts.ROOT)!r})
+sys.path.insert(0, {str(processes.ROOT)!r})
 from pathlib import Path
 import probe
-from tests.rigs.rapl import RaplRig
+from tests.fakes.rapl import RaplRig
 
 rig = RaplRig(Path(sys.argv[1]), dram=False)
 class Board:
@@ -205,10 +205,10 @@ with probe.watch() as run:
 def test_processor_energy_is_told_apart_on_host_spans(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     folder.mkdir()
-    done = scripts.run(RAPL_LOOP, tmp_path, str(folder),
+    done = processes.run(RAPL_LOOP, tmp_path, str(folder),
                        extra={"PROBE_POWERCAP_ROOT": str(folder / "powercap")})
     assert done.returncode == 0, done.stderr
-    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)
     closes(report)
     rows = {r["phase"]: r for r in report["phases"] if r["device"] == "cpu0"}
@@ -225,9 +225,9 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=100.0, period_s=0.1)
     script = f"""
     import os, random, sys, time
-    sys.path.insert(0, {str(scripts.ROOT)!r})
+    sys.path.insert(0, {str(processes.ROOT)!r})
     import probe
-    from tests.rigs.nvml import NvmlRig
+    from tests.fakes.nvml import NvmlRig
     rig = NvmlRig.attach(os.environ["NVML_RIG"])
     begin = time.monotonic()
     with probe.watch() as run:
@@ -240,11 +240,11 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
                 rig.set_power(0, 100.0 * more)
                 time.sleep(random.uniform(0.008, 0.03))
     """
-    done = scripts.run(script, tmp_path, extra=rig.env())
+    done = processes.run(script, tmp_path, extra=rig.env())
     assert done.returncode == 0, done.stderr
     parts = {}
     for begin, end in ((0, 10), (10, 20)):
-        out = scripts.probe(tmp_path, "report", "latest", "--format", "json",
+        out = processes.probe(tmp_path, "report", "latest", "--format", "json",
                             "--from", str(begin), "--to", str(end))
         assert out.returncode == 0, out.stderr
         parts[begin] = report = json.loads(out.stdout)
@@ -257,10 +257,10 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
             low, high = rows[name]["energy_j_interval"]
             assert low * 0.95 <= truth <= high * 1.05, (begin, name, rows[name])
             assert rows[name]["count"] == pytest.approx(200, abs=40)
-    whole = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    whole = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     joined = sum(part["total"]["energy_j"] for part in parts.values())
     assert joined == pytest.approx(whole["total"]["energy_j"], rel=0.03)
-    wrong = scripts.probe(tmp_path, "report", "latest", "--from", "500")
+    wrong = processes.probe(tmp_path, "report", "latest", "--from", "500")
     assert wrong.returncode == 1 and "is no part of a run" in wrong.stderr
 
 

@@ -22,14 +22,14 @@ import pytest
 
 from exporters.grafana import READY
 from exporters.grafana.build import queries
-from tests.rigs.calibration import calibrated
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.nvml_calibration import calibrated
 
-from . import scripts
+from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
-RULES = scripts.ROOT / "exporters" / "rules"
+RULES = processes.ROOT / "exporters" / "rules"
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
     reason="needs Prometheus and promtool (Debian: apt-get install prometheus)",
@@ -38,9 +38,9 @@ needs_prometheus = pytest.mark.skipif(
 # Two phases whose power the rig takes; the port is the first argument, seconds the second.
 TRAINING = f"""
 import os, random, sys, time
-sys.path.insert(0, {str(scripts.ROOT)!r})
+sys.path.insert(0, {str(processes.ROOT)!r})
 import probe, torch
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 rig = NvmlRig.attach(os.environ["NVML_RIG"])
 weight = torch.nn.Parameter(torch.ones(1))
 optimizer = torch.optim.SGD([weight], 1e-3)
@@ -92,7 +92,7 @@ def server(folder: Path, target: int) -> Iterator[str]:
     checked = subprocess.run(["promtool", "check", "config", str(config)], capture_output=True,
                              text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    port = scripts.free_port()
+    port = processes.free_port()
     process = subprocess.Popen(
         ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
          f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
@@ -121,11 +121,11 @@ def single(base: str, expression: str) -> float:
 def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=150.0, period_s=0.1)
     rig.gpu(0).gpm = 2
-    port = scripts.free_port()
+    port = processes.free_port()
     seconds = 44.0
     # Calibrated, or the first 45 s would go by before phases are known.
     env = rig.env() | calibrated(rig, tmp_path / "calibration")
-    process = scripts.start(TRAINING, tmp_path, str(port), str(seconds), extra=env)
+    process = processes.start(TRAINING, tmp_path, str(port), str(seconds), extra=env)
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     began = time.monotonic()
@@ -181,7 +181,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
                 assert time.monotonic() - ended < 20, "the totals were never fetched"
                 time.sleep(0.3)
             last = single(base, "sum(last_over_time(probe_gpu_energy_joules_total[2m]))")
-            out = scripts.probe(tmp_path, "report", str(run), "--format", "json")
+            out = processes.probe(tmp_path, "report", str(run), "--format", "json")
             total = json.loads(out.stdout)["total"]["energy_j"]
             assert last == pytest.approx(total, rel=0.01)
             while query(base, "up") and single(base, "up") == 1:
@@ -203,13 +203,13 @@ def test_rules_are_valid_and_do_what_they_say() -> None:
 
 
 def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
-    port = scripts.free_port()
-    env = scripts.environment(tmp_path / "runs")
+    port = processes.free_port()
+    env = processes.environment(tmp_path / "runs")
     (tmp_path / "runs").mkdir()
     command = [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
                "--token", "sesame"]
     serve = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    runs = [scripts.start(scripts.PLAIN, tmp_path, "9.0", name=f"s{i}.py") for i in range(2)]
+    runs = [processes.start(processes.PLAIN, tmp_path, "9.0", name=f"s{i}.py") for i in range(2)]
     try:
         assert serve.stdout is not None and f":{port}/metrics" in serve.stdout.readline()
         url = f"http://127.0.0.1:{port}/metrics"
@@ -240,12 +240,12 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
          "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out",
          str(certificate)], check=True, capture_output=True)
-    port = scripts.free_port()
+    port = processes.free_port()
     (tmp_path / "runs").mkdir()
     serve = subprocess.Popen(
         [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
          "--cert", str(certificate), "--key", str(key)],
-        env=scripts.environment(tmp_path / "runs"), stdout=subprocess.PIPE, text=True)
+        env=processes.environment(tmp_path / "runs"), stdout=subprocess.PIPE, text=True)
     try:
         assert serve.stdout is not None and "https://127.0.0.1" in serve.stdout.readline()
         trusted = ssl.create_default_context(cafile=str(certificate))
@@ -268,7 +268,7 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
 def test_what_cannot_be_served_is_one_clear_line(
     words: list[str], said: str, tmp_path: Path
 ) -> None:
-    done = scripts.probe(tmp_path, "serve", *words)
+    done = processes.probe(tmp_path, "serve", *words)
     assert done.returncode == 1
     assert said in done.stderr and len(done.stderr.splitlines()) == 1
 
@@ -278,8 +278,8 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        script = scripts.PLAIN.replace('name="plain"', f'name="plain", prometheus={port}')
-        process = scripts.start(script, tmp_path, "12.0")
+        script = processes.PLAIN.replace('name="plain"', f'name="plain", prometheus={port}')
+        process = processes.start(script, tmp_path, "12.0")
         time.sleep(7.0)
     wait_for(f"http://127.0.0.1:{port}/metrics", "probe_run_info", 6.0)
     process.communicate(timeout=60)

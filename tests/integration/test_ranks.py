@@ -19,9 +19,9 @@ import pytest
 from probe.store import files
 from probe.store.members import read_members
 from probe.store.reader import RunReader
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
+from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
@@ -29,13 +29,13 @@ RANKS, SECONDS, PERIOD_S = 4, 5.0, 0.1
 PROVE = bool(os.environ.get("PROVE"))
 KILLS = 10 if PROVE else 1
 FEW_STEPS = 5
-SCRIPT = str(scripts.ROOT / "tests/integration/ranked.py")
+SCRIPT = str(processes.ROOT / "tests/scripts/train_ranks.py")
 
 
 def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
     """A job of four ranks by a launcher, to its end; what it printed."""
 
-    port = str(scripts.free_port())
+    port = str(processes.free_port())
     command = {
         "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS),
                      "--master-port", port],
@@ -44,7 +44,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
     }[how]
     done = subprocess.run(
         [*command, SCRIPT, "--seconds", str(SECONDS), *arguments], capture_output=True, text=True,
-        env=scripts.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
+        env=processes.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
         cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -52,9 +52,9 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
 
 def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
     """The report of the one run, its totals held against the rig's truth."""
-    run = scripts.only_run(tmp_path)
-    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
-    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    run = processes.only_run(tmp_path)
+    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
     report: dict[str, Any] = json.loads(out.stdout)
     assert report["run"]["status"] == "finished"
@@ -85,7 +85,7 @@ def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
     for row in balance["ranks"]:
         if row["rank"] != 2:
             assert 0.008 < row["waiting_s"] < 0.030 and row["waiting_j"] > 0
-    assert "rank 2 is the slowest" in scripts.probe(tmp_path, "report", "latest").stdout
+    assert "rank 2 is the slowest" in processes.probe(tmp_path, "report", "latest").stdout
     if engine == "ddp":
         for row in report["communication"]:
             assert row["busy_s"] and row["exposed_s"] and row["blocking_s"]
@@ -119,12 +119,12 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts",
          "2", "--monitor-interval", "0.5", "--standalone", SCRIPT, "--engine", "none",
          "--seconds", "3", "--die", "2", "--save", "0.7"],
-        capture_output=True, text=True, env=scripts.environment(tmp_path / "runs", rig.env()),
+        capture_output=True, text=True, env=processes.environment(tmp_path / "runs", rig.env()),
         cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    run = scripts.only_run(tmp_path)
-    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
-    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    run = processes.only_run(tmp_path)
+    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished", report["run"]
     assert len(list(run.glob("node-*/lease-*"))) == 1, "the recorder went away between attempts"
     meta = json.loads((run / "run.json").read_text())
@@ -146,7 +146,7 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     assert restarts[0]["count"] == 2
     between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
     assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
-    assert "attempts" in scripts.probe(tmp_path, "report", "latest").stdout
+    assert "attempts" in processes.probe(tmp_path, "report", "latest").stdout
 
 
 def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
@@ -155,13 +155,13 @@ def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.P
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
          "--monitor-interval", "0.5", SCRIPT, *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=scripts.environment(tmp_path / "runs", rig.env()), cwd=tmp_path)
+        env=processes.environment(tmp_path / "runs", rig.env()), cwd=tmp_path)
     assert process.stdout is not None
     run = Path(process.stdout.readline().split("RUN ")[1].strip())
-    assert scripts.wait_until(
+    assert processes.wait_until(
         lambda: len(read_members(run)) == 2 and "recorder" in files.read_json(run / "run.json"), 30)
     time.sleep(1.0)
-    assert scripts.wait_until(
+    assert processes.wait_until(
         lambda: min(len(RunReader(run).steps_ns(rank)) for rank in range(2)) > FEW_STEPS, 30)
     return process, run
 
@@ -173,8 +173,8 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
     time.sleep(random.Random(seed).uniform(0.0, 2.0))
     os.kill(next(m.pid for m in read_members(run) if m.rank == 1), signal.SIGKILL)
     process.wait(60)
-    assert scripts.wait_until(lambda: RunReader(run).status != "running", 20)
-    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    assert processes.wait_until(lambda: RunReader(run).status != "running", 20)
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert "rank 1 died" in report["run"]["ended_by"]
     meta = json.loads((run / "run.json").read_text())
@@ -196,9 +196,9 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
     os.kill(files.read_json(run / "run.json")["recorder"]["pid"], signal.SIGKILL)
     said, _ = process.communicate(timeout=90)
     assert process.returncode == 0
-    assert scripts.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
     assert sorted(path.name for path in run.glob("node-*/lease-*")) == ["lease-1", "lease-2"]
-    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished"
     steps = {int(line.split("STEPS ")[1]) for line in said.splitlines() if "STEPS " in line}
     assert {row["steps"] for row in report["ranks"]} == steps
@@ -217,10 +217,10 @@ def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
          SCRIPT.replace("ranked.py", "engines.py"), engine, "12"], capture_output=True, text=True,
-        env=scripts.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}), cwd=tmp_path,
+        env=processes.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}), cwd=tmp_path,
         timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    report = json.loads(scripts.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["ranks"] == 2
     assert [row["steps"] for row in report["ranks"]] == [12, 12]
     rows = {row["phase"]: row for row in report["phases"] if row["device"] == "rank0"}

@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from optimizers import snapshot  # noqa: E402
+from optimizers.training import snapshot  # noqa: E402
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("resumed.py")

@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from .watched import Watched, watched  # noqa: E402
+from ..fakes.phase_recording import Watched, watched  # noqa: E402
 
 N = 6
 LOSS = nn.CrossEntropyLoss()
@@ -573,7 +573,7 @@ def test_framework(tmp_path: Path, stack: str) -> None:
     pytest.importorskip(module, reason=f"{module} is not installed: pip install {module}")
     script = Path(__file__).with_name("frameworks.py")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.frameworks", stack, str(tmp_path)],
+        [sys.executable, "-m", "tests.scripts.train_in_frameworks", stack, str(tmp_path)],
         cwd=script.parents[2], capture_output=True, text=True, timeout=240, check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe.account.build import open_scene
-from probe.account.raw import RawScene
-from probe.account.sealed import SealedScene
+from probe.analysis.from_samples import RawScene
+from probe.analysis.from_summary import SealedScene
+from probe.report.build.report import open_scene
 from probe.store.reader import RunReader
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
-from . import scripts
-from .scripts import PLAIN
+from ..fakes import processes
+from ..fakes.processes import PLAIN
 from .test_phase_energy import PACED, agree
 from .test_totals import closes
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.alone
 
 
 def report(folder: Path, *more: str) -> dict[str, Any]:
-    out = scripts.probe(folder, "report", "latest", "--format", "json", *more)
+    out = processes.probe(folder, "report", "latest", "--format", "json", *more)
     assert out.returncode == 0, out.stderr
     return dict(json.loads(out.stdout))
 
@@ -45,14 +45,14 @@ def over_time(row: dict[str, Any]) -> list[float]:
 def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     # Scraped, it is gone through every ten seconds instead of every thirty.
-    env = rig.env() | {"PROBE_PROMETHEUS": str(scripts.free_port()), "CUDA_VISIBLE_DEVICES": "0",
+    env = rig.env() | {"PROBE_PROMETHEUS": str(processes.free_port()), "CUDA_VISIBLE_DEVICES": "0",
                        "OMP_NUM_THREADS": "1"}
     script = PACED.read_text(encoding="utf-8")
     if launched:
-        path = scripts.write(tmp_path / "paced.py", script)
-        done = scripts.probe(tmp_path, "run", "--", sys.executable, str(path), "18", "5", extra=env)
+        path = processes.write(tmp_path / "paced.py", script)
+        done = processes.probe(tmp_path, "run", "--", sys.executable, str(path), "18", "5", extra=env)
     else:
-        done = scripts.run(script, tmp_path, "18", "5", extra=env)
+        done = processes.run(script, tmp_path, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     scene = open_scene(RunReader(run))
@@ -87,7 +87,7 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
 
 def test_a_recorder_that_was_replaced_leaves_it_to_the_raw_data(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
-    done = scripts.run(PLAIN, tmp_path, "1.5", extra=rig.env())
+    done = processes.run(PLAIN, tmp_path, "1.5", extra=rig.env())
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     whole = report(tmp_path)

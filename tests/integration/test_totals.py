@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.nvml import NvmlRig
-from tests.rigs.rapl import RaplRig
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.rapl import RaplRig
 
-from . import scripts
-from .scripts import PLAIN
+from ..fakes import processes
+from ..fakes.processes import PLAIN
 
 pytestmark = pytest.mark.alone
 
 
 def report_of(tmp_path: Path) -> dict:  # type: ignore[type-arg]
-    out = scripts.probe(tmp_path, "report", "latest", "--format", "json")
+    out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
     return json.loads(out.stdout)  # type: ignore[no-any-return]
 
@@ -30,7 +30,7 @@ def test_constant_power_for_four_seconds_is_a_thousand_joules(
     period_s: float, tmp_path: Path
 ) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=period_s)
-    result = scripts.run(PLAIN, tmp_path, "4.0", extra=rig.env())
+    result = processes.run(PLAIN, tmp_path, "4.0", extra=rig.env())
     assert result.returncode == 0, result.stderr
     report = report_of(tmp_path)
     duration = report["run"]["duration_s"]
@@ -60,7 +60,7 @@ def closes(report: dict) -> None:  # type: ignore[type-arg]
 def test_a_card_that_the_job_cannot_see_is_not_counted(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=250.0, period_s=0.1)
     rig.set_power(1, 600.0)
-    result = scripts.run(PLAIN, tmp_path, "2.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "0"})
+    result = processes.run(PLAIN, tmp_path, "2.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "0"})
     assert result.returncode == 0, result.stderr
     report = report_of(tmp_path)
     assert {s["device"] for s in report["sources"] if s["in_total"]} == {"gpu0"}
@@ -69,7 +69,7 @@ def test_a_card_that_the_job_cannot_see_is_not_counted(tmp_path: Path) -> None:
 
 def test_probe_run_measures_a_command_without_torch(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
-    out = scripts.probe(tmp_path, "run", "--", "sleep", "2", extra=rig.env())
+    out = processes.probe(tmp_path, "run", "--", "sleep", "2", extra=rig.env())
     assert out.returncode == 0
     assert out.stdout == ""
     report = report_of(tmp_path)
@@ -82,9 +82,9 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=100.0, period_s=0.1)
     script = f"""
     import sys, time
-    sys.path.insert(0, {str(scripts.ROOT)!r})
+    sys.path.insert(0, {str(processes.ROOT)!r})
     import probe
-    from tests.rigs.nvml import NvmlRig
+    from tests.fakes.nvml import NvmlRig
     rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
     with probe.watch() as run:
         for _ in range(2):
@@ -95,7 +95,7 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
                 rig.set_power(0, 100.0)
                 time.sleep(1.5)
     """
-    result = scripts.run(script, tmp_path, extra=rig.env())
+    result = processes.run(script, tmp_path, extra=rig.env())
     assert result.returncode == 0, result.stderr
     rows = {r["phase"]: r for r in report_of(tmp_path)["phases"] if r["device"] == "gpu0"}
     for name, watts in (("hot", 400.0), ("cool", 100.0)):
@@ -108,7 +108,7 @@ def test_long_phases_get_their_own_energy(tmp_path: Path) -> None:
 
 
 def test_without_any_meter_there_are_no_measured_joules_but_times(tmp_path: Path) -> None:
-    result = scripts.run(PLAIN, tmp_path, "1.0")
+    result = processes.run(PLAIN, tmp_path, "1.0")
     assert result.returncode == 0, result.stderr
     report = report_of(tmp_path)
     assert report["total"]["energy_j"] is None
@@ -133,7 +133,7 @@ def test_rapl_is_measured_and_no_model_stands_beside_it(tmp_path: Path) -> None:
     thread = threading.Thread(target=draw)
     thread.start()
     try:
-        result = scripts.run(PLAIN, tmp_path, "3.0",
+        result = processes.run(PLAIN, tmp_path, "3.0",
                              extra={"PROBE_POWERCAP_ROOT": str(rig.root)})
     finally:
         stop.set()

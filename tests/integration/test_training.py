@@ -15,17 +15,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from optimizers import Stack, Trainer  # noqa: E402
-from optimizers.channels_last import ChannelsLast  # noqa: E402
-from optimizers.clipping import Clipping  # noqa: E402
-from optimizers.compile import Compile  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
-from optimizers.fused import Fused  # noqa: E402
-from optimizers.loader import Loader  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
-from optimizers.precision import MixedPrecision  # noqa: E402
-from optimizers.schedule import WarmupCosine  # noqa: E402
 from optimizers.stack import discover, settings  # noqa: E402
-from optimizers.tf32 import Tf32  # noqa: E402
+from optimizers.techniques.channels_last import ChannelsLast  # noqa: E402
+from optimizers.techniques.clipping import Clipping  # noqa: E402
+from optimizers.techniques.compile import Compile  # noqa: E402
+from optimizers.techniques.fused import Fused  # noqa: E402
+from optimizers.techniques.loader import Loader  # noqa: E402
+from optimizers.techniques.precision import MixedPrecision  # noqa: E402
+from optimizers.techniques.schedule import WarmupCosine  # noqa: E402
+from optimizers.techniques.tf32 import Tf32  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def two_ranks(*arguments: str, seconds: int = 240) -> dict:
                                 "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
-         str(ROOT / "tests/integration/ranks_training.py"), *arguments],
+         str(ROOT / "tests/scripts/rank_tasks.py"), *arguments],
         env=environment, capture_output=True, text=True, timeout=seconds, check=False,
     )
     told = [line for line in done.stdout.splitlines() if "FOUND " in line]
@@ -178,7 +178,7 @@ def test_what_does_not_go_together_is_refused_by_name(names, line):
 
 
 def test_a_batch_that_cannot_be_split_is_refused():
-    from optimizers.accumulation import GradientAccumulation
+    from optimizers.techniques.accumulation import GradientAccumulation
 
     with pytest.raises(TechniqueRefused, match="lower k or raise batch_size"):
         Stack([GradientAccumulation(k=8)]).plan(Plan(batch_size=4))

@@ -10,14 +10,14 @@ import pytest
 from probe.model import RunStatus
 from probe.store.reader import RunReader
 
-from . import scripts
-from .scripts import only_run
+from ..fakes import processes
+from ..fakes.processes import only_run
 
 pytestmark = pytest.mark.alone
 
 
 def test_both_forms_of_the_decorator(tmp_path: Path) -> None:
-    result = scripts.run("""
+    result = processes.run("""
     import time, probe
     @probe.watch(name="with")
     def one(x):
@@ -38,7 +38,7 @@ def test_both_forms_of_the_decorator(tmp_path: Path) -> None:
 def test_re_entering_gives_the_same_run_and_any_order_of_leaving_ends_it_once(
     tmp_path: Path,
 ) -> None:
-    result = scripts.run("""
+    result = processes.run("""
     import time, probe
     a, b = probe.watch(name="outer"), probe.watch(name="inner")
     first, second = a.__enter__(), b.__enter__()
@@ -58,7 +58,7 @@ def test_re_entering_gives_the_same_run_and_any_order_of_leaving_ends_it_once(
 
 
 def test_two_runs_one_after_another_in_one_process(tmp_path: Path) -> None:
-    result = scripts.run("""
+    result = processes.run("""
     import torch, probe
     model = torch.nn.Linear(4, 4)
     opt = torch.optim.SGD(model.parameters(), 0.1)
@@ -72,12 +72,12 @@ def test_two_runs_one_after_another_in_one_process(tmp_path: Path) -> None:
     """, tmp_path)
     assert result.stdout == "10 20.0\n20 40.0\n", result.stderr
     for name in ("one", "two"):
-        out = scripts.probe(tmp_path, "report", name, "--format", "json")
+        out = processes.probe(tmp_path, "report", name, "--format", "json")
         assert json.loads(out.stdout)["run"]["name"] == name
 
 
 def test_a_run_that_is_never_left_ends_with_the_process(tmp_path: Path) -> None:
-    result = scripts.run("""
+    result = processes.run("""
     import time, probe
     run = probe.watch(name="open").__enter__()
     with run.phase("work"):
@@ -90,13 +90,13 @@ def test_a_run_that_is_never_left_ends_with_the_process(tmp_path: Path) -> None:
 def test_a_recorder_that_cannot_start_is_one_line_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "broken" / "pyarrow").mkdir(parents=True)
     (tmp_path / "broken" / "pyarrow" / "__init__.py").write_text("raise ImportError('no arrow')")
-    result = scripts.run("""
+    result = processes.run("""
     import probe, time
     with probe.watch() as run:
         with run.phase("work"):
             time.sleep(0.2)
     print("trained")
-    """, tmp_path, extra={"PYTHONPATH": f"{tmp_path / 'broken'}:{scripts.ROOT}"})
+    """, tmp_path, extra={"PYTHONPATH": f"{tmp_path / 'broken'}:{processes.ROOT}"})
     assert result.stdout == "trained\n"
     assert len(result.stderr.splitlines()) == 1, result.stderr
     assert "recorder.log" in result.stderr
@@ -105,7 +105,7 @@ def test_a_recorder_that_cannot_start_is_one_line_at_the_end(tmp_path: Path) -> 
 
 
 def test_the_example_of_the_design_without_a_single_argument(tmp_path: Path) -> None:
-    result = scripts.run("""
+    result = processes.run("""
     import torch, probe
     from torch.utils.data import DataLoader, TensorDataset
     model = torch.nn.Linear(4, 2)

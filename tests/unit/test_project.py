@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import probe
-from probe.phases import machine
+from probe.instrument import state_machine
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy", "pynvml", "psutil"}
@@ -77,7 +77,7 @@ print(run.report())
     assert str(tmp_path) in out.splitlines()[0]
     assert "work" in out
     assert (target / "probe" / "py.typed").exists()
-    assert any((target / "probe" / "phases").glob("machine.*.so")) == machine.COMPILED
+    assert any((target / "probe" / "phases").glob("machine.*.so")) == state_machine.COMPILED
 
 
 def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def evaluate(): pass
 
 
 def test_every_command_of_the_readme_exists() -> None:
-    from probe.cli import _parser
+    from probe.cli.main.main import _parser
 
     text = (ROOT / "README.md").read_text()
     commands = set(re.findall(r"`?probe (run|ls|report|doctor|compare|export|dashboard|serve)\b",

@@ -14,7 +14,7 @@ from dashboard.data.run import OpenRun
 from dashboard.data.steps import anatomy, changes, drift
 from probe.errors import StoreError, UnknownRunError
 from probe.model import Provenance
-from tests.rigs.stored import (
+from tests.fakes.stored_run import (
     NS,
     counter,
     energy_source,

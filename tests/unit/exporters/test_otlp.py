@@ -12,9 +12,9 @@ from opentelemetry.semconv._incubating.metrics import hw_metrics
 
 from exporters import otlp
 from exporters._errors import ExportRefused
-from tests.rigs.collector import Collector, figures
+from tests.fakes.otlp_collector import Collector, figures
 
-from .test_families import run
+from .test_prometheus_metrics import run
 
 
 def test_what_is_called_hw_is_in_the_conventions() -> None:

@@ -10,12 +10,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from optimizers import Stack, Trainer  # noqa: E402
-from optimizers.accumulation import GradientAccumulation, KPolicy, pieces  # noqa: E402
-from optimizers.clipping import Clipping  # noqa: E402
-from optimizers.data import Order  # noqa: E402
 from optimizers.plan import Accumulation, Plan  # noqa: E402
-from optimizers.schedule import WarmupCosine  # noqa: E402
-from optimizers.variance import GradientVariance  # noqa: E402
+from optimizers.techniques.accumulation import GradientAccumulation, KPolicy, pieces  # noqa: E402
+from optimizers.techniques.clipping import Clipping  # noqa: E402
+from optimizers.techniques.schedule import WarmupCosine  # noqa: E402
+from optimizers.training.data import Order  # noqa: E402
+from optimizers.training.variance import GradientVariance  # noqa: E402
 
 from .models import loss, samples, stacked, two_pass  # noqa: E402
 

@@ -7,15 +7,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from optimizers import Stack, Trainer, objective, search  # noqa: E402
-from optimizers.accumulation import pieces, size  # noqa: E402
-from optimizers.data import Batches, Order  # noqa: E402
+from optimizers import Stack, Trainer  # noqa: E402
+from optimizers.analysis import best_k  # noqa: E402
+from optimizers.analysis import pareto as pareto_module  # noqa: E402
+from optimizers.analysis.flops import per_sample  # noqa: E402
+from optimizers.analysis.pareto import Cost, Weights, pareto, score  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
-from optimizers.flops import per_sample  # noqa: E402
-from optimizers.objective import Cost, Weights, pareto, score  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
-from optimizers.precision import MixedPrecision  # noqa: E402
-from optimizers.target import Progress, Target  # noqa: E402
+from optimizers.techniques.accumulation import pieces, size  # noqa: E402
+from optimizers.techniques.precision import MixedPrecision  # noqa: E402
+from optimizers.training.data import Batches, Order  # noqa: E402
+from optimizers.training.target_progress import Progress, Target  # noqa: E402
 
 from .models import Block, loss, samples, stacked  # noqa: E402
 
@@ -133,7 +135,7 @@ def test_attention_counts_alike_on_meta_and_on_a_cpu():
 def test_the_k_that_is_worth_most_is_found_by_running_the_model():
     model = nn.Sequential(*(Block(64) for _ in range(6)), nn.Linear(64, 5))
     batch = torch.randn(64, 64), torch.randint(0, 5, (64,))
-    best, trials = search.best_k(model, loss, batch, (1, 2, 8, 128), rounds=2)
+    best, trials = best_k.best_k(model, loss, batch, (1, 2, 8, 128), rounds=2)
     assert [trial.k for trial in trials] == [1, 2, 8]
     held = [trial.activation_bytes for trial in trials]
     assert held[0] == pytest.approx(2 * held[1], rel=0.05)
@@ -160,13 +162,13 @@ def test_the_objective_is_a_weighted_sum_of_ratios_and_refuses_what_is_missing(r
     with pytest.raises(UsageError, match="no measured energy"):
         score(runs[0], runs[1:])
     scores = score(runs[0], runs[1:], Weights(0.5, 0.5, 0.0), loss_target=2.0)
-    base, other = objective.measure(runs[0]), objective.measure(runs[1])
+    base, other = pareto_module.measure(runs[0]), pareto_module.measure(runs[1])
     assert base.memory_bytes > 50e6 and base.loss == 1.5
     found = {s.of.run: s.cost for s in scores}
     assert found[base.run] == pytest.approx(1.0)
     wanted = 0.5 * other.time_s / base.time_s + 0.5 * other.memory_bytes / base.memory_bytes
     assert found[other.run] == pytest.approx(wanted)
-    assert "on the front" in objective.table(scores)
+    assert "on the front" in pareto_module.table(scores)
     broken = score(runs[0], runs[1:], Weights(1, 0, 0), loss_target=1.0)
     assert all(s.broken == ("L 1.5 > 1",) and not s.on_front for s in broken)
 
@@ -181,7 +183,7 @@ def test_the_front_holds_what_nobody_beats():
 
 def test_masters_keep_what_bf16_weights_cannot():
     """Steps far below bf16's resolution add up in the copies."""
-    from optimizers.precision import Masters
+    from optimizers.techniques.precision import Masters
 
     weight = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
     masters = Masters([weight], lambda copies: torch.optim.SGD(copies, lr=1e-4))

@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
+from optimizers.analysis.roofline import Ridge, is_elementwise, memory_bound, ridge  # noqa: E402
 from optimizers.plan import Plan, Precision  # noqa: E402
-from optimizers.roofline import Ridge, is_elementwise, memory_bound, ridge  # noqa: E402
 
 EVEN = Ridge(1e12, 1e11)  # ten operations a byte
 

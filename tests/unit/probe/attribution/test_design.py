@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe.attribution.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
-from probe.attribution.design import Lane, Spans, cut
+from probe.attribution.regression.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
+from probe.attribution.regression.design import Lane, Spans, cut
 
 
 def spans_of(durations, codes):

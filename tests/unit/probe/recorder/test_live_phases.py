@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from probe.attribution.columns import UNATTRIBUTED
 from probe.attribution.estimate import PhaseEstimate
+from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.model import Status
-from probe.recorder.live_phases import _Shares, _Stated
+from probe.recorder.live.phases import _Shares, _Stated
 
 POWERS = {1: 100.0, 2: 400.0}  # watts of two phases that alternate; 5 % of the time is nobody's
 

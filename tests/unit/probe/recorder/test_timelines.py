@@ -7,14 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probe.account.on_device import on_device
-from probe.account.reductions import Reductions, row
-from probe.account.timeline import timeline
-from probe.recorder import timelines as module
-from probe.recorder.timelines import SETTLED_NS, Timelines
+from probe.recorder.pipeline import timelines as module
+from probe.recorder.pipeline.timelines import SETTLED_NS, Timelines
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.spans import SpanDecoder, SpanTable, decode
+from probe.timeline.ddp_reductions import Reductions, row
+from probe.timeline.device_times import on_device
+from probe.timeline.rank_timeline import timeline
+from probe.timeline.spans import SpanDecoder, SpanTable, decode
 
 MS = 1_000_000
 

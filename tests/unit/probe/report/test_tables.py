@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probe.report.tables import percent
+from probe.report.text_tables import percent
 
 
 @pytest.mark.parametrize(("value", "said"), [

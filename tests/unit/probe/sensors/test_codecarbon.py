@@ -14,7 +14,7 @@ import pytest
 from probe.model import Provenance, Sample
 from probe.sensors import SensorContext
 from probe.sensors.codecarbon import CodeCarbonSensor
-from tests.rigs.nvml import NvmlRig
+from tests.fakes.nvml import NvmlRig
 
 ALONE = """
 import json, os, sys, time

@@ -14,10 +14,10 @@ import pytest
 from probe.errors import SensorUnavailable
 from probe.model import DISTRUSTED, DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
-from probe.sensors._counter_lock import COAST
-from probe.sensors.nvml_energy import NvmlEnergySensor
-from tests.rigs.drive import ROOT, drive, in_child
-from tests.rigs.nvml import NvmlRig
+from probe.sensors.nvml.energy import NvmlEnergySensor
+from probe.sensors.nvml.update_tracker import COAST
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import ROOT, drive, in_child
 
 READ = "nvmlDeviceGetTotalEnergyConsumption"
 
@@ -324,7 +324,7 @@ def test_without_a_driver_the_reason_names_the_library() -> None:
     script = (
         "from probe.errors import SensorUnavailable\n"
         "from probe.sensors import SensorContext\n"
-        "from probe.sensors.nvml_energy import NvmlEnergySensor\n"
+        "from probe.sensors.nvml.energy import NvmlEnergySensor\n"
         "try: NvmlEnergySensor(SensorContext()).open(); print('a driver')\n"
         "except SensorUnavailable as e: print(e.reason, '|', e.remedy)\n"
     )

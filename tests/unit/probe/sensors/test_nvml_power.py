@@ -9,9 +9,9 @@ import pytest
 
 from probe.model import DeviceRequest, Gap, Reading, Sample, Source
 from probe.sensors import SensorContext
-from probe.sensors.nvml_power import NvmlPowerSensor
-from tests.rigs.drive import drive, in_child
-from tests.rigs.nvml import NvmlRig
+from probe.sensors.nvml.power import NvmlPowerSensor
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import drive, in_child
 
 
 def opened(rig: NvmlRig, **request: object) -> tuple[NvmlPowerSensor, dict[str, Source]]:

@@ -10,10 +10,10 @@ import pytest
 from probe.errors import SensorUnavailable
 from probe.model import DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
-from probe.sensors.nvml_activity import NvmlActivitySensor
-from probe.sensors.nvml_telemetry import NvmlTelemetrySensor
-from tests.rigs.drive import drive, in_child
-from tests.rigs.nvml import NvmlRig
+from probe.sensors.nvml.activity import NvmlActivitySensor
+from probe.sensors.nvml.telemetry import NvmlTelemetrySensor
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import drive, in_child
 
 S = TypeVar("S", NvmlTelemetrySensor, NvmlActivitySensor)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from probe.attribution.knots import from_counter
+from probe.attribution.meter.energy_knots import from_counter
 from probe.errors import SensorUnavailable
 from probe.model import RESTARTED, Gap, Sample
 from probe.sensors import SensorContext
 from probe.sensors.rapl import RaplSensor
-from tests.rigs.rapl import MAX_UJ, RaplRig
+from tests.fakes.rapl import MAX_UJ, RaplRig
 
 np = pytest.importorskip("numpy")
 

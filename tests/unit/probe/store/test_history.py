@@ -15,7 +15,7 @@ from probe.store.rollup import MERGED, roll_up
 from probe.store.segments import SAMPLES, SegmentWriter, seal_segment
 from probe.store.steps import StepTimes
 from probe.store.tail import Tail
-from tests.rigs.stored import NS, gauge_source, stored_run, write_steps
+from tests.fakes.stored_run import NS, gauge_source, stored_run, write_steps
 
 SOURCES = 3
 

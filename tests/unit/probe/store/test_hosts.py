@@ -12,7 +12,7 @@ from probe.errors import StoreError
 from probe.store import files, layout
 from probe.store.merge import merge
 from probe.store.reader import RunReader
-from tests.rigs.stored import NS, gauge_source, stored_run, write_steps
+from tests.fakes.stored_run import NS, gauge_source, stored_run, write_steps
 
 
 def two_hosts(tmp_path: Path) -> Path:

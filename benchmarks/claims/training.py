@@ -1,0 +1,65 @@
+"""The techniques and the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ._runner import Figure, Item, benchmark, result, tests
+
+
+def equations() -> Iterator[Figure]:
+    yield from tests("tests/unit/optimizers/test_equations.py")
+    yield from tests("tests/integration/test_training.py", "-k", "variance or variable")
+
+
+def books() -> Iterator[Figure]:
+    benchmark("accumulation.py", "--blocks", "60")
+    found = result("accumulation")
+    for name, bar in (("variance", 0.03), ("stack", 0.05)):
+        row = found["ways"][name]
+        yield Figure(f"{name}: share of a step of {found['parameters'] / 1e6:.1f} M parameters, "
+                     f"bar {bar:.0%}; A/A upper {found['ways']['A/A']['upper']:.2%}",
+                     f"{row['mean']:.2%}, upper 95 % {row['upper']:.2%}", row["upper"] <= bar)
+
+
+def loops() -> Iterator[Figure]:
+    yield from tests("tests/unit/optimizers/test_equations.py", "-k", "bit_identical")
+    benchmark("trainer.py")
+    found = result("trainer")
+    ways = found["ways"]
+    mine = ways["phasewatt"]
+    for name, row in ways.items():
+        better = name in ("hand-written", "phasewatt") or mine["median_us"] < row["median_us"]
+        yield Figure(f"{name} adds to a step", f"{row['median_us']} µs", better)
+    shipped = found["shipped"]["ours"]
+    yield Figure("≤ 1 % of the shipped model's step",
+                 f"{shipped['mean']:.2%}, upper 95 % {shipped['upper']:.2%}",
+                 shipped["upper"] <= 0.01)
+
+
+def stacks() -> Iterator[Figure]:
+    yield from tests("tests/integration/test_training.py", "-k",
+                     "subset or paper or refused or third_party or compressed")
+
+
+def memory() -> Iterator[Figure]:
+    yield from tests("tests/integration/test_memory.py")
+
+
+def resumes() -> Iterator[Figure]:
+    yield from tests("tests/integration/test_resume.py")
+
+
+def wrong_data() -> Iterator[Figure]:
+    yield from tests("tests/e2e/test_examples.py")
+
+
+ITEMS = [
+    Item(12, "the paper's equations hold, on one rank, under DDP and ZeRO", equations),
+    Item(13, "variance and the stack's books cost little", books),
+    Item(14, "the trainer is the hand-written loop, and adds least of all", loops),
+    Item(15, "stacks train, impossible ones are refused", stacks),
+    Item(16, "checkpointing frees the memory that was predicted", memory),
+    Item(17, "a killed training goes on as if nothing had been", resumes),
+    Item(18, "wrong data and failing trainings get one line", wrong_data),
+]

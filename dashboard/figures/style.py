@@ -1,0 +1,74 @@
+"""How charts look: colours that everybody can tell apart on white and on dark, and a plain frame.
+
+Figures carry no theme: text, axes and ground take the page's colours from the style sheet, and a
+downloaded image is dark on white. Measured is solid, estimated lighter with whiskers, a model's
+hatched or broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from probe.report.sentences import short
+
+# After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
+BLUE, VERMILLION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
+OCHRE, BROWN, GREY = "#b07d00", "#94734a", "#808080"
+PHASES = {
+    "forward": BLUE, "backward": VERMILLION, "optimizer": GREEN, "communication": PURPLE,
+    "data": OCHRE, "recompute": "#c2685f", "eval": "#5f8f3e", "checkpoint": BROWN,
+    "other": GREY, "unattributed": "#8f8f98", "unresolved": "#8f8f98",
+}
+SERIES = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY)
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+BAND = "rgba(42,128,185,0.22)"
+GAIN, LOSS, UNSURE = GREEN, VERMILLION, GREY
+# Of heat maps: cividis, made for people who see few colours.
+SCALE = "Cividis"
+
+Figure = dict[str, Any]
+
+
+def colour(phase: str) -> str:
+    """A phase keeps its colour on every page; parts of a phase have the whole's."""
+    whole = phase.partition("/")[0]
+    if whole in PHASES:
+        return PHASES[whole]
+    return SERIES[sum(map(ord, whole)) % (len(SERIES) - 1)]
+
+
+def figure(data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str = "",
+           **layout: Any) -> Figure:
+    """A figure of ours; titles of axes are with their units."""
+    frame: dict[str, Any] = {
+        "height": height,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1d1d1f"},
+        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff",
+        "showlegend": False, "hovermode": "closest", "dragmode": "zoom",
+        "uirevision": "kept",
+        "modebar": {"orientation": "v"},
+        "xaxis": axis(x), "yaxis": axis(y),
+    }
+    for key, value in layout.items():
+        known = frame.get(key)
+        frame[key] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
+    return {"data": list(data), "layout": frame}
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """With a light grid and room for its labels."""
+    return {"title": {"text": title, "standoff": 8}, "automargin": True, "gridcolor": "#e3e3e6",
+            "zerolinecolor": "#b9b9be", "linecolor": "#b9b9be", "ticks": "", **more}
+
+
+def plain(text: object, longest: int = 60) -> str:
+    """A name as plotly shows it: one short line, no tag of its own is understood."""
+    return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def listed(values: Any) -> list[Any]:
+    """Numbers as JSON can hold them: what is not finite is nothing."""
+    return [None if value is None or value != value or abs(value) == float("inf")
+            else float(f"{value:.6g}") for value in values]

@@ -1,0 +1,131 @@
+"""A run as tracks over time: phases and steps per rank, power, memory and activity per device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from probe.analysis.from_samples import RawScene
+from probe.store.reader import Series
+from probe.timeline.rank_timeline import Timeline, timeline
+
+from ._errors import ExportRefused
+from ._run import StoredRun
+
+Times = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MOST_SLICES = 400_000  # what a viewer opens without complaint
+_COUNTERS = {"memory_used": "B", "sm_activity": "", "tensor_activity": "", "dram_activity": "",
+             "utilization": "", "temperature": "Cel", "sm_clock": "Hz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Intervals that follow each other, with names; times are monotonic ns."""
+
+    group: str  # rank 0
+    track: str  # phases, steps, phases (device)
+    begin_ns: Times
+    end_ns: Times
+    name: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A value over time; each holds until the next."""
+
+    group: str  # gpu0
+    track: str  # power
+    unit: str
+    time_ns: Times
+    value: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """All of a run, or of some of its steps."""
+
+    slices: list[Slices]
+    levels: list[Levels]
+    begin_ns: int
+    end_ns: int
+
+
+def tracks(run: StoredRun, steps: str) -> Tracks:
+    """Args:
+        steps: ``all``, or ``100:200``.
+
+    Raises:
+        ExportRefused: no such steps, or too many slices for any viewer.
+    """
+    reader = run.reader
+    told = [(rank, host, timeline(reader, rank, device=True)) for rank in reader.ranks()
+            if (host := timeline(reader, rank)) is not None]
+    begin, end = reader.begin_ns, reader.end_ns()
+    if steps != "all":
+        begin, end = _range(steps, [host for _, host, _ in told], begin)
+    slices = []
+    for rank, host, device in told:
+        group = f"rank {rank}"
+        slices.append(_phases(group, "phases", host.part(begin, end)))
+        if device is not None:
+            slices.append(_phases(group, "phases on the device", device.part(begin, end)))
+        if host.steps:
+            slices.append(_steps(group, host, begin, end))
+    number = sum(len(s.name) for s in slices)
+    if number > MOST_SLICES:
+        raise ExportRefused(f"{number} slices are more than a viewer opens: choose steps, for "
+                            "example --set steps=100:200")
+    return Tracks(slices, [one for one in _levels(run) if len(one.time_ns)], begin, end)
+
+
+def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
+    first, sign, last = steps.partition(":")
+    try:
+        a, b = int(first), int(last)
+    except ValueError:
+        a = b = -1
+    most = max((host.steps for host in hosts), default=0)
+    if not sign or not 0 <= a < b:
+        raise ExportRefused(f"steps={steps!r}: write `all` or for example 100:200")
+    if a >= most:
+        raise ExportRefused(f"steps={steps}: the run has {most} steps")
+    closed = next(host.step_ns for host in hosts if host.steps == most)
+    return (int(closed[a - 1]) if a else begin_ns), int(closed[min(b, most) - 1])
+
+
+def _phases(group: str, track: str, told: Timeline) -> Slices:
+    return Slices(group, track, told.begin_ns, told.end_ns,
+                  [told.name(code) for code in told.code.tolist()])
+
+
+def _steps(group: str, host: Timeline, begin_ns: int, end_ns: int) -> Slices:
+    closed = host.step_ns
+    first = int(host.begin_ns[0])
+    opened = np.concatenate([[first], closed[:-1]])
+    keep = (opened >= begin_ns) & (closed <= end_ns) if begin_ns > first else closed <= end_ns
+    names = [f"step {number}" for number in np.flatnonzero(keep).tolist()]
+    return Slices(group, "steps", opened[keep], closed[keep], names)
+
+
+def _levels(run: StoredRun) -> Iterator[Levels]:
+    scene = RawScene(run.reader)
+    for device in scene.devices:
+        curve = device.curve
+        if curve is not None and len(curve.time_ns) > 1:
+            seconds = np.diff(curve.time_ns) / 1e9
+            watts = np.diff(curve.joules) / np.maximum(seconds, 1e-9)
+            label = "power" if device.source.provenance == "measured" else "power (model)"
+            yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
+    for one in scene.series:
+        if one.source.quantity in _COUNTERS:
+            yield _level(one)
+
+
+def _level(one: Series) -> Levels:
+    return Levels(one.source.device, one.source.quantity, _COUNTERS[one.source.quantity],
+                  one.time_ns, one.value)

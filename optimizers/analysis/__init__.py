@@ -1,0 +1,1 @@
+"""What a step costs in memory and operations, and what follows from it."""

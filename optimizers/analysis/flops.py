@@ -1,0 +1,115 @@
+"""How much arithmetic a step is, and what share of the device's peak it reaches (MFU).
+
+Counted once, on the ``meta`` device, where nothing is computed: forward and backward of one batch,
+two operations per multiply-add, recomputation not included (with it the number is called HFU).
+Peaks are dense ones; vendors' sparse figures are twice that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.utils._pytree import tree_map_only
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from ..techniques.accumulation import size
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+# Dense tensor-core peaks in 10¹² operations per second with fp16 or bf16 operands, from NVIDIA's
+# data sheets of the products; the longest name that matches counts.
+PEAKS = {
+    "B200": 2250.0, "H200": 989.4, "H100 PCIe": 756.0, "H100": 989.4, "A100": 312.0, "A10": 125.0,
+    "L40S": 362.0, "L4": 121.0, "V100": 125.0, "T4": 65.0,
+}
+_SIDE, _TRIES = 1024, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Operations per second of one device, and whether a data sheet or a measurement says so."""
+
+    per_s: float
+    source: str
+
+
+class Stand(nn.Module):
+    """The model with other tensors in the place of its own, which stay as they are."""
+
+    def __init__(self, model: nn.Module, instead: Callable[[torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self._model = [model]  # in a list, so that it is no submodule
+        self._state = {name: instead(value).requires_grad_(value.requires_grad)
+                       for name, value in model.named_parameters()}
+        self._state |= {name: instead(value).clone() for name, value in model.named_buffers()}
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        return functional_call(self._model[0], self._state, given, named)
+
+
+def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
+    """Operations of forward and backward per sample; None if none are seen.
+
+    A model that looks at values cannot run on ``meta``; it is run for real, once.
+    """
+    try:
+        total = _count(Stand(model, lambda t: torch.empty_like(t, device="meta")), loss,
+                       _meta(batch))
+    except Exception:
+        try:
+            total = _count(Stand(model, torch.Tensor.detach), loss, batch)
+        except Exception:  # the training will say what is wrong
+            return None
+    return total / size(batch) or None
+
+
+def _count(model: nn.Module, loss: Loss, batch: Any) -> int:
+    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
+        loss(model, batch).backward()
+    return int(counter.get_total_flops())
+
+
+def _attention(q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+    return int(sdpa_flop_count(q, k, v))
+
+
+def _attention_backward(_grad: Any, q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+    return 2 * int(sdpa_flop_count(q, k, v))  # what it computes again is not counted
+
+
+# torch's counter knows the kernels of GPUs only: a CPU's attention would count nothing.
+ATTENTION = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+}
+
+
+def peak(device: str, dtype: torch.dtype) -> Peak | None:
+    """Of the device that this process uses; a CPU's is measured (some 50 ms)."""
+    if device == "cuda":
+        name = torch.cuda.get_device_name()
+        fits = [key for key in PEAKS if all(word in name.split() + name.split("-")
+                                            for word in key.split())]
+        half = dtype in (torch.float16, torch.bfloat16)
+        if not fits or not half:
+            return None
+        return Peak(PEAKS[max(fits, key=len)] * 1e12, "dense peak of the data sheet")
+    a = torch.ones(_SIDE, _SIDE, dtype=dtype)
+    best = float("inf")
+    for _ in range(_TRIES):
+        begin = time.perf_counter()
+        torch.mm(a, a)
+        best = min(best, time.perf_counter() - begin)
+    threads = torch.get_num_threads()
+    return Peak(2 * _SIDE**3 / best, f"measured matmul peak, {str(dtype)[6:]}, {threads} threads")
+
+
+def _meta(batch: Any) -> Any:
+    return tree_map_only(
+        torch.Tensor, lambda t: torch.empty_like(t, device="meta", requires_grad=False), batch)

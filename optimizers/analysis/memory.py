@@ -1,0 +1,151 @@
+"""What a step will hold in memory, by component, from one forward of the user's own model.
+
+Weights, gradients and optimizer state are counted from the model and the plan. Activations are
+what autograd keeps, seen by ``torch.autograd.graph.saved_tensors_hooks``, block by block. The peak
+is the largest moment of backward: block after block, from the last to the first, activations go
+and gradients come; under checkpointing a segment's activations come back first (eq. 18–20 say the
+same of equal blocks). What a block's backward needs for itself is taken to be what it kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from ..plan import Plan
+from ..techniques.checkpointing import segments
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Bytes that one forward leaves for backward."""
+
+    blocks: tuple[int, ...]  # of each block of the stack, in the order that they ran
+    inputs: tuple[int, ...]  # what each was given
+    rest: int  # everything outside the blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of one rank at the peak of a step, by component."""
+
+    weights: int
+    optimizer: int
+    gradients: int
+    activations: int
+    working: int
+
+    @property
+    def peak(self) -> int:
+        """All of them."""
+        return (self.weights + self.optimizer + self.gradients + self.activations + self.working)
+
+
+@contextlib.contextmanager
+def saving(known: Iterable[torch.Tensor]) -> Iterator[list[int]]:
+    """Sees what autograd keeps inside: [bytes so far]. ``known`` are there anyway."""
+    seen = {_identity(tensor) for tensor in known}
+    total = [0]
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        identity = _identity(tensor)
+        if identity not in seen:
+            seen.add(identity)
+            total[0] += tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield total
+
+
+def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
+    """Bytes of this rank's weights, gradients and optimizer state, as they are now."""
+    weights = list(model.parameters())
+    state = [t for values in optimizer.state.values() for t in _tensors(values)]
+    return {
+        "weights": sum(p.nbytes for p in weights),
+        "gradients": sum((p if p.grad is None else p.grad).nbytes for p in weights
+                         if p.requires_grad),
+        "optimizer": sum(t.nbytes for t in state),
+    }
+
+
+def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> Kept:
+    """Run one forward and see what it keeps. The blocks must not be checkpointed yet."""
+    known = (*model.parameters(), *model.buffers(), *_tensors(batch))
+    total: list[int] = [0]
+    at: list[int] = []
+    sizes: list[int] = []
+    inputs: list[int] = []
+
+    def before(_block: nn.Module, given: Any) -> None:
+        at.append(total[0])
+        inputs.append(sum(t.untyped_storage().nbytes() for t in _tensors(given)))
+
+    def after(_block: nn.Module, _given: Any, _out: Any) -> None:
+        sizes.append(total[0] - at.pop())
+
+    handles = [block.register_forward_pre_hook(before) for block in blocks]
+    handles += [block.register_forward_hook(after) for block in blocks]
+    try:
+        with saving(known) as total:
+            value = loss(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    del value
+    return Kept(tuple(sizes), tuple(inputs), total[0] - sum(sizes))
+
+
+def predict(
+    model: nn.Module, blocks: Sequence[nn.Module], found: Kept, plan: Plan,
+    every: int | None = 0,
+) -> Memory:
+    """The peak of a step, above a process that has nothing yet.
+
+    Args:
+        every: layers per checkpointed segment, None for √L, 0 for no checkpointing.
+    """
+    width = plan.precision.dtype.itemsize if plan.precision.mode == "master" else 4
+    stage, ranks = plan.zero_stage or 0, plan.world if plan.zero_stage else 1
+    numbers = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    of_block = [sum(p.numel() for p in block.parameters()) * width for block in blocks]
+    outside = numbers * width - sum(of_block)
+    length = len(found.blocks)
+    groups = [range(i, i + 1) for i in range(length)] if every == 0 else segments(length, every)
+    best, moment = -1, (0, 0, 0)
+    gradients = outside // 2  # the head's are there before the last block's
+    for number in reversed(range(len(groups))):
+        group = groups[number]
+        # What waits for its turn: all blocks before, or only what their segments were given.
+        waiting = sum(found.blocks[: group.start]) if every == 0 else sum(
+            found.inputs[g.start] for g in groups[: number + 1])
+        for place in reversed(group):
+            gradients += of_block[place]
+            held = found.rest + waiting + sum(found.blocks[group.start : place + 1])
+            working = found.blocks[place]
+            if gradients + held + working > best:
+                best, moment = gradients + held + working, (gradients, held, working)
+    moments = 8 if plan.precision.mode != "master" else 12  # Adam's, and the masters
+    return Memory(
+        weights=numbers * width // (ranks if stage >= 3 else 1),
+        optimizer=numbers * moments // ranks,
+        gradients=moment[0] // (ranks if stage >= 2 else 1),
+        activations=moment[1], working=moment[2],
+    )
+
+
+def _identity(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

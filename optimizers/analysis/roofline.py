@@ -1,0 +1,163 @@
+"""Which part of a step waits for memory: every operation held against the device's roofline.
+
+One step is run on the ``meta`` device, where nothing is computed. An operation of f floating-point
+operations that moves b bytes takes at least max(f/F, b/B) seconds on a device that computes F
+operations and moves B bytes per second (Williams et al., 2009, "Roofline"); it is memory-bound
+where b/B is the larger. F and B are measured, on this device, in this precision. A compiler that
+fuses operations moves fewer bytes than are counted here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.flop_counter import flop_registry
+
+from ..plan import Plan, Precision
+from .flops import ATTENTION, Stand
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+_ELEMENTWISE = (
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.Adamax,
+    torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.NAdam, torch.optim.RAdam,
+    torch.optim.ASGD, torch.optim.Rprop,
+)
+_SIDE, _BYTES, _TRIES = 1024, 32 << 20, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """What a device does at most: operations and bytes per second."""
+
+    flops_per_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """One operation of a step: which phase, how much arithmetic, how many bytes."""
+
+    phase: str
+    flops: float
+    moved: float
+
+
+class _Watching(TorchDispatchMode):
+    """Notes every operation that moves anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phase = "forward"
+        self.ops: list[_Op] = []
+
+    def __torch_dispatch__(
+        self, op: Any, _types: Any, given: Any = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        named = named or {}
+        made = op(*given, **named)
+        took, gave = _tensors((given, named)), _tensors(made)
+        storages = {_storage(tensor) for tensor in took}
+        if not op._schema.is_mutable and all(_storage(tensor) in storages for tensor in gave):
+            return made  # a view moves nothing
+        counts: Any = ATTENTION.get(op._overloadpacket) or flop_registry.get(op._overloadpacket)
+        flops = float(counts(*given, **named, out_val=made)) if counts is not None else 0.0
+        self.ops.append(_Op(self.phase, flops, float(sum(t.nbytes for t in (*took, *gave)))))
+        return made
+
+
+def memory_bound(
+    model: nn.Module, loss: Loss, sample: Any, size: int, plan: Plan, ridge: Ridge,
+) -> dict[str, float] | None:
+    """Phase → part of its roofline time that waits for memory; None if it cannot be counted.
+
+    What an operation does and moves grows by the same amount with every sample, beside what it
+    moves anyway (the weights). So two small batches tell what a batch of ``size`` is. A model that
+    looks at values cannot run on ``meta``; the small batches are computed for real, on the device.
+
+    Args:
+        sample: a batch of one.
+    """
+    for real in (False, True):
+        try:
+            two, three = (_step(model, loss, sample, number, plan.device if real else "meta")
+                          for number in (2, 3))
+        except Exception:  # the training will say what is wrong
+            continue
+        if [op.phase for op in two] != [op.phase for op in three]:
+            return None
+        ops = [_Op(a.phase, a.flops + (size - 2) * (b.flops - a.flops),
+                   a.moved + (size - 2) * (b.moved - a.moved))
+               for a, b in zip(two, three, strict=True)]
+        return _shares(ops, plan.precision, ridge)
+    return None
+
+
+def _shares(ops: Iterable[_Op], precision: Precision, ridge: Ridge) -> dict[str, float]:
+    total: dict[str, float] = {}
+    bound: dict[str, float] = {}
+    for op in ops:
+        moved = op.moved
+        # Counted as fp32: autocast halves what matrix products move, master halves everything.
+        if precision.mode == "master" or (precision.mode == "autocast" and op.flops):
+            moved *= precision.dtype.itemsize / 4
+        compute_s, memory_s = op.flops / ridge.flops_per_s, moved / ridge.bytes_per_s
+        total[op.phase] = total.get(op.phase, 0.0) + max(compute_s, memory_s)
+        bound[op.phase] = bound.get(op.phase, 0.0) + (memory_s if memory_s > compute_s else 0.0)
+    return {phase: bound[phase] / seconds for phase, seconds in total.items() if seconds > 0}
+
+
+def _step(model: nn.Module, loss: Loss, sample: Any, number: int, device: str) -> list[_Op]:
+    """Forward and backward of a batch of so many; nothing of the model's own is touched."""
+    def there(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().to(device)
+
+    batch = tree_map_only(torch.Tensor, lambda t: there(torch.cat([t] * number)), sample)
+    stand, seen = Stand(model, there), _Watching()
+    with seen:
+        value = loss(stand, batch)
+        seen.phase = "backward"
+        value.backward()
+    return seen.ops
+
+
+def is_elementwise(optimizer: Any) -> bool:
+    """Does a step of it touch every number of the weights a few times and compute next to nothing?
+    Such a step is memory-bound on every device.
+    """
+    return isinstance(optimizer, _ELEMENTWISE)
+
+
+def ridge(device: str, dtype: torch.dtype) -> Ridge:
+    """Measured: the fastest of some matrix products and of some copies (about 0.1 s)."""
+    a = torch.ones(_SIDE, _SIDE, dtype=dtype, device=device)
+    source = torch.ones(_BYTES, dtype=torch.uint8, device=device)
+    sink = torch.empty_like(source)
+    return Ridge(2 * _SIDE**3 / _fastest(lambda: torch.mm(a, a), device),
+                 2 * _BYTES / _fastest(lambda: sink.copy_(source), device))
+
+
+def _fastest(act: Callable[[], Any], device: str) -> float:
+    best = float("inf")
+    for _ in range(_TRIES):
+        begin = time.perf_counter()
+        act()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

@@ -1,0 +1,1 @@
+"""The techniques that a stack can hold, one module each."""

@@ -1,0 +1,140 @@
+"""Gradient accumulation, its k fixed or led by the gradients' variance (paper eq. 4–9)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from ..errors import DataProblem, TechniqueRefused
+from ..plan import Accumulation, Plan
+from ..technique import Base
+
+EPSILON = 1e-12  # of eq. (6)
+SMOOTHING = 0.9  # of σ², or k would jump with every step
+CALIBRATION_STEPS = 10
+PROBE_EVERY = 10  # steps with k = 1 on one rank; then one with 2, or σ² is never seen again
+
+
+@dataclass(frozen=True)
+class GradientAccumulation(Base):
+    """k micro-batches a step. With ``adaptive`` k = min(k_max, ⌈σ²/σ²_target⌉), eq. (6)."""
+
+    name: ClassVar[str] = "accumulation"
+    equation: ClassVar[str] = "(4)–(9)"
+    after: ClassVar[frozenset[str]] = frozenset({"zero", "compression", "powersgd", "topk"})
+
+    k: int = 4
+    mode: Literal["split", "grow"] = "split"
+    adaptive: bool = False
+    k_max: int = 16
+    target: float | None = None
+
+    def plan(self, plan: Plan) -> Plan:
+        if self.k < 1 or self.k_max < 1:
+            raise TechniqueRefused(f"accumulation: k={self.k}, k_max={self.k_max}: at least 1")
+        if self.mode not in ("split", "grow"):
+            raise TechniqueRefused(f"accumulation: mode={self.mode!r}: write 'split' or 'grow'")
+        if self.target is not None and not self.target > 0:
+            raise TechniqueRefused(f"accumulation: target={self.target}: a variance above 0")
+        if self.adaptive and plan.zero_stage == 3:
+            raise TechniqueRefused("accumulation with adaptive=True does not go with zero stage 3: "
+                                   "its gradients are never whole; use stage 2 or a fixed k")
+        if self.adaptive and plan.compression is not None:
+            plan = plan.note("accumulation: ‖ḡ‖ is that of compressed gradients, σ² near it only")
+        most = self.k_max if self.adaptive else self.k
+        if self.mode == "split" and most > plan.per_rank:
+            if not self.adaptive:
+                raise TechniqueRefused(
+                    f"accumulation: a batch of {plan.per_rank} per rank cannot be split into "
+                    f"{most}: lower k or raise batch_size")
+            most = plan.per_rank
+        start = min(self.k, most)
+        return replace(plan, accumulation=Accumulation(
+            start, self.mode, self.adaptive, most, self.target))
+
+    def predicts(self, plan: Plan) -> str:
+        k = plan.accumulation.k
+        if plan.accumulation.mode == "split":
+            return f"activations ÷ {k}; same step, same data"
+        return f"steps of {k}× the samples, ÷ {k} communication under DDP"
+
+
+class KPolicy:
+    """How many micro-batches the next step has; ranks that saw the same σ² agree.
+
+    σ² is the variance of one micro-batch's gradient and grows as micro-batches shrink, so with
+    ``split`` eq. (6) would feed on itself (more pieces, larger σ², more pieces). It is referred to
+    a micro-batch of |B| first: σ²·b/|B|. (PAPER.md)
+    """
+
+    def __init__(self, settings: Accumulation, ranks: int):
+        self._settings, self._ranks = settings, ranks
+        self.k = settings.k
+        if settings.adaptive and self.k * ranks < 2:
+            self.k = min(2, settings.k_max)  # or there is nothing to calibrate with
+        self.target = settings.target
+        self.variance: float | None = None  # smoothed, of a micro-batch of |B|
+        self._seen: list[float] = []
+        self._blind = 0  # steps without a variance
+
+    def saw(self, variance: float | None, share: float) -> None:
+        """Take the variance of a step; ``share`` is the micro-batch's size over |B|."""
+        if not self._settings.adaptive:
+            return
+        if variance is not None and math.isfinite(variance):
+            referred = variance * share
+            old = self.variance
+            self.variance = referred if old is None else (
+                SMOOTHING * old + (1 - SMOOTHING) * referred)
+            if self.target is None:
+                self._calibrate(referred)
+        if self.target is None or self.variance is None:
+            return
+        k = min(self._settings.k_max, math.ceil(self.variance / (self.target + EPSILON)))
+        self.k = max(1, k)
+        if self.k * self._ranks < 2:
+            self._blind += 1
+            if self._blind >= PROBE_EVERY:
+                self._blind, self.k = 0, min(2, self._settings.k_max)
+
+    def _calibrate(self, variance: float) -> None:
+        self._seen.append(variance)
+        if len(self._seen) >= CALIBRATION_STEPS:
+            # The k that was asked for is right for what these steps saw.
+            self.target = sum(self._seen) / len(self._seen) / self._settings.k
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return {"k": self.k, "target": self.target, "variance": self.variance,
+                "seen": list(self._seen), "blind": self._blind}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`."""
+        self.k, self.target, self.variance = state["k"], state["target"], state["variance"]
+        self._seen, self._blind = list(state["seen"]), state["blind"]
+
+
+def pieces(batch: Any, k: int) -> list[Any]:
+    """A batch (tensors, in tuples, lists, dicts) cut into k along their first axes.
+
+    Sizes differ by one at most. What is no tensor is in every piece.
+    """
+    if k == 1:
+        return [batch]
+    leaves, form = tree_flatten(batch)
+    cut = [torch.tensor_split(leaf, k) if isinstance(leaf, torch.Tensor) else [leaf] * k
+           for leaf in leaves]
+    return [tree_unflatten([parts[j] for parts in cut], form) for j in range(k)]
+
+
+def size(batch: Any) -> int:
+    """Samples of a batch: the first tensor's first axis. Raises DataProblem if there is none."""
+    for leaf in tree_leaves(batch):
+        if isinstance(leaf, torch.Tensor):
+            return len(leaf)
+    raise DataProblem("a batch holds no tensor: phasewatt cannot tell how many samples it has")

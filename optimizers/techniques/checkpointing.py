@@ -1,0 +1,156 @@
+"""Activation checkpointing: keep the input of every s-th layer, run the rest again (eq. 18–20).
+
+The paper's s is √L, which minimises L/s + s: right where a layer's internals are as large as its
+input. A transformer layer's are many times that, so s = 1 keeps less: ``every=1``, or
+``placement.place``, which measures the layers and drops what costs least to run again. The cost is
+one more forward of the dropped layers, not √L of them. (PAPER.md)
+
+Layers keep their places and names: the first of a segment runs all of it under
+``torch.utils.checkpoint``, the others hand through what they are given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import TechniqueRefused
+from ..plan import Plan
+from ..technique import Base
+
+_FEWEST = 2  # blocks that make a stack
+
+
+@dataclass(frozen=True)
+class Checkpointing(Base):
+    """Segments of ``every`` layers (None: √L of each stack)."""
+
+    name: ClassVar[str] = "checkpointing"
+    equation: ClassVar[str] = "(18)–(20)"
+
+    every: int | None = None
+    layers: tuple[str, ...] | None = None  # names of the stacks; None: they are found
+    blocks: tuple[str, ...] | None = None  # names of single layers, each dropped by itself
+
+    def plan(self, plan: Plan) -> Plan:
+        if self.every is not None and self.every < 1:
+            raise TechniqueRefused(f"checkpointing: every={self.every}: at least 1")
+
+        def change(model: nn.Module) -> nn.Module:
+            if self.blocks is None:
+                apply(model, self.every, self.layers)
+            else:
+                for name in self.blocks:
+                    _join([model.get_submodule(name)])
+            return model
+
+        return replace(plan, models=(*plan.models, change))
+
+    def predicts(self, plan: Plan) -> str:
+        if self.blocks is not None:
+            return f"activations of {len(self.blocks)} layers → their inputs; their forward again"
+        every = "√L" if self.every is None else str(self.every)
+        return f"activations of L layers → those of L/s + s (s = {every}); one more forward"
+
+
+def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, list[nn.Module]]:
+    """Stacks of like blocks by name: ``Sequential`` and ``ModuleList`` of one class, outermost.
+
+    Raises:
+        TechniqueRefused: a name is none, or nothing was found.
+    """
+    found: dict[str, list[nn.Module]] = {}
+    for name, module in model.named_modules():
+        if names is not None:
+            if name in names:
+                found[name] = list(module.children())
+            continue
+        if any(not outer or name.startswith(f"{outer}.") for outer in found):
+            continue
+        blocks = list(module.children())
+        alike = len({type(block) for block in blocks}) == 1 and len(blocks) >= _FEWEST
+        deep = alike and any(True for _ in blocks[0].children())
+        if isinstance(module, nn.Sequential | nn.ModuleList) and deep:
+            found[name] = blocks
+    missing = set(names or ()) - set(found)
+    if missing or not found:
+        what = f"the model has no {', '.join(sorted(missing))}" if missing else (
+            "the model has no stack of like layers (an nn.Sequential or nn.ModuleList)")
+        raise TechniqueRefused(f"checkpointing: {what}; name them: Checkpointing(layers=('…',))")
+    return found
+
+
+def segments(length: int, every: int | None) -> list[range]:
+    """Places of layers that are dropped and run again together."""
+    size = every or max(1, math.isqrt(length))
+    return [range(at, min(at + size, length)) for at in range(0, length, size)]
+
+
+def apply(model: nn.Module, every: int | None, names: Sequence[str] | None = None) -> None:
+    """Checkpoint every stack of the model, in place. Raises TechniqueRefused."""
+    for blocks in stacks(model, names).values():
+        for segment in segments(len(blocks), every):
+            _join([blocks[place] for place in segment])
+
+
+def _join(blocks: list[nn.Module]) -> None:
+    """The first of these runs them all, dropping what is inside."""
+    forwards = [block.forward for block in blocks]
+    handed: list[Any] = []
+    statistics = [m for block in blocks for m in block.modules()
+                  if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+
+    def chain(x: Any, *rest: Any, **named: Any) -> Any:
+        out = x
+        for number, forward in enumerate(forwards):
+            out = forward(_first(out) if number else x, *rest, **named)
+        return out
+
+    def contexts() -> tuple[Any, Any]:
+        return contextlib.nullcontext(), _frozen(statistics)
+
+    def leader(x: Any, *rest: Any, **named: Any) -> Any:
+        if not torch.is_grad_enabled():
+            out = chain(x, *rest, **named)
+        else:
+            out = checkpoint(chain, x, *rest, use_reentrant=False, context_fn=contexts, **named)
+        handed[:] = [out] * (len(blocks) - 1)
+        return out
+
+    def follower(x: Any, *_rest: Any, **_named: Any) -> Any:
+        if not handed or _first(handed[-1]) is not x:
+            raise TechniqueRefused(
+                "checkpointing: the layers of a stack do not follow each other directly; use "
+                "Checkpointing(every=1), or name other layers")
+        return handed.pop()
+
+    blocks[0].forward = leader
+    for block in blocks[1:]:
+        block.forward = follower
+
+
+def _first(out: Any) -> Any:
+    return out[0] if isinstance(out, tuple) else out
+
+
+@contextlib.contextmanager
+def _frozen(norms: Sequence[Any]) -> Iterator[None]:
+    """Running statistics of batch norms, which a second pass must not move again."""
+    before = [(norm.momentum, norm.num_batches_tracked) for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked = norm.num_batches_tracked.clone()
+    try:
+        yield
+    finally:
+        for norm, (momentum, tracked) in zip(norms, before, strict=True):
+            norm.momentum, norm.num_batches_tracked = momentum, tracked
+

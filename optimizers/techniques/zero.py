@@ -1,0 +1,66 @@
+"""DeepSpeed ZeRO: optimizer state (1), gradients (2) and weights (3) divided among ranks."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..errors import TechniqueRefused
+from ..plan import Plan
+from ..technique import Base
+
+
+@dataclass(frozen=True)
+class Zero(Base):
+    """The paper's is stage 2. On one rank there is nothing to divide: it is left out, and said."""
+
+    name: ClassVar[str] = "zero"
+    equation: ClassVar[str] = "§III-E"
+    conflicts: ClassVar[frozenset[str]] = frozenset({"compression", "powersgd", "topk", "overlap"})
+    after: ClassVar[frozenset[str]] = frozenset({"precision"})
+
+    stage: int = 2
+
+    def plan(self, plan: Plan) -> Plan:
+        if self.stage not in (1, 2, 3):
+            raise TechniqueRefused(f"zero: stage={self.stage}: 1, 2 or 3")
+        if plan.world == 1:
+            return plan.note("zero: one rank, nothing to divide; start with torchrun")
+        if importlib.util.find_spec("deepspeed") is None:
+            raise TechniqueRefused("zero needs DeepSpeed: pip install deepspeed")
+        precision = plan.precision
+        if precision.scaled and plan.device == "cpu":
+            raise TechniqueRefused("zero with fp16: DeepSpeed has no fp16 on a CPU; use bf16")
+        return replace(plan, zero_stage=self.stage)
+
+    def predicts(self, plan: Plan) -> str:
+        if plan.zero_stage is None:
+            return "nothing on one rank"
+        parts = ("optimizer state", "gradients", "weights")[: self.stage]
+        return f"{', '.join(parts)} ÷ {plan.world} ranks; reduces at every micro-batch" if (
+            self.stage > 1) else f"{parts[0]} ÷ {plan.world} ranks"
+
+
+def configuration(plan: Plan, micro_batch: int) -> dict[str, Any]:
+    """DeepSpeed's configuration, with everything written out that it would otherwise decide.
+
+    0.19 clips at 1.0 by default, and refuses optimizers that it has not tested, SGD among them.
+    """
+    dtype = str(plan.precision.dtype).removeprefix("torch.")
+    master = plan.precision.mode == "master"
+    autocast = plan.precision.mode == "autocast"
+    return {
+        "train_micro_batch_size_per_gpu": micro_batch,
+        "gradient_accumulation_steps": 1,  # boundaries are set by hand: k may change
+        "gradient_clipping": plan.clip_norm or 0.0,
+        "zero_optimization": {"stage": plan.zero_stage},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        # A half-precision engine keeps fp32 masters itself.
+        "bf16": {"enabled": master and dtype == "bfloat16"},
+        "fp16": {"enabled": master and dtype == "float16"},
+        "torch_autocast": {"enabled": autocast, "dtype": dtype},
+        "steps_per_print": 10**9,
+        "wall_clock_breakdown": False,
+    }

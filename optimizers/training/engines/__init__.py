@@ -1,0 +1,78 @@
+"""What carries a plan out: plain torch (one rank or DDP), or DeepSpeed.
+
+The trainer's loop is the same over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import nn
+
+from ...plan import Plan
+
+MakeOptimizer = Callable[..., torch.optim.Optimizer]  # (parameters, lr=…, **arguments)
+
+
+class Stepped(NamedTuple):
+    """How a step ended: the gradient's norm over all ranks (scaling undone, before clipping; None
+    if nobody asked), and False if it was skipped because a gradient was not finite.
+    """
+
+    norm: float | None
+    applied: bool = True
+
+
+class Engine(Protocol):
+    """The verbs of a step."""
+
+    module: nn.Module  # the user's, prepared
+    model: nn.Module  # what the loss calls
+    optimizer: torch.optim.Optimizer  # whose rate is set
+
+    def micro_batch(self, *, last: bool) -> AbstractContextManager[Any]:
+        """Around forward and backward of one micro-batch; ranks average in the last one."""
+        ...
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Accumulate gradients of a loss that is already weighted."""
+        ...
+
+    @property
+    def loss_scale(self) -> float:
+        """What :meth:`backward` multiplies the loss by."""
+        ...
+
+    def step(self, *, want_norm: bool) -> Stepped:
+        """Clip, step, clear the gradients."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write this rank's state into an empty folder."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Go on from :meth:`save`."""
+        ...
+
+    def close(self) -> None:
+        """Nothing follows."""
+        ...
+
+
+def make_engine(model: nn.Module, plan: Plan, make: MakeOptimizer, micro_batch: int) -> Engine:
+    """The engine that a plan asks for, with the model prepared."""
+    if plan.zero_stage is not None:
+        from .deepspeed import ZeroEngine
+
+        return ZeroEngine(model, plan, make, micro_batch)
+    from .plain import PlainEngine
+
+    return PlainEngine(model, plan, make)
+
+
+__all__ = ["Engine", "MakeOptimizer", "Stepped", "make_engine"]

@@ -1,0 +1,138 @@
+"""Plain torch on one rank, DistributedDataParallel on several."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ...comm_bytes import Wire
+from ...plan import Plan
+from ...techniques.precision import Masters, accept_floats
+from . import MakeOptimizer, Stepped
+
+_NOTHING = contextlib.nullcontext()
+
+
+class PlainEngine:
+    """See :class:`~optimizers.training.engines.Engine`."""
+
+    def __init__(self, model: nn.Module, plan: Plan, make: MakeOptimizer):
+        self._plan = plan
+        self.wire = Wire()
+        precision = plan.precision
+        model = model.to(plan.device)
+        if precision.mode == "master":
+            model = model.to(precision.dtype)
+        self.module = plan.prepared(model)
+        if precision.mode == "master":
+            accept_floats(self.module, precision.dtype)
+        self._parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self._masters: Masters | None = None
+
+        def optimizer_of(parameters: Any) -> torch.optim.Optimizer:
+            return make(parameters, lr=plan.lr, **plan.optimizer)
+
+        if precision.mode == "master":
+            self._masters = Masters(self._parameters, optimizer_of)
+            self.optimizer, self._stepped = self._masters.optimizer, self._masters.copies
+        else:
+            self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
+        self.model: Any = self._distributed() if plan.world > 1 else self.module
+        self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
+        self._hook_state: Any = None
+        if plan.compression is not None:
+            self._hook_state, hook = plan.compression(self.module, self.wire)
+            parallel: Any = self.model
+            parallel.register_comm_hook(self._hook_state, hook)
+
+    def _distributed(self) -> Any:
+        options: dict[str, Any] = {}
+        if self._plan.bucket_mb is not None:
+            options["bucket_cap_mb"] = self._plan.bucket_mb
+        if self._plan.device == "cuda":
+            options["device_ids"] = [torch.cuda.current_device()]
+        return nn.parallel.DistributedDataParallel(self.module, **options)
+
+    @contextlib.contextmanager
+    def _nested(self, last: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if not last and self._plan.world > 1:
+                stack.enter_context(self.model.no_sync())
+            if self._plan.precision.mode == "autocast":
+                stack.enter_context(torch.autocast(self._plan.device, self._plan.precision.dtype))
+            yield
+
+    def micro_batch(self, *, last: bool) -> contextlib.AbstractContextManager[Any]:
+        if self._plan.world == 1 and self._plan.precision.mode != "autocast":
+            return _NOTHING
+        return self._nested(last)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        if self._plan.precision.mode == "autocast":
+            with torch.autocast(self._plan.device, enabled=False):  # as torch.amp's rules ask
+                self._back(loss)
+        else:
+            self._back(loss)
+
+    def _back(self, loss: torch.Tensor) -> None:
+        (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+
+    @property
+    def loss_scale(self) -> float:
+        return 1.0 if self._scaler is None else self._scaler.get_scale()
+
+    def step(self, *, want_norm: bool) -> Stepped:
+        if self._masters is not None:
+            self._masters.collect()
+        clip, norm = self._plan.clip_norm, None
+        if self._scaler is not None:
+            self._scaler.unscale_(self.optimizer)
+        if clip is not None:
+            norm = nn.utils.clip_grad_norm_(self._stepped, clip)
+        elif want_norm:
+            norm = nn.utils.get_total_norm([p.grad for p in self._stepped if p.grad is not None])
+        applied = True
+        if self._scaler is None:
+            self.optimizer.step()
+        else:
+            before = self._scaler.get_scale()
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+            applied = self._scaler.get_scale() >= before
+        self.optimizer.zero_grad(set_to_none=True)
+        return Stepped(None if norm is None else float(norm) if want_norm else None, applied)
+
+    def save(self, folder: Path) -> None:
+        rank = dist.get_rank() if self._plan.world > 1 else 0
+        if hasattr(self._hook_state, "snapshot"):  # what this rank has not sent yet
+            torch.save(self._hook_state.snapshot(), folder / f"hook-{rank}.pt")
+        if rank:
+            return  # the rest is the same on all of them
+        state = {
+            "model": self.module.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "scaler": self._scaler.state_dict() if self._scaler else None,
+            "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
+        }
+        torch.save(state, folder / "engine.pt")
+
+    def load(self, folder: Path) -> None:
+        state = torch.load(folder / "engine.pt", map_location=self._plan.device, weights_only=True)
+        self.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self._scaler is not None:
+            self._scaler.load_state_dict(state["scaler"])
+        if self._masters is not None:
+            self._masters.restore(state["masters"])
+        if hasattr(self._hook_state, "restore"):
+            rank = dist.get_rank() if self._plan.world > 1 else 0
+            self._hook_state.restore(torch.load(folder / f"hook-{rank}.pt", weights_only=True))
+
+    def close(self) -> None:
+        return None
+

@@ -1,0 +1,113 @@
+"""The state of a training on disk: whole or not there, whenever the machine stops."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import UsageError
+
+_KEPT = 2
+_STATE = "trainer.pt"
+
+
+def random_state() -> dict[str, Any]:
+    """Of every generator that a training draws from, on this rank."""
+    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    with contextlib.suppress(ImportError):
+        import numpy as np
+
+        kind, keys, *rest = np.random.get_state(legacy=True)  # the global one: users draw from it
+        state["numpy"] = (kind, torch.from_numpy(np.array(keys)), *rest)
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on from :func:`random_state`."""
+    torch.set_rng_state(state["torch"])
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    if "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"])
+    if "numpy" in state:
+        import numpy as np
+
+        kind, keys, *rest = state["numpy"]
+        np.random.set_state((kind, keys.numpy(), *rest))
+
+
+def save(folder: Path, step: int, state: dict[str, Any], engine: Callable[[Path], None]) -> None:
+    """Write ``step-…`` beside the ones before; the oldest go. All ranks call it. Raises OSError.
+
+    Everything is written under another name and synced, then renamed: what has the right name is
+    complete.
+    """
+    rank, several = _rank()
+    final = folder / f"step-{step:09d}"
+    partial = folder / f".{final.name}.partial"
+    if rank == 0:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    if several:
+        dist.barrier()
+    engine(partial)
+    torch.save(state, partial / f"{rank}-{_STATE}")
+    for file in partial.rglob("*"):
+        if file.is_file():
+            _sync(file)
+    if several:
+        dist.barrier()
+    if rank == 0:
+        shutil.rmtree(final, ignore_errors=True)
+        partial.rename(final)
+        _sync(folder)
+        for old in sorted(folder.glob("step-*"))[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+    if several:
+        dist.barrier()
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest complete one."""
+    found = sorted(folder.glob("step-*"))
+    return found[-1] if found else None
+
+
+def load(path: Path) -> dict[str, Any]:
+    """This rank's state.
+
+    Raises:
+        UsageError: it cannot be read, or was saved by another number of ranks.
+    """
+    rank, _ = _rank()
+    try:
+        state = torch.load(path / f"{rank}-{_STATE}", weights_only=True)
+    except FileNotFoundError:
+        raise UsageError(f"{path} has no state for rank {rank}: resume with as many ranks as it "
+                         "was saved by") from None
+    except Exception as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    return dict(state)
+
+
+def _rank() -> tuple[int, bool]:
+    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return (dist.get_rank() if several else 0), several
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,387 @@
+"""The training loop, watched from birth. Read :meth:`Trainer._step`: that is all of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset, default_collate
+
+import probe
+
+from ..analysis import flops, memory, roofline
+from ..errors import TrainingFailed, UsageError
+from ..plan import Plan
+from ..stack import Stack
+from ..techniques.accumulation import KPolicy, pieces, size
+from ..techniques.schedule import rate
+from . import snapshot
+from .budget import Budget, Purse
+from .data import Batches, moved
+from .engines import Engine, MakeOptimizer, make_engine
+from .progress import Bar
+from .ranks import agreed, join_ranks, peak_memory, resident_memory
+from .result import Result
+from .target_progress import Progress, Target
+from .variance import GradientVariance, noise
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+Evaluate = Callable[[nn.Module], Mapping[str, float]]
+
+LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
+
+
+@dataclass(slots=True)
+class _Position:
+    """Where the training stands: what a snapshot holds beside the engine's state."""
+
+    step: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    eval_seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Trainer:
+    """``Trainer(model, data, loss, stack=Stack.paper(), samples=100_000).fit()``."""
+
+    def __init__(
+        self, model: nn.Module, data: Dataset[Any], loss: Loss, *, samples: int,
+        stack: Stack | None = None, batch_size: int = 32, lr: float = 1e-4,
+        optimizer: MakeOptimizer | None = None, evaluate: Evaluate | None = None,
+        eval_every: int | None = None, target: str | None = None, budget: Budget | None = None,
+        device: str | None = None, seed: int = 0, name: str | None = None,
+        dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
+        snapshots: str | Path | None = None, snapshot_every: int = 0,
+        config: Mapping[str, Any] | None = None, data_name: str | None = None,
+        quiet: bool = False, modules: bool = False,
+    ):
+        """
+        Args:
+            data: a map-style data set.
+            loss: of the model and a batch; the mean over the batch's samples. To count operations
+                it is called beforehand with one sample whose tensors are on ``meta`` and hold no
+                values; if it looks at them, with one real sample. Nothing is trained by that.
+            samples: to be consumed over all ranks; also the schedule's horizon.
+            batch_size: |B|, over all ranks.
+            optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
+            evaluate: gives metrics, called every ``eval_every`` samples and at the end.
+            target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
+            budget: end earlier, when so much time, energy or memory is used up.
+            snapshots, snapshot_every: where the state is saved, every so many steps.
+            modules: as in :class:`probe.watch`.
+
+        Raises:
+            UsageError: what was given cannot be used; one line says why.
+        """
+        rank, world = join_ranks()
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.stack = stack or Stack.baseline()
+        given = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
+        self.plan = plan = self.stack.plan(given)
+        self.table = self.stack.table(given)
+        if samples < batch_size:
+            raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
+        if target is not None and evaluate is None:
+            raise UsageError(f"target={target!r} needs evaluate=, which measures it")
+        self.rank, self._world, self._seed = rank, world, seed
+        self._loss, self._evaluate = loss, evaluate
+        self._eval_every = eval_every or samples
+        self._progress = Progress(Target.of(target)) if target else None
+        self._samples, self._budget = samples, budget or Budget()
+        self._name, self._dir, self._quiet, self._modules = name, dir, quiet, modules
+        self._config, self._data_name = dict(config or {}), data_name
+        self._snapshots = Path(snapshots) if snapshots else None
+        self._snapshot_every = snapshot_every
+        self._batches = Batches(data, plan, rank=rank, seed=seed)
+        self._policy = KPolicy(plan.accumulation, world)
+        self._splits = plan.accumulation.mode == "split"
+        if plan.tf32:
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
+        self._flops, self._roofline = self._count(model, data, micro)
+        self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
+        if self._roofline is not None and roofline.is_elementwise(self.engine.optimizer):
+            self._roofline["memory_bound"]["optimizer"] = 1.0
+        self._variance: GradientVariance | None = None
+        if plan.accumulation.adaptive:
+            self._variance = GradientVariance(self.engine.module.parameters(), world)
+        self._at = _Position()
+        self._rate: float | None = None  # as set last
+        # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
+        self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
+        self._run: Any = None
+        self._mfu: tuple[float | None, str] = None, ""
+        self._held: dict[str, int] = {}  # bytes by component, seen in the first step
+
+    def report(self) -> Any:
+        """phasewatt's report of the last :meth:`fit`."""
+        return self._run.report()
+
+    def _count(
+        self, model: nn.Module, data: Dataset[Any], micro: int
+    ) -> tuple[float | None, dict[str, Any] | None]:
+        """Operations per sample of the model as it was given, before anything is recomputed; and
+        which part of each phase waits for memory, for the classes of ``probe compare``.
+        """
+        before = snapshot.random_state()  # what is drawn here must not move the training
+        try:
+            sample = default_collate([data[0]])
+            ridge = roofline.ridge(self.device, self.plan.precision.dtype)
+            bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
+            told = None if bound is None else {
+                "memory_bound": bound, "flops_per_s": ridge.flops_per_s,
+                "bytes_per_s": ridge.bytes_per_s}
+            return flops.per_sample(model, self._loss, sample), told
+        finally:
+            snapshot.set_random_state(before)
+
+    # -- the loop --------------------------------------------------------------------
+
+    def fit(self, *, resume: bool = False) -> Result:
+        """Train until a budget is used up or the target is reached.
+
+        Args:
+            resume: go on from the newest snapshot, if there is one.
+
+        Raises:
+            TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
+        """
+        if resume:
+            self._restore()
+        watching = probe.watch(
+            self.engine.module, self.engine.optimizer, name=self._name, dir=self._dir,
+            target=str(self._progress.target) if self._progress else None, data=self._data_name,
+            modules=self._modules,
+            config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
+                    "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
+                    "samples": self._samples, "roofline": self._roofline},
+        )
+        before = 0 if self.device == "cuda" else resident_memory()
+        silent = self._quiet or self.rank > 0
+        with watching as run, Bar(self._samples, run.live, quiet=silent) as bar:
+            self._run = run
+            try:
+                ended = self._train(run, bar)
+                self._told(run, before)
+            except (RuntimeError, MemoryError) as error:
+                if not _out_of_memory(error):
+                    raise
+                raise TrainingFailed(
+                    f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
+                    f"techniques accumulation, checkpointing, precision ({_line(error)})"
+                ) from error
+        at, progress = self._at, self._progress
+        return Result(
+            at.step, at.samples, at.seconds, bool(progress and progress.reached), at.metrics,
+            at.losses, run.path, progress.first if progress and progress.reached else None, ended,
+            *self._mfu,
+        )
+
+    def _utilisation(self) -> tuple[float | None, str]:
+        """(MFU over the training without its evaluations, whose peak)."""
+        seconds = self._at.seconds - self._at.eval_seconds
+        found = flops.peak(self.device, self.plan.precision.dtype)
+        if self._flops is None or found is None or seconds <= 0:
+            return None, ""
+        speed = self._flops * self._at.samples / seconds
+        return speed / (found.per_s * self._world), found.source
+
+    def _train(self, run: Any, bar: Bar) -> str:
+        at, purse = self._at, Purse(self._budget, self.device, run)
+        self.engine.model.train()
+        next_eval = (at.samples // self._eval_every + 1) * self._eval_every
+        begin = time.perf_counter() - at.seconds
+        step_samples = self._samples_of_step()
+        while at.samples + step_samples <= self._samples:
+            loss = self._step(run)
+            at.seconds = time.perf_counter() - begin
+            bar.step(step_samples, loss, self._policy.k)
+            if at.samples >= next_eval:
+                next_eval += self._eval_every
+                if self._evaluated(run):
+                    return "target"
+                self.engine.model.train()
+            if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
+                self._save(run)
+            if (spent := purse.spent(at.seconds)) is not None:
+                return spent
+            step_samples = self._samples_of_step()
+        if self._evaluate and at.samples % self._eval_every:
+            self._evaluated(run)
+        return "samples"
+
+    def _told(self, run: Any, before: int) -> None:
+        """What is known only at the end, for the comparison of runs.
+
+        Args:
+            before: bytes that the process held before it trained; 0 on a GPU.
+        """
+        peak = peak_memory(self.device)
+        if self._held:
+            if before:
+                self._held["process"] = max(0, before - self._held.get("weights", 0))
+            self._held["workspace"] = max(0, peak - sum(self._held.values()))
+        values: dict[str, float] = {"peak_memory_bytes": peak,
+                                    "train_s": self._at.seconds - self._at.eval_seconds}
+        values |= {f"memory_{name}_bytes": amount for name, amount in self._held.items() if amount}
+        self._mfu = self._utilisation()
+        if self._flops is not None:
+            values["flops_per_sample"] = self._flops
+        if self._mfu[0] is not None:
+            values["mfu"] = self._mfu[0]
+        if self._progress and self._progress.reached and self._progress.first:
+            values["target_samples"], values["target_s"] = self._progress.first
+        run.log(**values)
+
+    def _samples_of_step(self) -> int:
+        """Over all ranks; the next step's."""
+        return self.plan.batch_size * (1 if self._splits else self._policy.k)
+
+    def _step(self, run: Any) -> torch.Tensor:
+        """One optimizer step: k micro-batches, weighted by their samples, then the update."""
+        engine, at, variance = self.engine, self._at, self._variance
+        k = self._policy.k
+        step_samples = self._samples_of_step()
+        if self._rate is None or not self._steady:
+            self._set_rate((at.samples + step_samples) / self._samples, step_samples)
+        micro_batches = self._micro_batches(k)
+        whole = step_samples // self._world  # of this rank
+        mean: torch.Tensor | None = None
+        if variance is not None:
+            variance.arm()
+        for j, batch in enumerate(micro_batches):
+            share = 1.0 if k == 1 else size(batch) / whole
+            with engine.micro_batch(last=j == k - 1):
+                loss = self._loss(engine.model, batch) if self._held else self._first(batch)
+                engine.backward(loss if k == 1 else loss * share)
+            if variance is not None:
+                variance.micro_batch(share / self._world, share * engine.loss_scale)
+            part = loss.detach() if k == 1 else loss.detach() * share
+            mean = part if mean is None else mean + part
+        assert mean is not None
+        stepped = engine.step(want_norm=variance is not None)
+        if "weights" not in self._held:
+            self._held |= memory.held(engine.module, engine.optimizer)
+        at.step += 1
+        at.samples += step_samples
+        values: dict[str, Any] = {"loss": mean, "samples": whole}
+        if variance is not None:
+            sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
+            self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
+            norm = math.nan if stepped.norm is None else stepped.norm
+            values |= {"k": k, "grad_norm": norm, **noise(
+                sigma2, stepped.norm, k * self._world, step_samples)}
+        if self._scaled:
+            values["loss_scale"] = engine.loss_scale
+        run.log(**values)
+        if at.step % LOOK_EVERY == 0 or at.step == 1:
+            self._look(float(mean), stepped.applied)
+        return mean
+
+    def _first(self, batch: Any) -> torch.Tensor:
+        """The first loss of all, while it is seen what autograd keeps for its backward."""
+        if "compile" in self.stack:  # whose guards would see the hook, and compile again
+            self._held["activations"] = 0
+            return self._loss(self.engine.model, batch)
+        module = self.engine.module
+        with memory.saving([*module.parameters(), *module.buffers()]) as total:
+            loss = self._loss(self.engine.model, batch)
+        self._held["activations"] = total[0]
+        return loss
+
+    def _micro_batches(self, k: int) -> list[Any]:
+        if self._splits:
+            return pieces(moved(next(self._batches), self.device), k)
+        return [moved(next(self._batches), self.device) for _ in range(k)]
+
+    def _set_rate(self, done: float, step_samples: int) -> None:
+        plan = self.plan
+        lr = plan.lr * rate(plan.schedule, done, step_samples, plan.batch_size)
+        if lr == self._rate:
+            return
+        self._rate = lr
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = lr
+
+    def _look(self, loss: float, applied: bool) -> None:
+        self._at.losses.append(loss)
+        if not math.isfinite(loss) and applied:
+            raise TrainingFailed(f"the loss is {loss} in step {self._at.step}: lower lr "
+                                 f"({self.plan.lr:g}), or add the technique clipping")
+
+    # -- around it -------------------------------------------------------------------
+
+    def _evaluated(self, run: Any) -> bool:
+        """Evaluate; True if the target is reached."""
+        assert self._evaluate is not None or self._progress is None
+        if self._evaluate is None:
+            return False
+        at, begin = self._at, time.perf_counter()
+        self.engine.module.eval()
+        with run.phase("eval"), torch.no_grad():
+            metrics = {name: float(value) for name, value in
+                       self._evaluate(self.engine.module).items()}
+        self.engine.module.train()
+        metrics = agreed(metrics)  # or one rank might end and the others wait for it
+        at.metrics = metrics
+        at.eval_seconds += time.perf_counter() - begin
+        run.log(**{f"eval_{name}": value for name, value in metrics.items()})
+        if self._progress is None:
+            return False
+        self._progress.saw(metrics, at.samples, at.seconds)
+        return self._progress.reached
+
+    def _save(self, run: Any) -> None:
+        assert self._snapshots is not None
+        at = self._at
+        state = {
+            "at": asdict(at), "consumed": self._batches.consumed, "policy": self._policy.state(),
+            "random": snapshot.random_state(),
+            "progress": self._progress.state() if self._progress else None,
+        }
+        with run.phase("checkpoint"):
+            try:
+                snapshot.save(self._snapshots, at.step, state, self.engine.save)
+            except (OSError, RuntimeError) as error:  # torch's writer raises the latter
+                raise TrainingFailed(f"the snapshot of step {at.step} cannot be written to "
+                                     f"{self._snapshots}: {_line(error)}") from error
+
+    def _restore(self) -> None:
+        if self._snapshots is None:
+            raise UsageError("resume=True needs snapshots=, the folder they are in")
+        newest = snapshot.latest(self._snapshots)
+        if newest is None:
+            return
+        state = snapshot.load(newest)
+        self.engine.load(newest)
+        self._at, self._rate = _Position(**state["at"]), None
+        self._batches.resume(state["consumed"])
+        self._policy.restore(state["policy"])
+        if self._progress is not None and state["progress"] is not None:
+            self._progress.restore(state["progress"])
+        snapshot.set_random_state(state["random"])
+
+
+def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimizer:
+    """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
+    return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01,
+                             **arguments)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    said = str(error)  # torch's allocator of a CPU has no class of its own
+    return "allocate memory" in said or "not enough memory" in said
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:160]

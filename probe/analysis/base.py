@@ -1,0 +1,123 @@
+"""A stored run, opened for its account: phases, meters, and whose phases each meter explains.
+
+What a report needs comes either from what the recorder summed up and sealed (:mod:`sealed`), in
+seconds however long the run, or from all samples and edges (:mod:`raw`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..attribution.meter_kinds import is_attributed, is_energy, is_sampled_power
+from ..attribution.regression.statistics import Statistics
+from ..attribution.time_split import Shares
+from ..model import Source
+from ..store.reader import RunReader
+from ..timeline.phase_totals import Tally
+from . import device_energy
+from .device_owner import owner
+from .meter_choice import elect, finer
+from .phase_rows import Rows, phase_rows
+
+
+class Scene(ABC):
+    """What all parts of a report look at.
+
+    ``run`` is its begin and end, or those of the part that is looked at; ``on_device`` are the
+    ranks that recorded device times.
+    """
+
+    whole: tuple[int, int]
+    on_device: Collection[int] = ()
+
+    def __init__(self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.Meter]):
+        self.reader, self.run = reader, run
+        self.whole = bounds_of(reader)
+        self.gaps = tuple(reader.gaps())
+        elected = elect([(meter.source, meter.summary.samples) for meter in meters], self.gaps)
+        self.meters = tuple(device_energy.Meter(source, meter.summary)
+                            for source, meter in zip(elected, meters, strict=True))
+
+    @property
+    @abstractmethod
+    def tallies(self) -> Sequence[Tally]:
+        """Of every rank that recorded edges, on the host's clock."""
+
+    @abstractmethod
+    def clocked(self) -> Sequence[Tally]:
+        """Of every rank that recorded edges, on its device's clock where that was recorded."""
+
+    @abstractmethod
+    def values(self) -> dict[str, dict[str, Any]]:
+        """What the ranks logged: name → count, last, sum. Counts are of all ranks."""
+
+    @abstractmethod
+    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+
+    @abstractmethod
+    def _tally_on(self, source: Source, rank: int) -> Tally:
+        """Of the clock on which a source's energy is attributed."""
+
+    @abstractmethod
+    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+        """How a rank's phases share a device's energy by time."""
+
+    @abstractmethod
+    def _statistics(self, source: Source, rank: int) -> Statistics | None:
+        """The estimator's, of an attributed source and a rank's phases."""
+
+    @cached_property
+    def devices(self) -> list[device_energy.Device]:
+        """The energy meters, measured ones first."""
+        return device_energy.devices(self.meters)
+
+    def owner_of(self, source: Source) -> Tally | None:
+        """The one rank's phases that a device's meter explains; on a GPU's own clock if known."""
+        meters = [one.source for one in self.meters]
+        ranks = [tally.rank for tally in self.tallies]
+        mine = owner(source, meters, self.reader.members, ranks)
+        return None if mine is None else self._tally_on(source, mine)
+
+    def rows_of(self, device: device_energy.Device) -> tuple[Rows, Tally | None]:
+        """Energy by phase, and whose phases they are."""
+        mine = self.owner_of(device.source)
+        rows = phase_rows(device, mine, self.run, device.name, self.shares_of(device, mine),
+                          self.energy_statistics(device, mine))
+        return rows, mine
+
+    def shares_of(self, device: device_energy.Device, mine: Tally | None) -> Shares | None:
+        """How phases share a device's energy by time; None if it has no phases or no energy."""
+        if mine is None or not mine.seconds or device.curve is None:
+            return None
+        return self._shares(device, mine.rank)
+
+    def energy_statistics(self, device: device_energy.Device, mine: Tally | None) -> Statistics | None:
+        """What tells a device's phases apart; scaled to its energy."""
+        if device.curve is None:
+            return None
+        own = self.statistics_of(device.source, mine)
+        if not is_energy(device.source):
+            return own
+        samples = next((m.source for m in self.meters if is_sampled_power(m.source)
+                        and m.source.uuid == device.source.uuid), None)
+        if samples is None:
+            return own
+        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, mine))
+
+    def statistics_of(self, source: Source, mine: Tally | None) -> Statistics | None:
+        """The estimator's, as the recorder sealed them or anew from raw data; None if the source
+        is none that is attributed, or too little was read.
+        """
+        if mine is None or not mine.seconds or not is_attributed(source):
+            return None
+        samples = next(m.summary.samples for m in self.meters if m.source.id == source.id)
+        return self._statistics(source, mine.rank) if samples > 1 else None
+
+
+def bounds_of(reader: RunReader) -> tuple[int, int]:
+    """Begin and end of a run, in ns."""
+    return reader.begin_ns, max(reader.end_ns(), reader.begin_ns + 1)

@@ -1,0 +1,173 @@
+"""Energy of every device of a run: which meters, their curves, what they add up to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..attribution.meter.energy_curve import EnergyCurve
+from ..attribution.meter.energy_knots import CounterKnots, Knots, PowerKnots
+from ..attribution.meter.summary import Summary
+from ..model import Gap, Kind, Provenance, Source
+from .meter_choice import POWERS
+
+# Without a power limit: how far short peaks may lie above the highest mean power seen.
+HEADROOM = 1.5
+SHORTEST_POWER_S = 0.3
+POWER_BINS = 400
+SKETCH_BINS = 32
+LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A source and what was read of it."""
+
+    source: Source
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device's energy meter; ``highest_w`` is more than it can ever draw."""
+
+    source: Source
+    summary: Summary
+    highest_w: float
+
+    @property
+    def curve(self) -> EnergyCurve | None:
+        """Its energy over the run; None if it hardly moved, or is nobody's to attribute."""
+        return self.summary.curve if self.source.attributable else None
+
+    @property
+    def name(self) -> str:
+        """Of the device."""
+        return self.source.device
+
+
+def knots_of(source: Source) -> Knots | None:
+    """What makes an energy curve of this source's reads; None if it tells no energy."""
+    if source.quantity == "energy" and source.kind is Kind.COUNTER:
+        wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
+        return CounterKnots(wrap_j, source.resolution_s)
+    if source.unit == "W" and (source.quantity in POWERS
+                               or source.provenance is Provenance.MODELLED):
+        return PowerKnots(means=source.quantity == "power_samples")
+    return None
+
+
+def devices(meters: Sequence[Meter]) -> list[Device]:
+    """The meters that speak for a device's energy, and modelled powers; measured ones first."""
+    found = []
+    for meter in meters:
+        source, summary = meter.source, meter.summary
+        counter = source.quantity == "energy" and source.kind is Kind.COUNTER
+        power = source.unit == "W" and (
+            source.in_total or source.provenance is Provenance.MODELLED
+        )
+        if not (counter or power):
+            continue
+        curve = summary.curve
+        if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
+            summary = replace(summary, curve=None)  # one moment says nothing of a run
+        found.append(Device(source, summary, _highest(meter, meters)))
+    return sorted(found, key=lambda d: (d.source.provenance != "measured", natural(d.name)))
+
+
+def natural(name: str) -> list[str | int]:
+    """To sort names by: gpu10 comes after gpu9."""
+    return [int(part) if place % 2 else part
+            for place, part in enumerate(re.split(r"(\d+)", name))]
+
+
+def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
+    """The row of ``sources`` in the report."""
+    source, curve = device.source, device.curve
+    energy = energy_of(curve, run) if curve else None
+    return {
+        "source": source.id,
+        "device": source.device,
+        "uuid": source.uuid,
+        "method": source.method,
+        "provenance": str(source.provenance),
+        "in_total": source.in_total,
+        "energy_j": energy,
+        "gaps": sum(gap.count for gap in gaps if gap.what == source.id),
+        "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
+        "note": source.note,
+        "model": source.model,
+    }
+
+
+def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
+    """Mean power of a device over time, in bins of one length that hold its energy exactly; a bin
+    without any update inside or beside it is null.
+    """
+    curve = device.curve
+    if curve is None:
+        return None
+    usual_s = max(2 * curve.period_s, 1e-3)
+    number = int(min(POWER_BINS, max(1, (run[1] - run[0]) / 1e9 / usual_s)))
+    edges = np.linspace(run[0], run[1], number + 1).astype(np.int64)
+    watts = np.diff(curve.at(edges)) / (np.diff(edges) / 1e9)
+    place = np.searchsorted(curve.time_ns, edges)
+    silent = (place[1:] == place[:-1]) & (np.diff(edges) > 3e9 * curve.period_s)
+    return {
+        "device": device.name, "source": device.source.id,
+        "provenance": str(device.source.provenance),
+        "begin_s": 0.0, "step_s": (run[1] - run[0]) / 1e9 / number,
+        "power_w": [None if gap else round(float(w), 3)
+                    for w, gap in zip(watts, silent, strict=True)],
+    }
+
+
+def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | None:
+    """Mean power of all meters that are in the total, else of the models', in some bins."""
+    known = [one for one in devices if one.curve is not None]
+    counted = [one for one in known if one.source.in_total]
+    shown = counted or [one for one in known if one.source.provenance is Provenance.MODELLED]
+    if not shown:
+        return None
+    edges = np.linspace(run[0], run[1], SKETCH_BINS + 1).astype(np.int64)
+    joules = np.sum([np.diff(one.curve.at(edges)) for one in shown if one.curve], axis=0)
+    watts = joules / (np.diff(edges).clip(1) / 1e9)
+    return {"provenance": str(shown[0].source.provenance),
+            "power_w": [round(float(w), 2) for w in watts]}
+
+
+def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
+    """Known to one update period at the mean power, plus all that was extrapolated; polled power
+    to the error of its mean, too.
+    """
+    assert device.curve is not None
+    curve = device.curve
+    energy = energy_of(curve, run)
+    unmeasured = 1.0 - curve.measured_share(*run)
+    half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
+    summary = device.summary
+    if device.source.quantity == "power" and summary.samples > 2:
+        # Moments were seen, not what lies between them; neighbours may repeat each other.
+        error_w = 2 * summary.spread / math.sqrt(summary.samples / 2)
+        half += error_w * (run[1] - run[0]) / 1e9
+    return max(0.0, energy - half), energy + half
+
+
+def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
+    """Energy in J over the run; what lies beyond the knots is extrapolated."""
+    ends = curve.at(np.array(run, dtype=np.int64))
+    return float(ends[1] - ends[0])
+
+
+def _highest(meter: Meter, meters: Iterable[Meter]) -> float:
+    mine = meter.source
+    for other in meters:
+        same = other.source.uuid == mine.uuid and other.source.device == mine.device
+        if same and other.source.quantity == "power_limit" and other.summary.samples:
+            return max(meter.summary.highest_w, other.summary.highest * LIMIT_HEADROOM)
+    return meter.summary.highest_w * HEADROOM

@@ -1,0 +1,173 @@
+"""The scene of a run from all its samples and edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..attribution.meter.summary import Levels, Summary
+from ..attribution.regression.statistics import Statistics
+from ..attribution.time_split import Shares, split
+from ..errors import UsageError
+from ..model import RESTARTED, Gap, Source
+from ..ring.layout import Record
+from ..store.reader import RunReader, Series
+from ..timeline.ddp_reductions import Reductions
+from ..timeline.device_times import on_device
+from ..timeline.phase_totals import Tally
+from ..timeline.rank_timeline import Timeline, timeline
+from ..timeline.spans import Rows, decode
+from ..units import NS_PER_S
+from . import device_energy
+from .base import Scene, bounds_of
+from .statistics_source import replay, sealed
+
+
+class RawScene(Scene):
+    """Of a run, or a part of it.
+
+    Args:
+        recompute: do not use the statistics that the recorder sealed either.
+        part_s: only what lies between these seconds of the run.
+
+    Raises:
+        UsageError: that is no part of the run.
+        StoreError: it cannot be read.
+    """
+
+    def __init__(
+        self, reader: RunReader, *, recompute: bool = False,
+        part_s: tuple[float, float] | None = None,
+    ):
+        whole = bounds_of(reader)
+        run = whole if part_s is None else _part(whole, *part_s)
+        self._recompute = recompute
+        self.series = reader.series()
+        gaps = reader.gaps()
+        super().__init__(reader, run, [device_energy.Meter(one.source, summary(one, gaps))
+                                       for one in self.series])
+        self._host: dict[int, Timeline] = {}
+        self._device: dict[int, Timeline] = {}
+        for rank in reader.ranks():
+            for told, device in ((self._host, False), (self._device, True)):
+                found = timeline(reader, rank, device=device)
+                if found is not None:
+                    told[rank] = found if run == whole else found.part(*run)
+        self.on_device = self._device
+
+    @cached_property
+    def tallies(self) -> Sequence[Tally]:
+        """Of every rank that recorded edges, on the host's clock."""
+        return [one.tally() for one in self._host.values()]
+
+    def clocked(self) -> Sequence[Tally]:
+        """Of every rank, on its device's clock where that was recorded."""
+        return [self._device.get(rank, one).tally() for rank, one in self._host.items()]
+
+    def part(self, begin_ns: int, end_ns: int) -> RawScene:
+        """What lies between two instants of this one; nothing is read again."""
+        part = copy(self)
+        part.__dict__.pop("tallies", None)  # of the whole
+        part.run = begin_ns, end_ns
+        part._host, part._device = ({rank: one.part(begin_ns, end_ns)
+                                     for rank, one in told.items()}
+                                    for told in (self._host, self._device))
+        part.on_device = part._device
+        return part
+
+    def values(self) -> dict[str, dict[str, Any]]:
+        """What the ranks logged: name → count, last, sum."""
+        logged = self.reader.logged()
+        return {
+            name: {"count": len(values), "last": float(values[-1]),
+                   "sum": total if math.isfinite(total := float(values.sum())) else None}
+            for name, (_, values) in logged.items() if len(values) and math.isfinite(values[-1])
+        }
+
+    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+        """By rank, what reducing gradients cost it."""
+        found = {}
+        for rank in self.reader.ranks():
+            one = Reductions()
+            for name, rows in self.reader.rings(rank):
+                if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
+                    moved = on_device(rows)
+                    clocked = self._between(rows if moved is None else moved)
+                    one.feed(clocked, decode(clocked))
+            found[rank] = one.state()
+        return found
+
+    def _between(self, rows: Rows) -> Rows:
+        if self.run == self.whole:
+            return rows
+        time_ns = rows["time_ns"].astype(np.int64)
+        return rows[(time_ns >= self.run[0]) & (time_ns <= self.run[1])]
+
+    def _timeline(self, source: Source, rank: int) -> Timeline:
+        if source.device.startswith("gpu") and rank in self._device:
+            return self._device[rank]
+        return self._host[rank]
+
+    def _tally_on(self, source: Source, rank: int) -> Tally:
+        return self._timeline(source, rank).tally()
+
+    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+        assert device.curve is not None
+        spans = self._timeline(device.source, rank)
+        return split(device.curve, spans.begin_ns, spans.end_ns, spans.code, self.run,
+                     np.array([device.highest_w]))
+
+    def _statistics(self, source: Source, rank: int) -> Statistics | None:
+        """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
+        run is as close as they come to its ends.
+        """
+        found = self._sealed(source, rank)
+        if found is None:
+            restarts = [gap.end_ns for gap in self.gaps
+                        if gap.what == source.id and gap.reason == RESTARTED]
+            series = next(one for one in self.series if one.source.id == source.id)
+            return replay(series, self._timeline(source, rank), self.run,
+                          self.whole[0], restarts)
+        if self.run == self.whole:
+            return found
+        return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
+
+    def _sealed(self, source: Source, rank: int) -> Statistics | None:
+        if self._recompute:
+            return None
+        on_device = source.device.startswith("gpu") and rank in self._device
+        return sealed(self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device)
+
+    @cached_property
+    def _rings(self) -> dict[int, list[str]]:
+        """Names per rank; to list them is to read them, which once for all meters is enough."""
+        return {rank: [name for name, _ in self.reader.rings(rank)]
+                for rank in self.reader.ranks()}
+
+
+def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
+    """What all samples of a source come to."""
+    levels = Levels()
+    levels.feed(one.value)
+    found = levels.finish()
+    knots = device_energy.knots_of(one.source)
+    if knots is None:
+        return found
+    for gap in gaps:
+        if gap.what == one.source.id and gap.reason == RESTARTED:
+            knots.restart(gap.end_ns)
+    knots.feed(one.time_ns, one.value, one.span_ns)
+    return found.with_curve(knots.curve())
+
+
+def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    begin, end = (whole[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
+    if not whole[0] <= begin < min(end, whole[1]):
+        raise UsageError(f"{from_s:g} s to {to_s:g} s is no part of a run of "
+                         f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s")
+    return begin, min(end, whole[1])

@@ -1,0 +1,255 @@
+"""The rows of ``phases`` and ``groups`` of one device; the rows add up to its energy.
+
+Where the counter allows it the estimator speaks. Else phases share each interval by time,
+with hard bounds, and are stated only if those are narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..attribution.bounds import bounds
+from ..attribution.estimate import Estimate, PhaseEstimate, estimate
+from ..attribution.identifiability import RESOLVED_HALF, WEAK_HALF
+from ..attribution.regression.columns import CROWD, UNATTRIBUTED
+from ..attribution.regression.statistics import Statistics
+from ..attribution.time_split import PhaseEnergy, Shares
+from ..model import Phase, Provenance, Status
+from ..timeline.phase_totals import Tally
+from .device_energy import Device, energy_of, total_interval
+
+Run = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Rows:
+    """What devices add to the report."""
+
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def __iadd__(self, more: Rows) -> Rows:
+        self.phases += more.phases
+        self.groups += more.groups
+        self.warnings += more.warnings
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One phase on its way to a row."""
+
+    code: int
+    seconds: float
+    known: PhaseEstimate
+    bounds_j: tuple[float, float]
+
+
+def row(
+    phase: str, device: str, count: int, time_s: float, energy_j: float | None,
+    interval: tuple[float, float] | None, status: Status, provenance: Provenance,
+    bounds_j: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    """One row of ``phases``."""
+    power = energy_j / time_s if energy_j is not None and time_s > 0 else None
+    return {
+        "phase": phase, "device": device, "count": count, "time_s": time_s,
+        "energy_j": energy_j, "energy_j_interval": list(interval) if interval else None,
+        "power_w": power, "status": str(status),
+        "bounds_j": list(bounds_j) if bounds_j else None, "provenance": str(provenance),
+    }
+
+
+def phase_rows(
+    device: Device, tally: Tally | None, run: Run, label: str, shares: Shares | None,
+    statistics: Statistics | None,
+) -> Rows:
+    """Rows of one device.
+
+    Args:
+        tally: of the one rank that the device belongs to; None if there is none.
+        shares: of that rank's phases by time; None if there are none.
+        statistics: of its counter and that rank's spans; None if there are none.
+    """
+    rows = Rows()
+    if device.curve is None:
+        return rows
+    total = energy_of(device.curve, run)
+    if tally is None or shares is None:
+        rows.phases.append(_whole(device, run, label, total))
+        return rows
+    by_time = shares.bounded(device.highest_w)
+    if device.source.provenance is Provenance.MODELLED:
+        rows.phases = _modelled(by_time, tally, label, total)
+        return rows
+    seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
+    found = estimate(statistics, total, seconds) if statistics is not None else None
+    if found is not None:
+        parts = _estimated(found, by_time, device.highest_w)
+        rows.groups = _groups(found, parts, tally, label)
+        rows.warnings = _locked(found, tally, label)
+        refused = _together(found, parts, total_interval(device, run))
+    else:
+        parts = [_by_time(part) for part in by_time.values()]
+        refused = _remainder(parts, total_interval(device, run))
+    rows.phases = _rows(parts, refused, tally, label, total)
+    return rows
+
+
+def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]:
+    """The one row of a device that no rank's phases explain."""
+    provenance = device.source.provenance
+    interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
+    return row(str(Phase.UNATTRIBUTED), label, 1, (run[1] - run[0]) / 1e9, total, interval,
+               Status.RESOLVED, provenance)
+
+
+def _name(code: int, tally: Tally) -> str:
+    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code)
+
+
+def _modelled(
+    by_time: Mapping[int, PhaseEnergy], tally: Tally, label: str, total: float
+) -> list[dict[str, Any]]:
+    """A model's joules by time: no interval, no status worth the name."""
+    rows: list[dict[str, Any]] = []
+    counts = tally.counts
+    for code, part in by_time.items():
+        energy = part.energy_j
+        if code == UNATTRIBUTED:
+            energy = total - math.fsum(r["energy_j"] for r in rows)
+        rows.append(row(_name(code, tally), label, counts.get(code, 1),
+                        part.time_ns / 1e9, energy, None, Status.WEAK, Provenance.MODELLED))
+    return rows
+
+
+def _by_time(part: PhaseEnergy) -> _Part:
+    """A share by time, with the status that its bounds allow."""
+    half = (part.high_j - part.low_j) / 2
+    status = Status.NOT_IDENTIFIABLE
+    if part.energy_j > 0 and half <= WEAK_HALF * part.energy_j:
+        status = Status.RESOLVED if half <= RESOLVED_HALF * part.energy_j else Status.WEAK
+    known = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
+    return _Part(part.code, part.time_ns / 1e9, known, (part.low_j, part.high_j))
+
+
+def _estimated(
+    found: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
+) -> list[_Part]:
+    parts = []
+    for code, part in by_time.items():
+        seconds = part.time_ns / 1e9
+        hard = part.low_j, part.high_j
+        if code not in found.codes:
+            known = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
+        else:
+            known = found.of(code)
+            if known.status is Status.NOT_IDENTIFIABLE:
+                linear = bounds(found, code, highest_w)
+                if linear is not None:
+                    least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
+                    hard = (least, most) if least <= most else hard
+        parts.append(_Part(code, seconds, known, hard))
+    return parts
+
+
+def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstimate | None:
+    """What refused phases have used together: no more than they can, no less than is left."""
+    refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
+    stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
+    if not refused:
+        return None
+    low = max(math.fsum(k.low_j for k in refused), total[0] - math.fsum(k.high_j for k in stated))
+    high = min(math.fsum(k.high_j for k in refused), total[1] - math.fsum(k.low_j for k in stated))
+    energy = math.fsum(k.energy_j for k in refused)
+    return PhaseEstimate(energy, min(low, energy), max(high, energy), Status.WEAK)
+
+
+def _together(
+    found: Estimate, parts: Sequence[_Part], total: tuple[float, float]
+) -> PhaseEstimate | None:
+    """The joint energy of what is refused: often well known though its parts are not."""
+    refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
+    if not refused:
+        return None
+    codes = [p.code for p in refused if p.code in found.codes]
+    if any(p.code not in found.codes for p in refused) and CROWD in found.codes:
+        codes.append(CROWD)
+    return found.of(*codes) if codes else _remainder(parts, total)
+
+
+def _rows(
+    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str,
+    total: float,
+) -> list[dict[str, Any]]:
+    rows = []
+    counts = tally.counts
+    for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
+        known = part.known
+        stated = known.status is not Status.NOT_IDENTIFIABLE
+        rows.append(row(
+            _name(part.code, tally), label, counts.get(part.code, 1), part.seconds,
+            known.energy_j if stated else None,
+            (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
+            known.status, Provenance.ESTIMATED,
+            None if stated else (max(0.0, part.bounds_j[0]), min(total, part.bounds_j[1])),
+        ))
+    if refused is None:
+        return rows
+    # What the account still misses is what was refused.
+    energy = total - math.fsum(r["energy_j"] for r in rows if r["energy_j"] is not None)
+    half = max(refused.high_j - refused.energy_j, refused.energy_j - refused.low_j)
+    narrow = energy > 0 and half <= RESOLVED_HALF * energy
+    seconds = math.fsum(p.seconds for p in parts
+                        if p.known.status is Status.NOT_IDENTIFIABLE)
+    rows.append(row(
+        str(Phase.UNRESOLVED), label, 1, seconds, energy,
+        (max(0.0, energy - half), min(total, energy + half)),
+        Status.RESOLVED if narrow else Status.WEAK, Provenance.ESTIMATED,
+    ))
+    return rows
+
+
+def _groups(
+    found: Estimate, parts: Sequence[_Part], tally: Tally, label: str
+) -> list[dict[str, Any]]:
+    """For refused phases: the smallest sum with neighbours in time that is resolved."""
+    refused = [p.code for p in parts
+               if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes]
+    neighbours = tally.follows
+    groups: list[frozenset[int]] = []
+    for code in refused:
+        joined = [code]
+        while len(joined) < len(found.codes):
+            near = [
+                (count, other) for (a, b), count in neighbours.items()
+                for mine, other in ((a, b), (b, a))
+                if mine in joined and other not in joined and other in found.codes
+            ]
+            if not near:
+                break
+            joined.append(max(near)[1])
+            if found.of(*joined).status is Status.RESOLVED:
+                groups.append(frozenset(joined))
+                break
+    rows = []
+    for group in dict.fromkeys(groups):
+        known = found.of(*group)
+        rows.append({
+            "device": label, "phases": [_name(c, tally) for c in found.codes if c in group],
+            "energy_j": known.energy_j,
+            "energy_j_interval": [max(0.0, known.low_j), known.high_j],
+        })
+    return rows
+
+
+def _locked(found: Estimate, tally: Tally, label: str) -> list[str]:
+    locked = [_name(c, tally) for c in found.codes if found.of(c).why == "locked"]
+    if not locked:
+        return []
+    return [f"{label}: the step runs in lock with the meter's updates, so "
+            f"{', '.join(locked)} cannot be told apart; watch(dither=…) breaks the lock"]

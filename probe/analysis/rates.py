@@ -1,0 +1,66 @@
+"""The rows of ``rates``: how busy SM, tensor cores and DRAM were in each phase, and whether power
+was capped. The estimator attributes a share of time as it attributes power.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..attribution.estimate import ACTIVITY, estimate
+from ..attribution.meter_kinds import is_rate
+from ..attribution.regression.blocks import DIRECT_J, MIXED_J
+from ..attribution.regression.columns import UNATTRIBUTED
+from ..attribution.regression.statistics import Statistics
+from ..model import Phase, Provenance, Source, Status
+from ..timeline.phase_totals import Tally
+from .base import Scene
+
+
+def rates(scene: Scene) -> list[dict[str, Any]]:
+    """Rows of every meter that tells a share, phase by phase."""
+    rows = []
+    for meter in scene.meters:
+        if is_rate(meter.source):
+            mine = scene.owner_of(meter.source)
+            statistics = scene.statistics_of(meter.source, mine)
+            if mine is not None and statistics is not None:
+                rows += rate_rows(meter.source, mine, scene.run, statistics)
+    return rows
+
+
+def rate_rows(
+    source: Source, tally: Tally, run: tuple[int, int], statistics: Statistics
+) -> list[dict[str, Any]]:
+    """One row per phase, values in [0, 1]; none if the run was too short.
+
+    Args:
+        statistics: of the source and the rank's spans.
+    """
+    seconds = dict(tally.seconds)
+    seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
+    never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
+    found = None if never else estimate(statistics, None, seconds, ACTIVITY)
+    if found is None and not never:
+        return []
+    rows = []
+    for code, time_s in seconds.items():
+        value, interval, status = 0.0, (0.0, 0.0), Status.RESOLVED
+        if found is not None:
+            status = Status.NOT_IDENTIFIABLE
+            if code in found.codes and time_s > 0:
+                known = found.of(code)
+                status = known.status
+                value, low, high = (
+                    min(1.0, max(0.0, amount / time_s))
+                    for amount in (known.energy_j, known.low_j, known.high_j)
+                )
+                interval = low, high
+        stated = status is not Status.NOT_IDENTIFIABLE
+        rows.append({
+            "device": source.device, "quantity": source.quantity, "source": source.id,
+            "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
+            "time_s": time_s, "value": value if stated else None,
+            "interval": list(interval) if stated else None, "status": str(status),
+            "provenance": str(Provenance.ESTIMATED),
+        })
+    return rows

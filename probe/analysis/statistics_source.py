@@ -1,0 +1,77 @@
+"""A stored run through the estimator: the same class that the recorder feeds, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..attribution.meter_kinds import accumulator_of
+from ..attribution.regression.design import Spans
+from ..attribution.regression.serialization import from_arrays
+from ..attribution.regression.statistics import Statistics
+from ..model import Source
+from ..store import files
+from ..store.layout import statistics_path
+from ..store.reader import Series
+from ..timeline.rank_timeline import Timeline
+from ..units import NS_PER_S
+
+_WINDOW_S = 60.0
+
+
+def sealed(
+    nodes: Sequence[Path], source: Source, rank: int, rings: Sequence[str], *, on_device: bool
+) -> Statistics | None:
+    """What the recorder gathered over the whole run; None if it did not see all of it.
+
+    Args:
+        nodes: directories of the recorders that may have.
+        rings: of the rank, all that it wrote.
+        on_device: the source is attributed on a device's own clock.
+    """
+    for node in nodes:
+        arrays = files.read_arrays(statistics_path(node.parent, source.id, node.name[5:]))
+        if arrays is None:
+            continue
+        try:
+            statistics, about = from_arrays(arrays)
+        except ValueError:
+            continue
+        whole = about["complete"] and not about["resumed"]
+        same = about["rings"] == list(rings) and about.get("on_device", False) == on_device
+        if whole and about["rank"] == rank and same:
+            return statistics
+    return None
+
+
+def replay(
+    series: Series, timeline: Timeline, run: tuple[int, int], origin_ns: int,
+    restarts_ns: Sequence[int],
+) -> Statistics:
+    """Statistics of one meter and one rank's spans over ``run``; seconds count from origin."""
+    accumulator = accumulator_of(series.source, (run[0] - origin_ns) / NS_PER_S)
+    time_s = (series.time_ns - origin_ns) / NS_PER_S
+    span_s = series.span_ns / NS_PER_S
+    begin_s = (timeline.begin_ns - origin_ns) / NS_PER_S
+    end_s = (timeline.end_ns - origin_ns) / NS_PER_S
+    restarts = sorted((t - origin_ns) / NS_PER_S for t in restarts_ns)
+    last = float(max(time_s[-1], end_s[-1] if len(end_s) else 0.0))
+    first = float(min(time_s[0], begin_s[0] if len(begin_s) else 0.0))
+    reads = spans = 0
+    for until in np.arange(first + _WINDOW_S, last + _WINDOW_S, _WINDOW_S):
+        to = int(np.searchsorted(end_s, until, "right"))
+        accumulator.feed_spans(Spans(begin_s[spans:to], end_s[spans:to], timeline.code[spans:to]))
+        spans = to
+        to = int(np.searchsorted(time_s, until, "right"))
+        for restart in [r for r in restarts if r <= until]:
+            at = max(reads, int(np.searchsorted(time_s, restart, "left")))
+            accumulator.feed_reads(time_s[reads:at], span_s[reads:at], series.value[reads:at])
+            accumulator.interrupt()
+            reads = at
+            restarts.remove(restart)
+        accumulator.feed_reads(time_s[reads:to], span_s[reads:to], series.value[reads:to])
+        reads = to
+        accumulator.advance()
+    return accumulator.finish((run[1] - origin_ns) / NS_PER_S)

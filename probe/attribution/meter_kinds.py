@@ -1,0 +1,54 @@
+"""Which sources the estimator attributes to phases, and how each is read in time."""
+
+from __future__ import annotations
+
+from ..model import Kind, Provenance, Source
+from .accumulator import Accumulator
+from .meter.update_times import Lattice
+from .meter.windows import Windows
+from .regression.lag import Kernel
+
+FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
+RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
+
+
+def is_rate(source: Source) -> bool:
+    """A share of time or of a unit's peak that is attributed like power."""
+    return source.attributable and source.quantity in RATES
+
+
+def is_energy(source: Source) -> bool:
+    """A measured counter that counts into the total."""
+    measured = source.provenance is Provenance.MEASURED and source.attributable
+    counter = source.kind is Kind.COUNTER and source.quantity == "energy"
+    return measured and counter and source.in_total
+
+
+def is_sampled_power(source: Source) -> bool:
+    """The driver's own samples, each the mean since the one before."""
+    return source.attributable and source.quantity == "power_samples"
+
+
+def is_attributed(source: Source) -> bool:
+    """Any of these."""
+    return is_energy(source) or is_rate(source) or is_sampled_power(source)
+
+
+def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
+    """For an :func:`is_attributed` source; ``begin_s``: where the run begins."""
+    if is_rate(source):
+        gauge = source.kind is Kind.GAUGE
+        return Accumulator(Kernel(0.0), Windows(source.resolution_s if gauge else None),
+                           begin_s=begin_s)
+    if is_sampled_power(source):
+        return Accumulator(None, Windows(source.resolution_s), begin_s=begin_s)
+    kernel = None
+    if source.lag_s is not None:
+        kernel = Kernel(source.lag_s, source.offset_s or 0.0)
+    elif source.resolution_s is not None and source.resolution_s <= FINE_S:
+        kernel = Kernel(0.0)
+    lattice = Lattice(
+        wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
+        resolution_s=source.resolution_s,
+    )
+    return Accumulator(kernel, lattice, begin_s=begin_s)

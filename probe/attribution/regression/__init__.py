@@ -1,0 +1,1 @@
+"""The regression of energy on phases: design matrix, block sums, solution."""

@@ -1,0 +1,164 @@
+"""Phase energy by time split: what can be said before the estimator speaks.
+
+Between two updates of the meter only the sum is known, so each phase gets its share
+by time. That is right only if power were constant, hence ``estimated`` and ``weak``,
+with hard bounds as the interval: no phase draws less than nothing or more than the
+device can. For update interval k of length T_k and energy E_k, in which phase j ran
+t_jk, with P the highest power the device can draw::
+
+    max(0, E_k − P (T_k − t_jk))  ≤  E_jk  ≤  min(E_k, P t_jk)
+
+t_jk is widened by the slack of the update instants. Phases that fill whole update
+intervals (an evaluation of seconds) therefore get tight intervals, phases of
+milliseconds honest wide ones.
+
+The bounds are sums over intervals, so a long run's come together piece by piece
+(:class:`Shares` add up). P is known for sure only at the end; the sums are therefore kept for
+several P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .meter.energy_curve import Bools, EnergyCurve, Floats, Times
+from .regression.columns import UNATTRIBUTED
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnergy:
+    """Energy of one phase code; ``low_j``/``high_j`` bound it."""
+
+    code: int
+    time_ns: int
+    energy_j: float
+    low_j: float
+    high_j: float
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Time and energy of one phase, and its bounds for each of the powers, shape (powers,)."""
+
+    time_ns: int
+    energy_j: float
+    low_j: Floats
+    high_j: Floats
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.time_ns + other.time_ns, self.energy_j + other.energy_j,
+                     self.low_j + other.low_j, self.high_j + other.high_j)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The phases of one device by code, the rest of the run as UNATTRIBUTED.
+
+    ``powers_w``: the powers P, increasing, for which bounds are known.
+    """
+
+    powers_w: Floats
+    of: Mapping[int, Share]
+
+    def __add__(self, later: Shares) -> Shares:
+        """Of two pieces of a run with the same powers."""
+        codes = [*self.of, *(code for code in later.of if code not in self.of)]
+        none = Share(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
+        return Shares(self.powers_w, {
+            code: self.of.get(code, none) + later.of.get(code, none) for code in codes
+        })
+
+    def bounded(self, highest_w: float) -> dict[int, PhaseEnergy]:
+        """With bounds for a device that cannot exceed ``highest_w``; UNATTRIBUTED comes last.
+
+        The next higher of the powers is taken: wider bounds, never false ones.
+        """
+        place = min(int(np.searchsorted(self.powers_w, highest_w * (1 - 1e-12))),
+                    len(self.powers_w) - 1)
+        ordered = sorted(self.of.items(), key=lambda item: (item[0] == UNATTRIBUTED, item[0]))
+        return {
+            code: PhaseEnergy(code, share.time_ns, share.energy_j,
+                              min(float(share.low_j[place]), share.energy_j),
+                              max(float(share.high_j[place]), share.energy_j))
+            for code, share in ordered
+        }
+
+
+def split(
+    curve: EnergyCurve, begin_ns: Times, end_ns: Times, code: Times,
+    run: tuple[int, int], powers_w: Floats,
+) -> Shares:
+    """How the phases share the energy of a run, or of a piece of it.
+
+    Spans must not overlap. Σ of all energies equals the curve's energy over ``run``.
+
+    Args:
+        begin_ns, end_ns, code: the spans.
+        run: (begin, end) in ns.
+        powers_w: powers in W, one of which the device cannot exceed, shape (powers,).
+    """
+    begin_ns, end_ns = np.clip(begin_ns, *run), np.clip(end_ns, *run)
+    knots = _knots(curve, run)
+    energy = np.diff(curve.at(knots))
+    length = np.diff(knots) / 1e9
+    # Outside the measured part only power's range bounds anything.
+    known = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
+    slack = curve.slack_ns / 1e9
+    found: dict[int, Share] = {}
+    covered = np.zeros(len(length))
+    for value in np.unique(code):
+        mine = code == value
+        seconds = np.diff(_elapsed(begin_ns[mine], end_ns[mine], knots)) / 1e9
+        joules = float(np.sum(curve.at(end_ns[mine]) - curve.at(begin_ns[mine])))
+        found[int(value)] = Share(int(np.sum(end_ns[mine] - begin_ns[mine])), joules,
+                                  *_bounds(energy, length, seconds, slack, known, powers_w))
+        covered += seconds
+    total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
+    rest_ns = run[1] - run[0] - sum(share.time_ns for share in found.values())
+    found[UNATTRIBUTED] = Share(
+        max(0, rest_ns), total - sum(share.energy_j for share in found.values()),
+        *_bounds(energy, length, np.maximum(0, length - covered), slack, known, powers_w),
+    )
+    return Shares(powers_w, found)
+
+
+def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
+    inside = curve.time_ns[(curve.time_ns > run[0]) & (curve.time_ns < run[1])]
+    return np.concatenate([[run[0]], inside, [run[1]]]).astype(np.int64)
+
+
+def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
+    """Time in ns spent in the given spans up to each instant."""
+    corners = np.stack([begin_ns, end_ns], axis=1).ravel()
+    spent = np.repeat(np.cumsum(end_ns - begin_ns), 2)
+    spent[::2] -= end_ns - begin_ns
+    return np.asarray(np.interp(at, corners, spent), dtype=np.float64)
+
+
+def _bounds(
+    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats,
+) -> tuple[Floats, Floats]:
+    """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
+    touched = seconds > 0
+    energy, length, seconds = energy[touched], length[touched], seconds[touched]
+    known = known[touched]
+    more = np.minimum(length, seconds + slack)
+    less = np.where(seconds >= length * (1 - 1e-9), length, np.maximum(0, seconds - slack))
+    joules, most = energy[known], more[known]
+    low = _excess(joules, (length - less)[known], powers_w)
+    high = joules.sum() - _excess(joules, most, powers_w)  # Σ min(E, P t)
+    return low, high + powers_w * more[~known].sum()
+
+
+def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:
+    """Σ max(0, E − P t) for every P: a sum of hinges, each of which ends at P = E / t."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        end_w = energy / seconds
+    order = np.argsort(end_w)
+    above = np.searchsorted(end_w[order], powers_w, "right")
+    joules, time = (np.append(np.cumsum(x[order][::-1])[::-1], 0.0) for x in (energy, seconds))
+    left: Floats = np.maximum(0.0, joules[above] - powers_w * time[above])
+    return left

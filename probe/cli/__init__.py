@@ -1,0 +1,1 @@
+"""The command ``probe``, one module per command."""

@@ -1,0 +1,151 @@
+"""``probe doctor``: what was found, what is missing, why, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import ProbeError, SensorUnavailable
+from ..instrument.state_machine import COMPILED
+from ..model import Absence, Source
+from ..sensors import SensorContext, discover_sensors
+from ..session.job import current_job, device_request
+from ..session.ring_files import SHARED_MEMORY
+from ..store.layout import runs_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sensor: what it offers, what is missing."""
+
+    sensor: str
+    sources: list[Source]
+    absent: list[Absence]
+    warnings: list[str]
+
+
+def examine() -> dict[str, Any]:
+    """Open every sensor once, as a run started here would. Never raises."""
+    job = current_job()
+    request = device_request(os.environ.get("PROBE_DEVICES") or None, job)
+    country = os.environ.get("PROBE_COUNTRY") or None
+    context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country)
+    findings = [_examine_one(kind, context) for kind in discover_sensors().values()]
+    return {
+        "versions": {name: _version(name) for name in
+                     ("phasewatt", "torch", "nvidia-ml-py", "codecarbon", "pyarrow", "numpy")},
+        "python": sys.version.split()[0],
+        "sensors": [asdict(finding) for finding in findings],
+        "carbon": _carbon(country),
+        "rings": _rings(),
+        "phases": _phases(),
+        "runs": _runs(),
+    }
+
+
+def render(found: dict[str, Any]) -> str:
+    """For a terminal: one line per fact, the remedy under what is missing."""
+    lines = ["versions  " + ", ".join(f"{k} {v or '—'}" for k, v in found["versions"].items())]
+    lines += [f"python    {found['python']}", ""]
+    together = _absent_together(found["sensors"])
+    for names, absence in together.values():
+        lines += [", ".join(names), *_missing("nothing", absence)]
+    for finding in found["sensors"]:
+        if any(finding["sensor"] in names for names, _ in together.values()):
+            continue
+        lines.append(finding["sensor"])
+        for source in finding["sources"]:
+            total = "counts into the total" if source["in_total"] else source["provenance"]
+            note = f"   {source['note']}" if source["note"] else ""
+            lines.append(f"  ✓ {source['device']:8} {source['quantity']:20} {source['method']:24} "
+                         f"{total}{note}")
+        for absence in finding["absent"]:
+            lines += _missing(absence["what"], absence)
+        lines += [f"  ! {warning}" for warning in finding["warnings"]]
+    lines += ["", f"carbon    {found['carbon']}", f"rings     {found['rings']}",
+              f"phases    {found['phases']}", f"runs      {found['runs']}"]
+    if not any(s["in_total"] for f in found["sensors"] for s in f["sources"]):
+        lines += ["", "No energy meter can be read here: runs record time per phase and a modelled "
+                      "CPU energy, no measured joules."]
+    return "\n".join(lines)
+
+
+def _absent_together(findings: list[dict[str, Any]]) -> dict[str, tuple[list[str], Any]]:
+    """Sensors that are absent as a whole, by reason: one missing driver is said once."""
+    groups: dict[str, tuple[list[str], Any]] = {}
+    for finding in findings:
+        if not finding["sources"] and len(finding["absent"]) == 1:
+            absence = finding["absent"][0]
+            groups.setdefault(absence["reason"], ([], absence))[0].append(finding["sensor"])
+    return groups
+
+
+def _missing(what: str, absence: dict[str, Any]) -> list[str]:
+    lines = [f"  – {what}: {absence['reason']}"]
+    if absence["remedy"]:
+        lines.append(f"      mend: {absence['remedy']}")
+    return lines
+
+
+def _examine_one(kind: Any, context: SensorContext) -> Finding:
+    sensor = kind(context)
+    try:
+        sources = list(sensor.open())
+        list(sensor.read())
+        return Finding(kind.name, sources, list(sensor.absent), list(sensor.warnings))
+    except SensorUnavailable as error:
+        absent = list(getattr(sensor, "absent", ())) or [
+            Absence(sensor=kind.name, what=kind.name, reason=error.reason, remedy=error.remedy)
+        ]
+        return Finding(kind.name, [], absent, [])
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        return Finding(kind.name, [], [Absence(sensor=kind.name, what=kind.name, reason=reason)],
+                       [])
+    finally:
+        sensor.close()
+
+
+def _carbon(country: str | None) -> str:
+    try:
+        from ..sensors._carbon import carbon_intensity
+
+        found = carbon_intensity(country)
+    except ProbeError as error:
+        return str(error)
+    except Exception as error:
+        return f"unknown: {type(error).__name__}: {error}"
+    return f"{found.g_per_kwh:.0f} g/kWh, {found.label}"
+
+
+def _rings() -> str:
+    if not os.access(SHARED_MEMORY, os.W_OK):
+        return f"{SHARED_MEMORY} is not writable: rings lie in the run directory"
+    free = shutil.disk_usage(SHARED_MEMORY).free
+    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank takes 8 MiB, or less of little)"
+
+
+def _phases() -> str:
+    if COMPILED:
+        return "recorded by compiled code"
+    return ("recorded by plain Python, which costs a step twice as much: install "
+            "phasewatt again where there are a C compiler and Python's headers")
+
+
+def _runs() -> str:
+    directory = runs_dir()
+    existing = next(p for p in [directory, *directory.parents] if p.exists())
+    if not os.access(existing, os.W_OK):
+        return f"{directory} cannot be written: choose another with --dir or PROBE_DIR"
+    return f"{directory}, {shutil.disk_usage(existing).free >> 30} GiB free"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

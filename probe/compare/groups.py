@@ -1,0 +1,141 @@
+"""The runs of a comparison, read together: one target, one early stage, one metric for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from ..store.layout import runs_dir
+from ..store.runs import find_runs
+from ..target import Target
+from . import compatibility
+from .comparison import Question, Side, compare
+from .progress import judged_by
+from .read_run import MARKS, Recording, median_run
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """Sides with their trials; the first one is the base."""
+
+    sides: Sequence[Side]
+    target: Target | None
+    judged: tuple[str, bool] | None
+    marks: Mapping[float, float | None]
+    left_out: Sequence[str]
+
+    @classmethod
+    def of(
+        cls, base: str, others: Sequence[str], *, directory: str | Path | None = None,
+        target: str | Target | None = None,
+    ) -> Campaign:
+        """As :func:`probe.compare.compare`. Raises UsageError, StoreError."""
+        where = runs_dir(directory)
+        return cls.over([(reference, find_runs(reference, where))
+                         for reference in (base, *others)], target)
+
+    @classmethod
+    def over(
+        cls, sides: Sequence[tuple[str, Sequence[Path]]], target: str | Target | None = None
+    ) -> Campaign:
+        """Of run directories. Raises UsageError, StoreError."""
+        read: list[tuple[str, list[Recording]]] = []
+        left_out: list[str] = []
+        seen: dict[str, str] = {}
+        for name, paths in sides:
+            recordings = [Recording(path) for path in dict.fromkeys(paths)]
+            ended = [one for one in recordings if one.finished]
+            left_out += [f"{one.id} is left out: it was {one.status}"
+                         for one in recordings if not one.finished]
+            if not ended:
+                raise UsageError(f"{name!r} has no finished run to compare")
+            for one in ended:
+                if one.id in seen:
+                    raise UsageError(f"{one.id} is on two sides, {seen[one.id]!r} and {name!r}: "
+                                     "nothing can be gained over itself")
+                seen[one.id] = name
+            read.append((name, ended))
+        asked = Target.of(target) if isinstance(target, str) else target
+        if asked is None:
+            asked = _common_target([one for _, runs in read for one in runs])
+        every = [one for _, runs in read for one in runs]
+        if asked is not None:
+            missing = next((one for one in every
+                            if one.quality(asked.metric, asked.higher) is None), None)
+            if missing is not None:
+                known = ", ".join(sorted(missing.logged)) or "nothing"
+                raise UsageError(f"{missing.id} did not log {asked.metric}, the target's metric; "
+                                 f"it logged {known}")
+        judged = (asked.metric, asked.higher) if asked else _judged(every)
+        marks = _marks(read[0][1], asked, judged)
+        return cls(
+            [Side(_label(name, runs), [one.trial(asked, judged, marks) for one in runs])
+             for name, runs in read],
+            asked, judged, marks, left_out)
+
+    def question(self, tolerance: float) -> Question:
+        """What is asked of all sides."""
+        metric, higher = self.judged or (None, None)
+        return Question(self.target, tolerance, metric, higher)
+
+    def _remarks(self) -> list[str]:
+        if any(trial.unit == "steps" for side in self.sides for trial in side.trials):
+            return ["work is counted in steps, which may differ in size: run.log(samples=…) tells "
+                    "how much was trained"]
+        return []
+
+    def compared(self, tolerance: float) -> dict[str, Any]:
+        """The JSON of ``probe compare``. Raises UsageError if a side mixes what differs."""
+        base, others = self.sides[0], self.sides[1:]
+        targeted = self.target is not None
+        for side in self.sides:
+            mixed = compatibility.inner(side.trials, targeted=targeted)
+            if mixed:
+                raise UsageError(f"the runs of {side.name!r} are of several kinds: {mixed[0]}")
+        problems = [compatibility.differences(base.trials, side.trials, targeted=targeted)
+                    for side in others]
+        found = compare(base, others, self.question(tolerance), problems)
+        return found | {
+            "early_ends_at": [{"share_of_samples": share, "quality": value}
+                              for share, value in self.marks.items()],
+            "tolerance_percent": 100 * tolerance,
+            "warnings": [*self.left_out, *self._remarks()],
+        }
+
+
+def _common_target(recordings: Sequence[Recording]) -> Target | None:
+    """That of all runs which have one; None if they differ, which the comparison then says."""
+    told = {one.target for one in recordings} - {None}
+    if len(told) != 1 or any(one.target is None for one in recordings):
+        return None
+    return Target.of(str(told.pop()))
+
+
+def _judged(recordings: Sequence[Recording]) -> tuple[str, bool] | None:
+    """The metric that all runs logged."""
+    shared = set.intersection(*(set(one.logged) for one in recordings))
+    return judged_by({name: recordings[0].logged[name] for name in shared})
+
+
+def _marks(
+    bases: Sequence[Recording], target: Target | None, judged: tuple[str, bool] | None
+) -> dict[float, float | None]:
+    """Where the early stage ends: at the quality that the base's median run has after a third of
+    its samples. Without a target all runs do the same work, and a third of that is the mark: a
+    mark by quality would book as gain of one stage what the other one lost.
+    """
+    if target is None or judged is None:
+        return dict.fromkeys(MARKS)
+    middle = median_run(bases, target)
+    quality = middle.quality(*judged)
+    samples = middle.samples_to(target) or middle.work.all
+    return {share: None if quality is None else quality.at(share * samples) for share in MARKS}
+
+
+def _label(reference: str, runs: Sequence[Recording]) -> str:
+    """The runs' common name, else what the user wrote."""
+    names = {one.name for one in runs}
+    return names.pop() if len(names) == 1 and "" not in names else reference

@@ -1,0 +1,97 @@
+"""Which of the mission's classes a phase's time and energy belong to.
+
+Decided once per comparison, on the base, and used for all its runs: faster arithmetic moves the
+ridge point, and a span that is called something else has gained nothing. Forward, backward,
+recompute and optimizer are memory-bound if the device says that its DRAM was busier than its tensor
+cores. Where it does not say, they are divided by how long each operation would take at the device's
+peaks (Williams 2009), and operations that wait for memory count as memory-bound; a run tells that
+part (``roofline`` in its config, which :class:`optimizers.Trainer` counts). Without either they are
+unclassified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Any
+
+from ..model import Phase
+from .run_record import Trial
+
+COMMUNICATION, MEMORY_BOUND = "communication", "memory-bound"
+GRADIENT_HEAVY, COMPUTE = "gradient-heavy", "compute"
+WAITING, OVERHEAD = "waiting", "overhead"
+UNCLASSIFIED, UNIDENTIFIED = "unclassified", "unidentified"
+CLASSES = (COMMUNICATION, MEMORY_BOUND, GRADIENT_HEAVY, COMPUTE, WAITING, OVERHEAD, UNCLASSIFIED,
+           UNIDENTIFIED)
+
+_WHOLE = {
+    Phase.COMMUNICATION: COMMUNICATION, Phase.DATA: WAITING, Phase.EVAL: OVERHEAD,
+    Phase.CHECKPOINT: OVERHEAD, Phase.OTHER: OVERHEAD, Phase.UNATTRIBUTED: OVERHEAD,
+}
+_DIVIDED = {
+    Phase.FORWARD: COMPUTE, Phase.BACKWARD: GRADIENT_HEAVY, Phase.RECOMPUTE: GRADIENT_HEAVY,
+    Phase.OPTIMIZER: GRADIENT_HEAVY,
+}
+_MOVED = 0.1
+_BUSY = 0.5  # of its peak: a unit that is less busy limits nobody
+
+Shares = Mapping[str, Mapping[str, float]]
+
+
+def classes(bases: Iterable[Trial]) -> Shares:
+    """Phase → class → share, which add up to one; decided on the base's runs."""
+    told = _mean_shares(bases)
+    found: dict[str, dict[str, float]] = {str(p): {c: 1.0} for p, c in _WHOLE.items()}
+    for phase, rest in _DIVIDED.items():
+        bound = told.get(str(phase))
+        if bound is None:
+            found[str(phase)] = {UNCLASSIFIED: 1.0}
+        else:
+            found[str(phase)] = {MEMORY_BOUND: bound, rest: 1.0 - bound}
+    return found
+
+
+def of(shares: Shares, phase: str) -> Mapping[str, float]:
+    """A phase's; ``forward/attention`` is forward; a user's own is nobody's to classify."""
+    return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
+
+
+def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Phase → 1 if DRAM limits it, 0 if something else does, from the report's ``rates``; phases of
+    which that cannot be said are not there.
+    """
+    told: dict[str, dict[str, float]] = {}
+    for row in rates:
+        if row["value"] is not None and row["phase"] in _DIVIDED:
+            kept = told.setdefault(row["phase"], {})
+            kept[row["quantity"]] = max(row["value"], kept.get(row["quantity"], 0.0))
+    found = {}
+    for phase, values in told.items():
+        dram, tensor = values.get("dram_activity"), values.get("tensor_activity")
+        if dram is None or tensor is None:
+            continue
+        if dram >= _BUSY and dram > tensor:
+            found[phase] = 1.0
+        elif tensor >= dram or values.get("sm_activity", 0.0) >= _BUSY:
+            found[phase] = 0.0
+    return found
+
+
+def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, float | str]]:
+    """Phases whose own limit is another one in the other runs."""
+    base, other = _mean_shares(bases), _mean_shares(others)
+    return [{"phase": phase, "memory_bound_base": base[phase], "memory_bound_other": other[phase]}
+            for phase in sorted(base.keys() & other.keys())
+            if abs(base[phase] - other[phase]) > _MOVED]
+
+
+def _mean_shares(trials: Iterable[Trial]) -> dict[str, float]:
+    """Phase → memory-bound part, where every run tells it."""
+    told = [trial.bound_share for trial in trials]
+    known = set.intersection(*(set(one) for one in told)) if told else set()
+    found = {phase: fmean(min(1.0, max(0.0, one[phase])) for one in told) for phase in known}
+    # What is computed again is computed as it was the first time.
+    if "forward" in found:
+        found.setdefault("recompute", found["forward"])
+    return found

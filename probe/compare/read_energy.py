@@ -1,0 +1,136 @@
+"""What the meters and the phases of one run say: of all of it, and of its parts."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from ..analysis import device_energy
+from ..analysis.from_samples import RawScene
+from ..analysis.rates import rates
+from ..model import Phase, Provenance, Status
+from ..store.reader import RunReader
+from .phase_classes import limited
+from .run_record import Joint, Stage, Use
+
+_MEMORY = "memory_"  # `memory_weights_bytes` and so on, as the trainer logs them
+
+
+class Measured:
+    """All samples and edges of a run; large, so let go of it soon.
+
+    ``provenance`` is that of its joules: measured, else modelled, else None.
+    """
+
+    def __init__(self, path: Path):
+        """Raises StoreError if it cannot be read."""
+        self._scene = RawScene(RunReader(path))
+        self._reader = self._scene.reader
+        self._begin_ns = self._scene.run[0]
+        self.provenance = next((kind for kind in (Provenance.MEASURED, Provenance.MODELLED)
+                                if self._of(kind)), None)
+        self._devices = self._of(self.provenance)
+
+    def _of(self, kind: Provenance | None) -> list[device_energy.Device]:
+        return [device for device in self._scene.devices if device.curve is not None and (
+            device.source.in_total if kind is Provenance.MEASURED
+            else device.source.provenance is kind)]
+
+    @property
+    def models(self) -> list[str]:
+        """Of the devices whose energy counts, as their makers call them."""
+        return sorted({device.source.model for device in self._scene.devices
+                       if device.source.in_total and device.source.model})
+
+    def meters(self) -> frozenset[str]:
+        """Which ones told its joules."""
+        host = self._reader.meta.get("host", "")
+        return frozenset(device.source.uuid or f"{host} {device.source.id}"
+                         for device in self._devices)
+
+    def limited(self) -> dict[str, float]:
+        """Phase → memory-bound or not, as the devices say."""
+        return limited(rates(self._scene))
+
+    def stage(self, begin_ns: int, end_ns: int, samples: float) -> Stage:
+        """What the phases used between two instants."""
+        if end_ns <= begin_ns:
+            return Stage(max(0.0, samples), {})
+        scene = self._scene.part(begin_ns, end_ns)
+        seconds = _seconds(scene, (end_ns - begin_ns) / 1e9)
+        joules: dict[str, float] = {}
+        refused: set[str] = set()
+        weak: set[str] = set()
+        joint, low, high = 0.0, 0.0, 0.0
+        for device in self._devices:
+            rows, mine = scene.rows_of(device)
+            for row in rows.phases:
+                phase, value = row["phase"], row["energy_j"]
+                if value is None:
+                    refused.add(phase)
+                elif phase == Phase.UNRESOLVED or mine is None:
+                    limits = row["energy_j_interval"] or (value, value)
+                    joint, low, high = joint + value, low + limits[0], high + limits[1]
+                else:
+                    joules[phase] = joules.get(phase, 0.0) + value
+                    if row["status"] != Status.RESOLVED:
+                        weak.add(phase)
+        for phase in sorted(refused & joules.keys()):  # told apart on another device only
+            value = joules.pop(phase)
+            joint, low, high = joint + value, low + value, high + value
+        uses = {}
+        # Sorted, or sums would depend on the order of a set.
+        for phase in sorted(seconds.keys() | joules.keys()):
+            known = joules.get(phase)
+            status = (Status.NOT_IDENTIFIABLE if known is None
+                      else Status.WEAK if phase in weak else Status.RESOLVED)
+            uses[phase] = Use(seconds.get(phase, 0.0), known, status)
+        return Stage(max(0.0, samples), uses, Joint(joint, low, high))
+
+    def half_j(self, end_ns: int) -> float:
+        """Half-width of what the meters know of the joules until then."""
+        run = self._begin_ns, max(end_ns, self._begin_ns + 1)
+        limits = [device_energy.total_interval(device, run) for device in self._devices]
+        return math.fsum(high - low for low, high in limits) / 2
+
+    def until(self, end_ns: int) -> tuple[float, float | None]:
+        """(seconds, joules) from the beginning."""
+        run = self._begin_ns, max(end_ns, self._begin_ns + 1)
+        joules = [device_energy.energy_of(device.curve, run) for device in self._devices
+                  if device.curve is not None]
+        return (run[1] - run[0]) / 1e9, math.fsum(joules) if joules else None
+
+    def memory(self) -> dict[str, float]:
+        """At the peak of the rank that held most: its allocator's on a GPU, else its process's."""
+        found: dict[str, float] = {}
+        for rank in self._reader.ranks():
+            logged = self._reader.values(rank) | {
+                f"allocator_{name}": value for name, value in self._reader.allocator(rank).items()}
+            peak = next((float(np.max(logged[name][1])) for name in
+                         ("peak_memory_bytes", "allocator_peak") if name in logged), None)
+            if peak is not None and peak > found.get("peak", 0.0):
+                found = {"peak": peak} | {
+                    name.removeprefix(_MEMORY).removesuffix("_bytes"): float(values[-1])
+                    for name, (_, values) in logged.items() if name.startswith(_MEMORY)}
+        if not found:
+            rss = next((one.value for one in self._scene.series
+                        if one.source.id == "process:rss" and len(one.value)), None)
+            if rss is not None:
+                found = {"peak": float(np.max(rss))}
+        return found
+
+
+def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
+    """Phase → seconds, mean over ranks, the rest of the time as unattributed."""
+    tallies = scene.clocked()
+    if not tallies:
+        return {str(Phase.UNATTRIBUTED): length_s}
+    found: dict[str, float] = {}
+    for tally in tallies:
+        for code, seconds in tally.seconds.items():
+            name = tally.name(code)
+            found[name] = found.get(name, 0.0) + seconds / len(tallies)
+    found[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(found.values()))
+    return found

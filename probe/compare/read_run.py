@@ -1,0 +1,145 @@
+"""A run of a comparison: how far and how good it was; and the :class:`Trial` that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+from ..model import RunStatus
+from ..store.reader import RunReader
+from ..target import Target
+from .progress import Quality, Work
+from .read_energy import Measured
+from .run_record import EARLY, LATE, Trial
+
+MARK = 1 / 3
+MARKS = (1 / 4, MARK, 1 / 2)
+_UNKNOWN = (None, "", "unknown")
+
+
+class Recording:
+    """What is asked of a run before anybody knows where its stages end."""
+
+    def __init__(self, path: Path):
+        """Raises StoreError if it cannot be read."""
+        self._path = path
+        reader = RunReader(path)
+        self.meta, self.id, self.status = reader.meta, reader.id, reader.status
+        self.begin_ns = reader.begin_ns
+        self.end_ns = max(reader.end_ns(), self.begin_ns + 1)
+        self.ranks = reader.ranks()
+        first = self.ranks[0] if self.ranks else 0
+        self.logged = reader.logged()
+        self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
+        self._hashes = {str(found) for member in reader.members if member.role == "rank"
+                        and (found := member.info.get("model_hash")) not in _UNKNOWN}
+
+    @property
+    def name(self) -> str:
+        """As the user called it."""
+        return str(self.meta.get("name") or "")
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended as it should."""
+        return self.status is RunStatus.FINISHED
+
+    @property
+    def target(self) -> str | None:
+        """That it was given."""
+        return self.meta.get("target") or None
+
+    def quality(self, metric: str, higher: bool) -> Quality | None:
+        """A metric that it logged."""
+        return Quality.of(metric, higher, self.logged, self.work)
+
+    def samples_to(self, target: Target) -> float | None:
+        """None if it missed it."""
+        quality = self.quality(target.metric, target.higher)
+        return None if quality is None else quality.reaches(target.value, confirmed=True)
+
+    def trial(
+        self, target: Target | None, judged: tuple[str, bool] | None,
+        marks: Mapping[float, float | None],
+    ) -> Trial:
+        """What it used until the target, or until its end. Reads all samples and edges.
+
+        Args:
+            judged: the metric that tells its quality, and whether higher is better.
+            marks: share of the base's samples → the quality there, which ends the early stage;
+                None: the same share of this run's own samples does.
+        """
+        needed = self.samples_to(target) if target is not None else None
+        samples = self.work.all if needed is None else needed
+        end_ns = self.end_ns if needed is None else self.work.when(needed)
+        quality = self.quality(*judged) if judged is not None else None
+        ends = {share: min(_mark(share, value, quality, samples), samples)
+                for share, value in marks.items()}
+        early_ns = max(self.begin_ns, min(self.work.when(ends[MARK]), end_ns))
+        config = self.meta.get("config") or {}
+        block = config.get("block", config.get("seed"))
+        measured = Measured(self._path)
+        return Trial(
+            id=self.id, name=self.name,
+            stages={
+                EARLY: measured.stage(self.begin_ns, early_ns, ends[MARK]),
+                LATE: measured.stage(early_ns, end_ns, samples - ends[MARK]),
+            },
+            block=None if block is None else str(block),
+            reached=None if target is None else needed is not None,
+            stopped=quality is not None and target is not None and quality.stopped_at(target),
+            quality=None if quality is None else quality.last,
+            energy=measured.provenance, energy_half_j=measured.half_j(end_ns),
+            meters=measured.meters(),
+            early={share: measured.until(self.work.when(at))
+                   for share, at in ends.items() if share != MARK},
+            memory=measured.memory(),
+            bound_share=_bound(config.get("roofline")) | measured.limited(),
+            is_like=self._likeness(measured.models), unit=self.work.unit,
+            ranks=max(1, len(self.ranks)), settings=_settings(config),
+            g_per_kwh=(self.meta.get("carbon") or {}).get("g_per_kwh"),
+        )
+
+    def _likeness(self, models: Sequence[str]) -> dict[str, Any]:
+        """What must agree for runs to be comparable; what is unknown is left out."""
+        machine = (self.meta.get("machine") or {}).get("cpu_model")
+        told = {
+            "model": min(self._hashes)[:12] if len(self._hashes) == 1 else None,
+            "data": self.meta.get("data"), "target": self.target,
+            "hardware": " + ".join([*models, *([machine] if machine not in _UNKNOWN else [])]),
+            "samples": (self.meta.get("config") or {}).get("samples"), "unit": self.work.unit,
+        }
+        return {name: value for name, value in told.items() if value not in _UNKNOWN}
+
+
+def median_run(recordings: Sequence[Recording], target: Target | None) -> Recording:
+    """The one that needed the median number of samples (the lower of two)."""
+    needed = {one.id: (one.samples_to(target) if target else None) or one.work.all
+              for one in recordings}
+    middle = median_low(needed.values())
+    return next(one for one in recordings if needed[one.id] == middle)
+
+
+def _mark(share: float, value: float | None, quality: Quality | None, samples: float) -> float:
+    """Samples at which the early stage ends; all, if the quality is never reached."""
+    if value is None or quality is None:
+        return share * samples
+    found = quality.reaches(value)
+    return samples if found is None else found
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """What a reader of a table must know: no lists, no counts of operations."""
+    return {name: value for name, value in config.items()
+            if isinstance(value, str | int | float) and name not in ("seed", "block")}
+
+
+def _bound(roofline: Any) -> dict[str, float]:
+    """Phase → memory-bound part, as the run's config tells it."""
+    told = roofline.get("memory_bound") if isinstance(roofline, dict) else None
+    if not isinstance(told, dict):
+        return {}
+    return {str(phase): float(share) for phase, share in told.items()
+            if isinstance(share, int | float) and 0 <= share <= 1}

@@ -1,0 +1,301 @@
+"""The phase engine of one watched run: what ``watch()`` talks to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..ring.layout import MAIN_CAPACITY, EndCode, Record
+from .ddp_timers import Reducing
+from .logged_values import Values
+from .module_kinds.state_machine import SplitMachine
+from .overhead import Overhead
+from .patches import registry
+from .patches.import_hooks import when_imported
+from .state_machine import Machine
+from .step_jitter import NAME as DITHER
+from .step_jitter import Dither
+from .thread_rings import Lanes
+
+if TYPE_CHECKING:
+    from ..ring.writer import RingWriter
+    from .cuda_memory import Memory
+    from .device_clock import DeviceClock
+    from .module_kinds.listeners import Split
+    from .root_module.finder import Search
+
+_WARNINGS = 32
+_BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
+_FIRST_STEPS = 4  # a device may show up in each of these
+_CHORES_NS, _RARELY_NS = 500_000_000, 2_000_000_000  # from one time to the next, at first and later
+_AGES = 20  # between them, so many times as old is the training
+_engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
+_fork_lock = threading.Lock()
+_fork_hooked = False
+
+
+class PhaseEngine:
+    """Records the phases of this process's training; never raises into it.
+
+    Only the thread that made the engine has automatic phases.
+    """
+
+    def __init__(
+        self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
+        optimizer: Any = None, chores: Callable[[], None] | None = None,
+        dither: float | None = None, modules: bool = False,
+    ):
+        """Open the main ring.
+
+        Args:
+            open_ring: (thread label, capacity) → a new ring.
+            model: the root module; without it the first optimizer step finds it.
+            optimizer: one or several; only needed where their steps are compiled.
+            chores: called after a step closed, a few times a second at first and later less.
+            dither: share of steps that begin with a short random rest.
+            modules: tell forward and backward apart by kind of module.
+
+        Raises:
+            StoreError: the main ring cannot be opened.
+        """
+        self.warnings: list[str] = []
+        self._ring = open_ring("main", MAIN_CAPACITY)
+        self._lanes = Lanes(open_ring)
+        kind = SplitMachine if modules else Machine
+        self._machine = kind(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
+        if dither:
+            self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
+        self.values = Values(self._ring, self._machine, self.warn)
+        self._reducing = Reducing(self._ring)
+        self._machine.on_reducer = self._reducing.follow
+        self._overhead = Overhead()
+        self._model, self._chores = model, chores
+        self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
+            [] if optimizer is None else [optimizer]
+        )
+        self._search: Search | None = None
+        self._memory: Memory | None = None
+        self._device: DeviceClock | None = None
+        self._cuda: Any = None
+        self._busy = False  # there is a device, or an allocator, to ask at every step
+        self._withdraw: Callable[[], None] = lambda: None
+        self._blocks: dict[str, _Block] = {}
+        self._pid, self._began_ns = os.getpid(), time.monotonic_ns()
+        self._ended = False
+        _watch_forks(self)
+
+    # -- life ---------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Begin to record: patches, hooks on the model, the first mark."""
+        try:
+            machine = self._machine
+            machine.start()
+            registry.attach(machine)
+            self._withdraw = when_imported("torch", self._with_torch)
+        except Exception as error:
+            self._machine.fail(error)
+
+    def uninstall(self) -> None:
+        """Stop recording and leave torch and the model as they were."""
+        if self._pid != os.getpid():
+            return
+        try:
+            self._withdraw()
+            registry.detach(self._machine)
+            if self._search is not None:
+                self._search.stop()
+            self._model, self._optimizers = None, []
+        except Exception as error:
+            self._machine.fail(error)
+
+    def end(self, failed: bool, exit_code: int) -> None:
+        """Close the last step, say how the block was left, close the rings."""
+        if self._ended or self._pid != os.getpid():
+            return
+        self._ended = True
+        with contextlib.suppress(Exception):
+            if self._machine.alive:
+                self._machine.finish()
+            self._flush()
+        self._machine.stop()
+        with contextlib.suppress(Exception):
+            code = EndCode.FAILED if failed else EndCode.FINISHED
+            self._ring.write(int(Record.END), int(code), exit_code)
+            self._ring.close()
+            self._lanes.close()
+
+    def disarm(self) -> None:
+        """In a forked child: the rings belong to the parent."""
+        self._machine.stop()
+        self._ended = True
+
+    # -- the user's calls ---------------------------------------------------------------
+
+    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """A context manager that names what happens inside; may be nested and re-entered."""
+        try:
+            return self._blocks[name]
+        except (KeyError, TypeError):
+            pass  # new, or no string
+        if not self._machine.alive:  # the ring of a forked child is its parent's
+            return contextlib.nullcontext()
+        try:
+            block = _Block(self, str(name))
+            if len(self._blocks) < _BLOCKS:
+                self._blocks[block.name] = block
+            return block
+        except Exception as error:
+            self.warn(f"phase: {type(error).__name__}: {error}")
+            return contextlib.nullcontext()
+
+    # -- what is known ------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Steps closed so far."""
+        return self._machine.steps
+
+    @property
+    def model_found(self) -> str:
+        """How the root module was found; empty as long as it was not."""
+        return self._search.found if self._search is not None else ""
+
+    @property
+    def parameters_hash(self) -> str:
+        """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
+        return self._search.hash if self._search is not None else ""
+
+    def overhead(self) -> dict[str, Any]:
+        """What recording has cost: share of a step, and how that was found."""
+        return self._overhead.told(self._ring.offered(), self._machine.steps)
+
+    def warn(self, line: str) -> None:
+        """Keep a warning for the report; never printed into the training."""
+        if line not in self.warnings and len(self.warnings) < _WARNINGS:
+            self.warnings.append(line)
+
+    # -- inside -------------------------------------------------------------------------
+
+    def _with_torch(self, torch: ModuleType) -> None:
+        try:
+            from .root_module.finder import Search
+
+            self._machine.grad_enabled = torch.is_grad_enabled
+            self._search = Search(self._machine, self._model, self._optimizers, self.warn,
+                                  self._splitter())
+            self._search.start()
+        except Exception as error:
+            self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
+
+    def _splitter(self) -> Callable[[Any], Split] | None:
+        machine = self._machine
+        if not isinstance(machine, SplitMachine):
+            return None
+        from .module_kinds.listeners import Split
+
+        return lambda root: Split(machine, root, self._ring.code)
+
+    def _do_chores(self) -> int:
+        """What a closed step allows but not every step needs; returns when it is due again."""
+        steps = self._machine.steps
+        if steps == 1:
+            self._overhead.begin(self._ring.offered())
+        self._flush()
+        if self._cuda is None:
+            self._look_for_cuda()
+        if self._chores is not None:
+            try:
+                self._chores()
+            except Exception as error:
+                self._chores = None
+                self.warn(f"chores: {type(error).__name__}: {error}")
+        if self._busy or steps < _FIRST_STEPS:
+            return 0
+        now_ns = time.monotonic_ns()
+        age_ns = now_ns - self._began_ns
+        return now_ns + min(max(_CHORES_NS, age_ns // _AGES), _RARELY_NS)
+
+    def _flush(self) -> None:
+        self.values.poll()
+        self._reducing.poll(self._machine.per_reduction)
+        if self._memory is not None:
+            self._memory.step()
+        if self._device is not None:
+            for edge_ns, reached_ns, code in self._device.drain():
+                self._ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
+
+    def _look_for_cuda(self) -> None:
+        torch = sys.modules.get("torch")
+        cuda = getattr(torch, "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return
+        self._cuda = cuda
+        try:
+            from .cuda_memory import Memory
+            from .device_clock.cuda import CudaClock
+
+            self._memory = Memory.of_cuda(torch, self._ring)
+            memory = self._memory
+            at_edges = memory.allocated if memory is not None and memory.cheap else None
+            self._device = CudaClock.of(torch)
+            self._machine.enrich(at_edges, self._device)
+            self._busy = True
+        except Exception as error:
+            self.warn(f"no device times: {type(error).__name__}: {error}")
+
+
+class _Block:
+    """``with run.phase(name)``; cheap, holds no state, so one serves all uses of its name."""
+
+    __slots__ = ("_code", "_engine", "_machine", "name")
+
+    def __init__(self, engine: PhaseEngine, name: str):
+        self._engine, self._machine, self.name = engine, engine._machine, name
+        self._code = engine._ring.code(name)
+
+    def __enter__(self) -> None:
+        machine = self._machine
+        try:
+            if get_ident() == machine.thread:
+                machine.user_enter(self._code)
+            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
+                lane.enter(lane.ring.code(self.name))
+        except Exception as error:
+            machine.fail(error)
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        machine = self._machine
+        try:
+            if get_ident() == machine.thread:
+                machine.user_leave(self._code)
+            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
+                lane.leave(lane.ring.code(self.name))
+        except Exception as error:
+            machine.fail(error)
+
+
+def _watch_forks(engine: PhaseEngine) -> None:
+    global _fork_hooked
+    with _fork_lock:
+        _engines.add(engine)
+        if not _fork_hooked:
+            _fork_hooked = True
+            os.register_at_fork(after_in_child=_disarm_all)
+
+
+def _disarm_all() -> None:
+    registry.disarm()
+    for engine in list(_engines):
+        engine.disarm()

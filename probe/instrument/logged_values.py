@@ -1,0 +1,151 @@
+# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+"""``run.log``: numbers of the training, read without a device sync."""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+try:
+    import cython
+except ImportError:
+    from ..ring import pure as cython
+
+from ..ring.layout import Record
+
+if not cython.compiled:
+    import struct
+    from threading import get_ident
+    from time import monotonic_ns
+
+    _to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
+
+    def bits_of(value: Any) -> int:
+        """Of a float64, as a signed integer."""
+        bits: int = _to_bits(_of_float(value))[0]
+        return bits
+
+if TYPE_CHECKING:
+    from ..ring.writer import RingWriter
+    from .state_machine import Machine
+
+VALUE = int(Record.VALUE)
+_SLOTS = 256  # values in flight from a device; more are dropped and counted
+
+
+class Values:
+    """Writes VALUE records; tensors on a device are read once their copy has arrived."""
+
+    __slots__ = (
+        "_codes", "_events", "_flying", "_free", "_machine", "_pinned", "_ring", "_slots",
+        "_strided", "_tensors", "_warn", "_warned", "dropped",
+    )  # fmt: skip
+
+    def __init__(self, ring: RingWriter, machine: Machine, warn: Callable[[str], None]):
+        """Of the thread that ``machine`` records."""
+        self.dropped = 0
+        self._ring, self._machine, self._warn = ring, machine, warn
+        self._slots = ring.slots
+        self._codes: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._tensors: Any = None  # torch's class, once torch is imported
+        self._strided: Any = None  # torch's name of the usual layout
+        self._pinned: Any = None
+        self._free: list[int] = []
+        self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
+        self._events: list[Any] = []
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Record every value that is a number; warn once about each name that is not."""
+        if get_ident() != self._machine.thread:
+            return
+        try:
+            time_ns = monotonic_ns()
+            for name, value in values.items():
+                code = self._codes.get(name)
+                if code is None:
+                    code = self._codes[name] = self._ring.code(name)
+                kind = type(value)
+                if kind is float or kind is int:
+                    self._write(time_ns, code, name, value)
+                elif self._tensor(time_ns, code, name, value):
+                    continue
+                elif isinstance(value, numbers.Real):
+                    self._write(time_ns, code, name, value)
+                else:
+                    self._refuse(name, value)
+        except Exception as error:
+            self._warn(f"log: {type(error).__name__}: {error}")
+
+    def poll(self) -> None:
+        """Write the values whose copies have arrived; never waits."""
+        while self._flying:
+            time_ns, code, slot, host, event = self._flying[0]
+            if not event.query():
+                return
+            self._flying.popleft()
+            self._write(time_ns, code, "", host.item())
+            self._free.append(slot)
+            self._events.append(event)
+
+    def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
+        try:
+            bits = bits_of(value)
+        except Exception:  # no number, or one that is too large
+            self._refuse(name, value)
+            return
+        self._slots.write_at(time_ns, VALUE, code, bits)
+
+    def _refuse(self, name: str, value: Any) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            self._warn(f"log({name}=…) ignored: {type(value).__name__} is not one number")
+
+    def _tensor(self, time_ns: int, code: int, name: str, value: Any) -> bool:
+        if self._tensors is None:
+            torch = sys.modules.get("torch")
+            self._tensors = getattr(torch, "Tensor", None)
+            self._strided = getattr(torch, "strided", None)
+        if self._tensors is None or not isinstance(value, self._tensors):
+            if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
+                self._write(time_ns, code, name, value)  # a 0-d array
+                return True
+            return False
+        # A subclass may communicate or allocate when it is read.
+        if type(value) is not self._tensors and (
+                type(value) is not sys.modules["torch"].nn.Parameter):
+            return False
+        if value.layout is not self._strided:
+            return False
+        if value.is_cpu:
+            try:
+                number = value.item()  # reads one number, keeps nothing
+            except RuntimeError:  # it has several
+                return False
+            self._write(time_ns, code, name, number)
+            return True
+        if not value.is_cuda or value.is_complex() or value.numel() != 1:
+            return False
+        return self._copy(sys.modules["torch"], time_ns, code, value.detach())
+
+    def _copy(self, torch: Any, time_ns: int, code: int, value: Any) -> bool:
+        if torch.cuda.is_current_stream_capturing():
+            return True  # a copy would become part of the user's graph
+        if self._pinned is None:
+            self._pinned = torch.empty((_SLOTS, 8), dtype=torch.uint8, pin_memory=True)
+            self._free = list(range(_SLOTS))
+        self.poll()
+        if not self._free:
+            self.dropped += 1
+            return True
+        slot = self._free.pop()
+        # Same dtype on both sides: a conversion would allocate on the user's device.
+        host = self._pinned[slot, : value.element_size()].view(value.dtype).reshape(())
+        host.copy_(value.reshape(()), non_blocking=True)
+        event = self._events.pop() if self._events else torch.cuda.Event()
+        event.record()
+        self._flying.append((time_ns, code, slot, host, event))
+        return True

@@ -1,0 +1,1 @@
+"""Phases of forward and backward by kind of module."""

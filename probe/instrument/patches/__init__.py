@@ -1,0 +1,1 @@
+"""The patches of torch that turn its calls into signals."""

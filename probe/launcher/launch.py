@@ -1,0 +1,151 @@
+"""``probe run -- python train.py``: measure a command from outside, pass everything through.
+
+The command keeps its terminal, its standard streams, its arguments and its process
+group. Signals sent to us are handed on (those of the terminal reach it anyway), and
+its exit code or signal becomes ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import ProbeError, StoreError, UsageError
+from ..ring.layout import EndCode, Record
+from ..session.job import current_job, device_request
+from ..session.options import dashboard_port
+from ..session.recorder_supervisor import Supervisor
+from ..session.ring_files import RingPlace
+from ..store.dashboard_address import address, port_for
+from ..store.layout import node_name, runs_dir
+from ..store.members import Member
+from ..store.processes import boot_id, start_ticks
+from ..store.runs import create_run, new_run_id
+
+_FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+              signal.SIGUSR2}
+_SI_USER = 0  # sent by kill(2); the terminal's own signals reach the whole group
+_SI_QUEUE, _SI_TKILL = -1, -6
+_BOOT = Path(__file__).with_name("site")
+
+
+class Launch:
+    """One watched command."""
+
+    def __init__(self, command: Sequence[str], *, directory: str | None, name: str | None):
+        """Create the run and start its recorder. Raises StoreError."""
+        runs = runs_dir(directory)
+        wanted = dashboard_port(os.environ.get("PROBE_DASHBOARD"))
+        dashboard = None if wanted is None else port_for(runs, wanted)
+        self.run = create_run(
+            runs, new_run_id(name, time.time()), shared=False,
+            fields={
+                "name": name or _script_name(command), "command": list(command),
+                "country": os.environ.get("PROBE_COUNTRY") or None, "data": "unknown",
+                "config": None, "target": None, "dashboard": dashboard,
+            },
+        )
+        if dashboard is not None:
+            _say(f"dashboard at {address(dashboard, self.run.name)}")
+        place = RingPlace(self.run, -1)
+        self._ring = place.open("main", 1 << 8)
+        job = current_job()
+        Member(
+            role="launcher", rank=-1, local_rank=None, local_world_size=1, world_size=1,
+            host=node_name(), boot_id=boot_id(), pid=os.getpid(),
+            start_ticks=start_ticks(os.getpid()) or 0, begin_ns=time.monotonic_ns(),
+            rings=str(place.folder), prefix=place.prefix,
+            request=device_request(os.environ.get("PROBE_DEVICES") or None, job),
+        ).write(self.run)
+        self._supervisor = Supervisor(self.run, self._ring)
+        self._supervisor.start()
+
+    def finish(self, code: int) -> bool:
+        """Say how the command ended; True once everything is sealed on disk."""
+        end = EndCode.FINISHED if code == 0 else EndCode.FAILED
+        self._ring.write(Record.END, end, code)
+        self._ring.close()
+        return self._supervisor.await_seal()
+
+
+def run_command(
+    command: Sequence[str], *, directory: str | None, name: str | None, quiet: bool
+) -> int:
+    """Run and measure; returns the command's exit code, negative for a signal.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    if not command:
+        raise UsageError("nothing to run: write `probe run -- python train.py`")
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"there is no command {command[0]!r}")
+    launch: Launch | None = None
+    try:
+        launch = Launch(command, directory=directory, name=name)
+    except (StoreError, OSError) as error:
+        _say(f"{error}; the command runs unwatched")
+    try:
+        code = _pass_through(command, launch)
+    except OSError as error:
+        if launch is not None:
+            launch.finish(127)
+        raise UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
+    if launch is not None:
+        sealed = launch.finish(code)
+        if not quiet:
+            _print_report(launch.run, sealed)
+    return code
+
+
+def _pass_through(command: Sequence[str], launch: Launch | None) -> int:
+    environment = dict(os.environ)
+    if launch is not None:
+        environment["PROBE_RUN"] = str(launch.run)
+        paths = [str(_BOOT), *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+    waited = _FORWARDED | {signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        pid = os.posix_spawnp(command[0], list(command), environment, setsigmask=before)
+        while True:
+            got = signal.sigwaitinfo(waited)
+            if got.si_signo == signal.SIGCHLD:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    return os.waitstatus_to_exitcode(status)
+            elif got.si_code in (_SI_USER, _SI_QUEUE, _SI_TKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, got.si_signo)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _print_report(run: Path, sealed: bool) -> None:
+    from ..report.build import Report
+
+    try:
+        print(f"\n{Report.of(run)}", file=sys.stderr)
+        print(f"\nprobe report {run}" + ("" if sealed else "   (still being sealed)"),
+              file=sys.stderr)
+    except ProbeError as error:
+        _say(str(error))
+
+
+def _script_name(command: Sequence[str]) -> str:
+    for word in command:
+        if word.endswith(".py"):
+            return Path(word).stem
+    if "-m" in command[:-1]:
+        return command[command.index("-m") + 1]
+    return Path(command[0]).name
+
+
+def _say(line: str) -> None:
+    print(f"phasewatt: {line}", file=sys.stderr, flush=True)

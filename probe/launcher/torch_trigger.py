@@ -1,0 +1,126 @@
+"""Join the run of ``probe run`` when this process begins to train.
+
+Loaded by path from the boot ``sitecustomize``, standard library only. Three
+one-shot wrappers wait for the first sign of training; each puts the original back.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # probe's own folder
+
+
+def arm() -> None:
+    """Wait for torch; does nothing in a process that never imports it."""
+    if "torch" in sys.modules:
+        _wait_for_training(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, _TorchFinder())
+
+
+class _TorchFinder(importlib.abc.MetaPathFinder):
+    """Finds nothing itself; sees torch being found and wraps its loader."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            try:
+                _wait_for_training(module)
+            except Exception as error:
+                _say(f"phases are not recorded: {error}")
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _wait_for_training(torch: Any) -> None:
+    fired: list[bool] = []
+
+    def once(owner: Any, name: str) -> Callable[[], None] | None:
+        original = getattr(owner, name, None)
+        if original is None:
+            return None
+
+        @functools.wraps(original)
+        def first(*args: Any, **kwargs: Any) -> Any:
+            if not fired:
+                fired.append(True)
+                for restore in restores:
+                    restore()
+                _join()
+                return getattr(owner, name)(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        def restore() -> None:
+            if getattr(owner, name) is first:  # somebody on top: stay a pass-through
+                setattr(owner, name, original)
+
+        setattr(owner, name, first)
+        return restore
+
+    from torch.utils.data import dataloader
+
+    restores = [
+        restore
+        for restore in (
+            once(torch.optim.Optimizer, "__init__"),
+            once(torch.autograd, "_engine_run_backward"),
+            once(dataloader._BaseDataLoaderIter, "__init__"),
+        )
+        if restore is not None
+    ]
+
+
+def _join() -> None:
+    try:
+        _load_probe()
+        from probe.session.run import attach
+
+        attach()
+    except Exception as error:
+        _say(f"phases are not recorded: {error}")
+
+
+def _load_probe() -> None:
+    """Import this very package as ``probe``, wherever the user's python looks."""
+    init = os.path.join(_ROOT, "__init__.py")
+    loaded = sys.modules.get("probe")
+    if loaded is None:
+        spec = importlib.util.find_spec("probe")
+        if spec is None or spec.origin is None:
+            spec = importlib.util.spec_from_file_location(
+                "probe", init, submodule_search_locations=[_ROOT]
+            )
+            assert spec is not None and spec.loader is not None
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules["probe"] = loaded
+            spec.loader.exec_module(loaded)
+            return
+        origin = spec.origin
+    else:
+        origin = getattr(loaded, "__file__", None) or ""
+    if not os.path.exists(origin) or not os.path.samefile(origin, init):
+        raise RuntimeError(f"another package named probe stands at {origin}")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"phasewatt: {line}\n")

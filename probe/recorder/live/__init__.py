@@ -1,0 +1,1 @@
+"""The live page: joules and watts while the run goes on."""

@@ -1,0 +1,228 @@
+"""The estimator inside the recorder: fed as data come, its statistics sealed with the run.
+
+One accumulator per meter whose device belongs to exactly one rank of this node. What it
+holds is constant in size, so the report of a week is solved in seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...analysis.device_owner import ranks_of
+from ...attribution.accumulator import Accumulator
+from ...attribution.meter_kinds import accumulator_of, is_attributed, is_rate
+from ...attribution.regression.design import Spans
+from ...attribution.regression.serialization import from_arrays, to_arrays
+from ...attribution.regression.statistics import Statistics
+from ...model import RESTARTED, Gap, Reading, Sample, Source
+from ...ring.layout import Code
+from ...store import files
+from ...store.layout import statistics_path
+from ...store.members import Member
+from ...timeline.spans import SpanTable
+from ...units import NS_PER_S
+from .timelines import Settled, Timelines
+
+_MOST_CPU = 0.08  # of a core, for all meters together
+_JUDGED_S = 10.0
+_MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
+
+
+@dataclass(slots=True)
+class _Meter:
+    """What is read of one source, and whose spans it is held against, once that is known."""
+
+    source: Source
+    rank: int | None
+    accumulator: Accumulator
+    reads: list[tuple[int, int, float]] = field(default_factory=list)
+
+
+class Attributing:
+    """Feeds accumulators; :meth:`save` seals what they hold."""
+
+    def __init__(self, run: Path, begin_ns: int):
+        """
+        Args:
+            begin_ns: when the run began; what the meters did before is not its energy.
+        """
+        self._run, self._origin_ns = run, begin_ns
+        self._sources: dict[str, Source] = {}
+        self._meters: dict[str, _Meter] = {}
+        self._used: set[int] = set()  # ranks whose first spans are used up
+        self._spans: dict[int, list[Settled]] = {}
+        self._cpu_s, self._since = 0.0, time.monotonic()
+        self._dear = False  # at the last judgement
+        self.warnings: list[str] = []
+
+    def open(self, sources: Iterable[Source]) -> None:
+        """Begin with those of new sources that are attributed to phases."""
+        for source in sources:
+            if source.id in self._sources:
+                continue
+            self._sources[source.id] = source
+            if is_attributed(source):
+                self._meters[source.id] = _Meter(source, None, self._accumulator(source))
+
+    def _assign(self, members: Iterable[Member]) -> None:
+        """Each meter to the one rank that uses its device: a launcher's ranks come late. None
+        speaks for several.
+        """
+        members = list(members)
+        for name, meter in list(self._meters.items()):
+            ranks = ranks_of(meter.source, list(self._sources.values()), members)
+            late = meter.rank is None and bool(ranks & self._used)
+            if len(ranks) > 1 or (meter.rank is not None and ranks != {meter.rank}) or late:
+                del self._meters[name]
+            elif ranks:
+                meter.rank = next(iter(ranks))
+            elif len(meter.reads) > _MOST_READS:
+                del self._meters[name]
+
+    def _accumulator(self, source: Source) -> Accumulator:
+        accumulator = accumulator_of(source)
+        arrays = files.read_arrays(statistics_path(self._run, source.id))
+        if arrays is not None:  # of the recorder before this one
+            with contextlib.suppress(ValueError):  # else the report goes back to raw data
+                accumulator.resume(from_arrays(arrays)[0])
+        return accumulator
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """What the sensors said, in order."""
+        for reading in readings:
+            if isinstance(reading, Sample):
+                meter = self._meters.get(reading.source)
+                if meter is not None:
+                    meter.reads.append((reading.time_ns, reading.span_ns, reading.value))
+            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+                meter = self._meters.get(reading.what)
+                if meter is not None:
+                    self._feed(meter)
+                    meter.accumulator.interrupt()
+
+    def spans(self, settled: Mapping[int, Settled], lost: Collection[int] = ()) -> None:
+        """Spans of each rank that follow those before; those of ``lost`` ranks cannot be had."""
+        for rank, one in settled.items():
+            self._spans.setdefault(rank, []).append(one)
+        for name, meter in list(self._meters.items()):
+            if meter.rank in lost:
+                del self._meters[name]
+        self._used |= set(lost)
+
+    def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
+        """(source, rank, what is known) of every meter of energy or power that has begun."""
+        for meter in self._meters.values():
+            known = meter.accumulator.statistics
+            if meter.rank is not None and not is_rate(meter.source) and known.candidates:
+                yield meter.source, meter.rank, known
+
+    def followed(self) -> list[str]:
+        """Sources whose statistics hold all that was read, now or once they say anything."""
+        return [name for name, meter in self._meters.items()
+                if meter.rank is not None and not meter.accumulator.resumed]
+
+    def advance(self, members: Iterable[Member]) -> None:
+        """Use what has come. Trouble ends the attribution here, never the recording."""
+        began = time.thread_time()
+        with self._safely():
+            self._assign(members)
+            self._advance()
+        self._watch_cost(time.thread_time() - began)
+
+    def _watch_cost(self, cpu_s: float) -> None:
+        """Rather fewer updates than a recorder that falls behind. Once may be a search for lags."""
+        self._cpu_s += cpu_s
+        wall_s = time.monotonic() - self._since
+        if wall_s < _JUDGED_S:
+            return
+        dear = self._cpu_s > _MOST_CPU * wall_s
+        again, self._dear = dear and self._dear, dear
+        if again and self._meters:
+            every = max(meter.accumulator.thin() for meter in self._meters.values())
+            self.warnings = [f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
+                             f"one update of the meters in {every}"]
+        self._cpu_s, self._since = 0.0, time.monotonic()
+
+    def _advance(self) -> None:
+        taken, self._spans = self._spans, {}
+        clocks: dict[tuple[int, bool], Spans] = {}  # by rank, and whether on the device's clock
+        for meter in self._meters.values():
+            if meter.rank in taken:
+                clock = meter.rank, meter.source.device.startswith("gpu")
+                if clock not in clocks:
+                    tables = [one.of(meter.source) for one in taken[meter.rank]]
+                    clocks[clock] = self._of(SpanTable.concat(tables)).filled()
+                meter.accumulator.feed_spans(clocks[clock])
+        self._used |= taken.keys()
+        for meter in self._meters.values():
+            if meter.rank is not None:
+                self._feed(meter)
+                meter.accumulator.advance()
+
+    def save(
+        self, members: Iterable[Member], timelines: Timelines, end_ns: int | None = None
+    ) -> None:
+        """Seal the statistics; with the run's end, for the last time. Raises OSError.
+
+        Args:
+            timelines: where the spans came from.
+        """
+        self.advance(members)
+        final = end_ns is not None
+        with self._safely():
+            for meter in self._meters.values():
+                if meter.rank is None:
+                    continue
+                statistics = meter.accumulator.statistics
+                if end_ns is not None:
+                    end_s = (end_ns - self._origin_ns) / NS_PER_S
+                    statistics = meter.accumulator.finish(end_s)
+                if statistics.candidates:
+                    arrays = to_arrays(statistics, **self._about(meter, timelines, final))
+                    files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
+
+    @contextlib.contextmanager
+    def _safely(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            raise  # the disk: the recorder says so and tries again
+        except Exception as error:
+            self._meters.clear()
+            print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
+                  file=sys.stderr, flush=True)
+
+    def _about(self, meter: _Meter, timelines: Timelines, final: bool) -> Mapping[str, Any]:
+        assert meter.rank is not None
+        gpu = meter.source.device.startswith("gpu")
+        return {
+            "source": meter.source.id, "rank": meter.rank, "complete": final,
+            "resumed": meter.accumulator.resumed, "rings": timelines.rings(meter.rank),
+            "on_device": gpu and timelines.on_device(meter.rank),
+        }
+
+    def _feed(self, meter: _Meter) -> None:
+        if meter.reads:
+            table = np.array(meter.reads, np.float64)
+            time_ns = np.array([read[0] for read in meter.reads], np.int64)
+            meter.accumulator.feed_reads(
+                (time_ns - self._origin_ns) / NS_PER_S, table[:, 1] / NS_PER_S,
+                table[:, 2] * meter.source.scale,
+            )
+            meter.reads.clear()
+
+    def _of(self, table: SpanTable) -> Spans:
+        inside = table.code != Code.OUTSIDE
+        return Spans(
+            (table.begin_ns[inside] - self._origin_ns) / NS_PER_S,
+            (table.end_ns[inside] - self._origin_ns) / NS_PER_S,
+            table.code[inside].astype(np.int64),
+        )

@@ -1,0 +1,105 @@
+"""Readings of all sensors into the samples table; gaps into gaps.jsonl."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...model import Gap, Reading, Sample, Source
+from ...store import files, layout
+from ...store.segments import SAMPLES, Columns, SegmentWriter
+
+_KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
+
+
+class SampleStore:
+    """Appends readings; a source is known on disk before its first sample."""
+
+    def __init__(self, run: Path, epoch: int):
+        self._folder = layout.node_dir(run)
+        self._writer = SegmentWriter(self._folder, f"samples-{epoch}", SAMPLES)
+        self._gaps_path = self._folder / "gaps.jsonl"
+        self._sources: dict[str, dict[str, Any]] = {}
+        for value in files.read_json(self._folder / "sources.json") or ():
+            self._sources[value["id"]] = value
+        self._index = {id_: i for i, id_ in enumerate(self._sources)}
+        self._samples: list[Sample] = []
+        self._gaps: list[Gap] = []
+        self.gap_count = 0
+        self.latest_ns: dict[str, int] = {}
+
+    def register(self, sources: Iterable[Source]) -> None:
+        """Write new or changed sources. Raises OSError."""
+        before = dict(self._sources)
+        for source in sources:
+            self._sources[source.id] = dataclasses.asdict(source)
+        if self._sources != before:
+            files.write_json(self._folder / "sources.json", list(self._sources.values()))
+            self._index = {id_: i for i, id_ in enumerate(self._sources)}
+
+    def sources(self) -> list[dict[str, Any]]:
+        """All sources so far, as they stand in sources.json."""
+        return list(self._sources.values())
+
+    def add(self, readings: Iterable[Reading]) -> None:
+        """Take readings; they reach the disk at the next :meth:`flush`."""
+        for reading in readings:
+            if isinstance(reading, Gap):
+                self._gaps.append(reading)
+            elif reading.source in self._index:
+                self._samples.append(reading)
+                self.latest_ns[reading.source] = reading.time_ns
+
+    def flush(self) -> None:
+        """Write what was added. Raises OSError; what was not written is kept, within bounds."""
+        self._write_gaps()
+        if not self._samples:
+            return
+        batch = self._samples
+        columns: Columns = {
+            "source": np.array([self._index[s.source] for s in batch], np.uint16),
+            "time_ns": np.array([s.time_ns for s in batch], np.int64),
+            "value": np.array([s.value for s in batch], np.float64),
+            "span_ns": np.array([min(s.span_ns, 2**31 - 1) for s in batch], np.int32),
+        }
+        try:
+            self._writer.write(columns)
+        except OSError:
+            excess = len(batch) - _KEPT_WHEN_DISK_REFUSES
+            if excess > 0:
+                lost = batch[:excess]
+                self._gaps.append(Gap("samples", lost[0].time_ns, lost[-1].time_ns,
+                                      "the disk refused", excess))
+                del batch[:excess]
+            raise
+        self._samples = []
+
+    def sync(self) -> list[Path]:
+        """fsync and rotate; closed segments, to be sealed. Raises OSError."""
+        self._writer.sync()
+        closed = self._writer.rotate_if_due()
+        return [closed] if closed else []
+
+    def close(self) -> list[Path]:
+        """Close the open segment, to be sealed. Raises OSError."""
+        closed = self._writer.close()
+        return [closed] if closed else []
+
+    @property
+    def rows(self) -> int:
+        """Samples written so far."""
+        return self._writer.rows
+
+    def _write_gaps(self) -> None:
+        if not self._gaps:
+            return
+        lines = "".join(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
+        with open(self._gaps_path, "a", encoding="utf-8") as file:
+            file.write(lines)
+        self.gap_count += len(self._gaps)
+        self._gaps = []

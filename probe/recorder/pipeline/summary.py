@@ -1,0 +1,169 @@
+"""What the final report says, summed up while the run goes on: the report of a week in seconds.
+
+Fed with all that is recorded; :meth:`Summaries.save` seals it at the end of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...analysis.device_energy import knots_of
+from ...analysis.device_owner import owner
+from ...analysis.from_summary import NodeSummary, write_summary
+from ...attribution.meter.summary import Levels, Summary, Summing
+from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
+from ...ring.layout import PHASE_OF_CODE, Code
+from ...store.members import Member
+from ...timeline.phase_totals import Counting, Tally
+from ...timeline.spans import SpanTable
+from ..drain import RingDrain
+from ..fault_guard import Breaker
+from .timelines import Settled, Timelines
+
+
+class Summaries:
+    """Of all sources and ranks of this node. Trouble of its own ends it, never the recording:
+    the report then reads samples and edges.
+    """
+
+    def __init__(self, run: Path, begin_ns: int):
+        self._run, self._begin_ns = run, begin_ns
+        self._sources: dict[str, Source] = {}
+        self._meters: dict[str, Summing | Levels] = {}
+        self._reads: dict[str, list[Sample]] = {}
+        self._owners: dict[str, int] = {}
+        self._spans: dict[int, list[Settled]] = {}
+        self._host: dict[int, Counting] = {}
+        self._device: dict[int, Counting] = {}
+        self._used: set[int] = set()  # ranks whose first spans were handed on
+        self._safely = Breaker("the report will read all samples")
+
+    def open(self, sources: Iterable[Source]) -> None:
+        """New sources."""
+        for source in sources:
+            if source.id in self._sources:
+                continue
+            self._sources[source.id] = source
+            knots = knots_of(source)
+            self._meters[source.id] = Summing(knots, self._begin_ns) if knots else Levels()
+            self._reads[source.id] = []
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """What the sensors said, in order."""
+        if self._safely.broken:
+            return
+        with self._safely():
+            for reading in readings:
+                if isinstance(reading, Sample):
+                    if reading.source in self._reads:
+                        self._reads[reading.source].append(reading)
+                elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+                    meter = self._meters.get(reading.what)
+                    if isinstance(meter, Summing):
+                        meter.restart(reading.end_ns)
+
+    def spans(self, settled: Mapping[int, Settled]) -> None:
+        """Spans of each rank that follow those before."""
+        if self._safely.broken:
+            return
+        with self._safely():
+            for rank, one in settled.items():
+                self._spans.setdefault(rank, []).append(one)
+                self._host.setdefault(rank, Counting()).take(one.host)
+                if one.device is not None:
+                    self._device.setdefault(rank, Counting()).take(one.device)
+
+    def on_device(self) -> dict[int, dict[int, float]]:
+        """Seconds per phase code of every rank that has a device's own clock."""
+        return {rank: counting.seconds() for rank, counting in self._device.items()}
+
+    def advance(self, members: Iterable[Member]) -> None:
+        """Use what has come."""
+        if self._safely.broken:
+            return
+        with self._safely():
+            self._advance(list(members))
+
+    def _advance(self, members: list[Member]) -> None:
+        known = list(self._sources.values())
+        ranks = {m.rank for m in members if m.role == "rank"}
+        taken, self._spans = self._spans, {}
+        tables: dict[tuple[int, bool], SpanTable] = {}  # by rank, and whether on the device's clock
+        for id_, source in self._sources.items():
+            meter = self._meters[id_]
+            self._feed(source, meter)
+            if not isinstance(meter, Summing):
+                continue
+            rank = owner(source, known, members, ranks)
+            before = self._owners.get(id_)
+            if rank is not None and before is None:
+                self._owners[id_] = rank
+            stands_in = not source.in_total and source.provenance is Provenance.MEASURED
+            late = before is None and rank in self._used
+            if stands_in or late or rank != self._owners.get(id_):
+                meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
+            elif rank in taken:
+                clock = rank, source.device.startswith("gpu")
+                if clock not in tables:
+                    table = SpanTable.concat([one.of(source) for one in taken[rank]])
+                    tables[clock] = table.take(table.code != Code.OUTSIDE)
+                table = tables[clock]
+                meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
+            meter.advance()
+        self._used |= taken.keys()
+
+    def _feed(self, source: Source, meter: Summing | Levels) -> None:
+        reads = self._reads[source.id]
+        if not reads:
+            return
+        self._reads[source.id] = []
+        value = np.array([read.value for read in reads], np.float64) * source.scale
+        if isinstance(meter, Summing):
+            time_ns = np.array([read.time_ns for read in reads], np.int64)
+            meter.feed_reads(time_ns, value, np.array([read.span_ns for read in reads], np.int64))
+        else:
+            meter.feed(value)
+
+    def save(
+        self, end_ns: int, drains: Iterable[RingDrain], members: Iterable[Member],
+        timelines: Timelines, *, followed: Sequence[str],
+    ) -> None:
+        """Seal it, if every rank could be followed. Raises OSError.
+
+        Args:
+            end_ns: of the run.
+            timelines: where the spans came from.
+            followed: the sources that the estimator followed from begin to end.
+        """
+        if self._safely.broken or timelines.lost:
+            return
+        with self._safely():
+            self._advance(list(members))
+            meters: dict[str, Summary] = {}
+            for id_, meter in self._meters.items():
+                one = meter.finish(end_ns) if isinstance(meter, Summing) else meter.finish()
+                meters[id_] = one
+            rings = {drain.rank: timelines.rings(drain.rank) for drain in drains if drain.rank >= 0}
+            mains = [drain for drain in drains
+                     if drain.rank >= 0 and drain.name == rings[drain.rank][0]]
+
+            def tallies(counted: Mapping[int, Counting]) -> list[Tally]:
+                return [counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
+                        for drain in mains if drain.rank in counted]
+
+            values: dict[int, dict[str, Any]] = {}
+            for drain in drains:
+                values.setdefault(drain.rank, {}).update(drain.values())
+            write_summary(self._run, NodeSummary(
+                meters, self._owners, followed, tallies(self._host), tallies(self._device),
+                rings, values,
+                timelines.reductions(),
+            ))
+
+
+def _names(drain: RingDrain) -> Mapping[int, str]:
+    return {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()} | drain.names

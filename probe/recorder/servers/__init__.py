@@ -1,0 +1,1 @@
+"""Servers that a recorder starts when the run asks for them."""

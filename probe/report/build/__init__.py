@@ -1,0 +1,53 @@
+"""The account of one run: store → attribution → the report's JSON.
+
+This is where the two sides meet: :mod:`probe.store` knows nothing of joules per
+phase, :mod:`probe.attribution` and :mod:`probe.report` know nothing of files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..formats import render
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of a run; ``data`` is the JSON of the contract, ``str()`` the text."""
+
+    data: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
+        intensity: str | None = None, price: str | None = None,
+    ) -> Report:
+        """Read and attribute a run directory; ``recompute`` goes back to the raw data.
+
+        Args:
+            part_s: only what lies between these seconds of the run.
+            intensity: g CO2e per kWh: a number, or a CSV file of a time series (PROBE_INTENSITY).
+            price: per kWh, likewise, perhaps with a currency: ``0.31 EUR`` (PROBE_PRICE).
+
+        Raises:
+            UsageError: that is no part of the run, or no tariff.
+            StoreError, StoreVersionError: it cannot be read.
+        """
+        from .report import build
+        from ...analysis.carbon_and_price import Tariffs
+
+        tariffs = Tariffs.given(intensity, price)
+        return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
+
+    def render(self, format: str = "text") -> str | bytes:  # noqa: A002
+        """In one of the installed formats. Raises UsageError for another."""
+        return render(self.data, format)
+
+    def to_json(self) -> str:
+        """The JSON of the contract."""
+        return str(self.render("json"))
+
+    def __str__(self) -> str:
+        return str(self.render("text"))

@@ -1,0 +1,43 @@
+"""Formats of the report of one run. Each is one file here with ``render(report)``.
+
+It returns text, or bytes for a format that is not text. They know the report's JSON (schema 1)
+and nothing else: no store, no sensors. A third party's format is an entry point of the group
+``probe.reports`` that names such a function.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from ...errors import ProbeError, UsageError
+from ...plugins import discover, load
+
+REPORTS = "probe.reports"  # the group of entry points
+
+
+def formats() -> list[str]:
+    """Names of ours, then of third parties'; none of theirs is imported."""
+    ours = sorted(module.name for module in iter_modules(__path__))
+    return [*ours, *(name for name in discover(REPORTS) if name not in ours)]
+
+
+def render(report: dict[str, Any], format: str = "text") -> str | bytes:  # noqa: A002
+    """The report's JSON in one of :func:`formats`.
+
+    Raises:
+        UsageError: no such format, what it needs is missing, or a third party's failed.
+    """
+    if format not in formats():
+        raise UsageError(f"no report format {format!r}: choose from {', '.join(formats())}")
+    if any(module.name == format for module in iter_modules(__path__)):
+        ours: str | bytes = import_module(f"{__name__}.{format}").render(report)
+        return ours
+    try:
+        rendered = load(REPORTS, format)(report)
+    except ProbeError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{format}: {type(error).__name__}: {error}") from error
+    return rendered if isinstance(rendered, bytes) else str(rendered)

@@ -1,0 +1,195 @@
+"""The report for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import rank_tables, sentences
+from ..numbers import duration, energy, interval, number
+
+_ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
+          "checkpoint", "restart"]
+_LAST = ["other", "unresolved", "unattributed"]
+_RATES = {"sm_activity": "SM", "tensor_activity": "tensor", "dram_activity": "DRAM",
+          "power_cap_time": "power capped"}
+
+
+def render(report: dict[str, Any]) -> str:
+    """One screen: what ran, what it used, phase by phase, how well it is known."""
+    lines = [*_headline(report), ""]
+    for device in dict.fromkeys(row["device"] for row in report["phases"]):
+        rows = [row for row in report["phases"] if row["device"] == device]
+        lines += [*_table(device, rows, report), ""]
+        rates = [row for row in report["rates"] if row["device"] == device]
+        if rates:
+            lines += [*_activity(device, rates), ""]
+    for one in rank_tables.tables(report):
+        lines += [*one.lines(), ""]
+    lines += _sources(report)
+    lines += _quality(report)
+    if report["warnings"]:
+        lines += ["", *(f"! {line}" for line in report["warnings"])]
+    return "\n".join(lines).rstrip()
+
+
+def _headline(report: dict[str, Any]) -> list[str]:
+    run, total = report["run"], report["total"]
+    what = f"{run['name'] or run['id']} · {run['status']}"
+    if run["part_s"]:
+        what += f" · from {number(run['part_s'][0])} s to {number(run['part_s'][1])} s"
+    if run["ended_by"]:
+        what += f" ({run['ended_by']})"
+    steps = f" · {run['steps']} steps" if run["steps"] else ""
+    ranks = f" · {run['ranks']} ranks" if run["ranks"] > 1 else ""
+    lines = [f"{what} · {duration(run['duration_s'])}{steps}{ranks} · {run['id']}"]
+    if total["energy_j"] is not None:
+        low, high = total["energy_j_interval"]
+        half = (high - low) / 2
+        line = f"measured  {energy(total['energy_j'], half)} ± {energy(half, half)}"
+        lines.append("   ".join([line, *sentences.worth(report)]))
+    else:
+        lines.append("measured  no energy meter")
+    if total["modelled_energy_j"] is not None:
+        line = f"modelled  {energy(total['modelled_energy_j'])}"
+        lines.append("   ".join([line, *sentences.worth(report, "modelled_"),
+                                 "a model of CPU and RAM, not in the measured energy"]))
+    lines += _logged(report)
+    labels = [label for label in ("carbon", "cost") if report.get(label)]
+    lines += [f"{label:10}{line}"
+              for label, line in zip(labels, sentences.tariffs(report), strict=True)]
+    return lines
+
+
+def _logged(report: dict[str, Any]) -> list[str]:
+    """What `run.log` recorded: sums of counts, last values of the rest, joules per sample."""
+    values = report["values"]
+    if not values:
+        return []
+    told = [
+        f"{name} {value['sum']:.0f}" if name in ("samples", "tokens")
+        else f"{name} {number(value['last'])}" for name, value in values.items()
+    ]
+    joules = report["total"]["energy_j"]
+    for name, unit in (("samples", "sample"), ("tokens", "token")):
+        if joules is not None and values.get(name, {}).get("sum"):
+            told.append(f"{energy(joules / values[name]['sum'])} per {unit}")
+    return ["logged    " + ", ".join(told)]
+
+
+def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
+    steps = report["run"]["steps"]
+    rows = sorted(rows, key=_place)
+    total = sum(row["time_s"] for row in rows if row["phase"] != "unresolved") or 1.0
+    head = ["phase", "count", "time", "share", "energy", "interval", "power", "how"]
+    body = [_cells(row, total) for row in rows]
+    if all(row["energy_j"] is None for row in rows):
+        head, body = head[:4], [cells[:4] for cells in body]
+    widths = [max(len(r[i]) for r in [head, *body]) for i in range(len(head))]
+    kind = {row["provenance"] for row in rows}
+    about = f"{device}"
+    if kind == {"modelled"}:
+        about += " (modelled: no meter)"
+    watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
+    if steps and watched:
+        about += f" · {duration(watched / steps)} per step"
+    return [about, *(_line(cells, widths) for cells in [head, *body])]
+
+
+def _cells(row: dict[str, Any], total: float) -> list[str]:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    return [
+        row["phase"],
+        str(row["count"]) if row["phase"] not in _LAST[1:] else "",
+        duration(row["time_s"]),
+        f"{100 * row['time_s'] / total:.1f} %",
+        energy(row["energy_j"], half),
+        _range(row),
+        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
+        f"{row['provenance']}, {row['status']}" if row["provenance"] != "modelled" else "modelled",
+    ]
+
+
+def _range(row: dict[str, Any]) -> str:
+    """Interval of what is stated, bounds of what is refused."""
+    if row["energy_j_interval"]:
+        return interval(*row["energy_j_interval"])
+    return interval(*row["bounds_j"]) + " bounds" if row["bounds_j"] else ""
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    padded = [
+        cell.ljust(width) if i in (0, len(cells) - 1) and i != 3 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return ("  " + "  ".join(padded)).rstrip()
+
+
+def _activity(device: str, rows: list[dict[str, Any]]) -> list[str]:
+    """A line per phase, a column per unit; a dash where it cannot be told apart."""
+    names = [name for name in _RATES if any(row["quantity"] == name for row in rows)]
+    told = {(row["phase"], row["quantity"]): row for row in rows}
+    phases = sorted({row["phase"]: row for row in rows}.values(), key=_place)
+    table = [["phase", *(_RATES[name] for name in names), "how"]]
+    for phase in phases:
+        cells = [_percent(told.get((phase["phase"], name))) for name in names]
+        if any(cell != "—" for cell in cells):
+            table.append([phase["phase"], *cells, phase["provenance"]])
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    return [f"{device} · share of peak, or of time", *(_line(cells, widths) for cells in table)]
+
+
+def _percent(row: dict[str, Any] | None) -> str:
+    if row is None or row["value"] is None:
+        return "—"
+    low, high = row["interval"]
+    half = 50 * (high - low)
+    digits = 1 if half < 1 else 0
+    return f"{100 * row['value']:.{digits}f} ± {half:.{digits}f} %"
+
+
+def _sources(report: dict[str, Any]) -> list[str]:
+    if not report["sources"]:
+        return []
+    rows = [
+        [
+            source["device"], source["provenance"], source["method"],
+            energy(source["energy_j"]),
+            f"every {duration(source['period_s'])}" if source["period_s"] else "",
+            f"{source['gaps']} gaps" if source["gaps"] else "",
+            "" if source["in_total"] or source["provenance"] == "modelled" else "not in the total",
+        ]
+        for source in report["sources"]
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["meters", *(
+        ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    )]
+
+
+def _quality(report: dict[str, Any]) -> list[str]:
+    lines = []
+    coverage = report["total"]["coverage"]
+    if coverage is not None:
+        lines.append(f"coverage  {100 * coverage:.1f} % of the run lies between meter updates; "
+                     "the rest is extrapolated")
+    overhead = report["overhead"]
+    if overhead["share_of_step"] is not None:
+        line = f"overhead  {100 * overhead['share_of_step']:.2g} % of a step"
+        recorder = report.get("recorder") or {}
+        if recorder.get("wall_s"):
+            used = recorder["cpu_s"] / recorder["wall_s"]
+            line += f"; the recorder used {100 * used:.1f} % of a core, its start included"
+        lines.append(line)
+    return lines
+
+
+def _place(row: dict[str, Any]) -> tuple[int, str]:
+    name = row["phase"]
+    whole = name.partition("/")[0]  # forward/attention stands with forward
+    if whole in _ORDER:
+        return _ORDER.index(whole), name
+    if name in _LAST:
+        return 100 + _LAST.index(name), name
+    return 50, name

@@ -1,0 +1,131 @@
+"""What every written report says besides its tables: how figures came about, and their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .numbers import duration, energy, interval, number
+
+METHOD = (
+    "Energy of a device is the difference of its own counter, or the integral of sampled power "
+    "where it has none. Energy of a phase is estimated: the meter is slower than a phase, so its "
+    "updates are regressed on the time that each phase ran between them, over all steps; the "
+    "interval holds the true value in 95 of 100 cases if the sensor behaves as assumed. A phase "
+    "that cannot be told apart gets hard bounds instead of a number."
+)
+LIMITS = (
+    "Device meters see the device, not the power supply, the cooling or the network. Cards differ "
+    "by up to some ±5 % in how they measure themselves. The CO2e is energy times an average "
+    "intensity of the grid, not what your plug drew at that hour."
+)
+
+
+def provenance(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """(kind, what it covers) of measured, modelled and estimated figures."""
+    measured = [s for s in report["sources"] if s["provenance"] == "measured" and s["in_total"]]
+    modelled = [s for s in report["sources"] if s["provenance"] == "modelled"]
+    lines = [("measured", ", ".join(f"{s['device']} by {s['method']}" for s in measured)
+              or "nothing: no meter was found")]
+    if any(r["provenance"] == "estimated" for r in report["phases"]):
+        lines.append(("estimated", "the share of each phase, with its interval"))
+    if modelled:
+        lines.append(("modelled", ", ".join(f"{s['device']} ({s['method']})" for s in modelled)
+                      + "; never added to what was measured"))
+    return lines
+
+
+def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """(what, how well) of the measurement itself."""
+    rows = []
+    total, overhead = report["total"], report["overhead"]
+    if total["coverage"] is not None:
+        rows.append(("between meter updates", f"{total['coverage']:.1%} of the run"))
+    for source in report["sources"]:
+        if source["period_s"]:
+            gaps = f", {source['gaps']} gaps" if source["gaps"] else ", no gap"
+            rows.append((f"{source['device']}, {source['method']}",
+                         f"an update every {duration(source['period_s'])}{gaps}"))
+    rows.append(("edges lost", str(report["gaps"]["edges_lost"])))
+    if overhead["share_of_step"] is not None:
+        rows.append(("overhead", f"{overhead['share_of_step']:.2%} of a step "
+                                 f"({overhead['method']})"))
+    return rows
+
+
+def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """What it ran on and with."""
+    told = report["machine"]
+    models = [s["model"] for s in report["sources"] if s.get("model")]
+    rows = [("host", report["run"]["host"])]
+    if models:
+        rows.append(("devices", ", ".join(f"{models.count(m)} × {m}"
+                                          for m in dict.fromkeys(models))))
+    for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
+        if told.get(key) not in (None, "", "unknown"):
+            rows.append((label, str(told[key])))
+    versions = {**(told.get("versions") or {}), "torch": report.get("torch", "unknown")}
+    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items()
+                                       if version != "unknown")))
+    return rows
+
+
+COLUMNS = ("phase", "count", "time", "share", "energy", "95 % interval", "power", "how")
+
+
+def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], list[str]]]:
+    """The phases of a device, each with its cells under ``COLUMNS``."""
+    rows = [row for row in report["phases"] if row["device"] == device]
+    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    return [(row, _cells(row, whole)) for row in rows]
+
+
+def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
+    low_high = row["energy_j_interval"]
+    half = (low_high[1] - low_high[0]) / 2 if low_high else None
+    known = interval(*low_high) if low_high else (
+        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
+    how = "modelled" if row["provenance"] == "modelled" else (
+        f"{row['provenance']}, {row['status'].replace('_', ' ')}")
+    return [row["phase"], str(row["count"]), duration(row["time_s"]),
+            f"{row['time_s'] / whole_s:.1%}", energy(row["energy_j"], half), known, power, how]
+
+
+def short(text: object, longest: int) -> str:
+    """One line of so many characters at most."""
+    flat = " ".join(str(text).split())
+    return flat if len(flat) <= longest else flat[: longest - 1] + "…"
+
+
+def headline(report: dict[str, Any]) -> str:
+    """The measured total in words."""
+    total = report["total"]
+    if total["energy_j"] is None:
+        return "no energy meter"
+    low, high = total["energy_j_interval"]
+    half = (high - low) / 2
+    text = f"{energy(total['energy_j'], half)} ± {energy(half, half)}"
+    return ", ".join([text, *worth(report)])
+
+
+def worth(report: dict[str, Any], which: str = "") -> list[str]:
+    """What the measured energy (``modelled_``: the modelled) emits and costs, if that is known."""
+    total, cost = report["total"], report.get("cost")
+    told = []
+    if total[f"{which}co2e_g"] is not None:
+        told.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
+    if cost and total[f"{which}cost"] is not None:
+        told.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
+    return told
+
+
+def tariffs(report: dict[str, Any]) -> list[str]:
+    """The means per kWh that it was reckoned with."""
+    carbon, cost = report["carbon"], report.get("cost")
+    told = []
+    if carbon:
+        told.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+    if cost:
+        unit = f"{cost['currency']}/kWh".removeprefix("/") if cost["currency"] else "per kWh"
+        told.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
+    return told

@@ -1,0 +1,74 @@
+"""Tables of text, and differences with their sign: what is saved is positive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .numbers import duration, energy, number
+
+_MIB = 2**20
+_NOTHING = 1e-9  # what is left of a difference of equal sums
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text; the first column is a name, ``text`` says which others are no numbers."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    text: frozenset[int] = frozenset({0})
+
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        cells = [self.head, *self.rows]
+        wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
+        lines = [self.title] if self.title else []
+        for row in cells:
+            said = (cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
+                    for i, cell in enumerate(row))
+            lines.append(("  " + "  ".join(said)).rstrip())
+        return lines
+
+
+def seconds(value: float | None) -> str:
+    """With its sign."""
+    if value is None:
+        return "—"
+    return "0 s" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{duration(abs(value))}"
+
+
+def joules(value: float | None) -> str:
+    """With its sign."""
+    if value is None:
+        return "—"
+    return "0 J" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{energy(abs(value))}"
+
+
+def mebibytes(value: float | None) -> str:
+    """With its sign."""
+    return "—" if value is None else f"{'−' if value < 0 else ''}{number(abs(value) / _MIB)} MiB"
+
+
+def percent(value: float | None) -> str:
+    """With its sign; three digits."""
+    if value is None:
+        return ""
+    size = abs(value)
+    if 0 < size < 1e-3:
+        return "under 0.001 %"
+    digits = f"{float(f'{size:.3g}'):.0f}" if size >= 1000 else f"{size:.3g}"
+    return f"{'−' if value < 0 else ''}{digits} %"
+
+
+def between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:
+    """An interval; one end may be open."""
+    if limits is None:
+        return ""
+    low, high = limits
+    if low is None:
+        return f"at most {said(high)}"
+    if high is None:
+        return f"at least {said(low)}"
+    return f"{said(low)} … {said(high)}"

@@ -1,0 +1,59 @@
+"""What a sensor is, and what it may know about the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from ..clock import Clock, MonotonicClock
+from ..model import Absence, DeviceRequest, Reading, Source
+
+
+def powercap_root() -> Path:
+    """Where the kernel shows RAPL; PROBE_POWERCAP_ROOT where a container mounts it elsewhere."""
+    return Path(os.environ.get("PROBE_POWERCAP_ROOT") or "/sys/class/powercap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorContext:
+    """What a sensor may know about the run; roots of system trees are injected here."""
+
+    requests: tuple[DeviceRequest, ...] = (DeviceRequest(),)  # one per rank of this node
+    pids: tuple[int, ...] = ()  # the ranks' process ids
+    country: str | None = None  # ISO 3166 alpha-3
+    clock: Clock = field(default_factory=MonotonicClock)
+    powercap_root: Path = field(default_factory=powercap_root)
+    proc_root: Path = Path("/proc")
+
+
+class Sensor(Protocol):
+    """The only noun with behaviour."""
+
+    name: ClassVar[str]
+    absent: list[Absence]  # filled by open(): what is missing and why
+    warnings: list[str]  # one clear line each; may grow while reading
+
+    def __init__(self, context: SensorContext) -> None: ...
+
+    def open(self) -> Sequence[Source]:
+        """Probe the hardware and return the sources that work.
+
+        Raises:
+            SensorUnavailable: with the reason and the remedy, when there is none.
+        """
+        ...
+
+    def read(self) -> Iterable[Reading]:
+        """Read what is due now. Never raises; a failure is a Gap."""
+        ...
+
+    def next_read_ns(self) -> int:
+        """The monotonic time at which ``read`` wants to be called next."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. Idempotent, never raises."""
+        ...

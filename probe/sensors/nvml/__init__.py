@@ -1,0 +1,1 @@
+"""Meters of NVIDIA GPUs, through NVML."""

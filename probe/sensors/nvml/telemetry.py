@@ -1,0 +1,165 @@
+"""What a GPU does beside drawing power, once a second.
+
+nvmlDeviceGetUtilizationRates (%), GetMemoryInfo (B), GetClockInfo (MHz), GetTemperature
+(°C), GetEnforcedPowerLimit (mW), GetViolationStatus (ns under the power cap so far, five
+times a second), GetCurrentClocksEventReasons (bit mask: 0x4 software
+power cap, 0x8 hardware slowdown, 0x20 software thermal, 0x40 hardware thermal, 0x80
+power brake), GetPcieThroughput (KB/s over 20 ms; the call takes as long, so it is made
+every 10 s where it does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from ...model import Kind, Provenance, Source
+from ...units import HZ_PER_MHZ, NS_PER_MS, NS_PER_S, S_PER_NS, W_PER_MW
+from .poller import NvmlPoller
+from .polling import Meter, bounded
+from .session import Device, Failed, Session, attempt
+
+_PERCENT = 0.01
+_B_PER_KB = 1000.0
+_MAX_MHZ, _MAX_CELSIUS, _MAX_MW, _MAX_BYTES = 20_000, 200, 20_000_000, 2.0**60
+_MAX_NS = 2.0**62
+CAP_NS = NS_PER_S // 5
+_CAPPED_BY_POWER = 0  # NVML_PERF_POLICY_POWER
+_CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
+_PCIE_TX, _PCIE_RX = 0, 1  # NVML_PCIE_UTIL_TX_BYTES, …_RX_BYTES
+
+
+class NvmlTelemetrySensor(NvmlPoller):
+    """Utilisation, memory, clocks, temperature, limits and PCIe of the selected GPUs."""
+
+    name: ClassVar[str] = "nvml_telemetry"
+
+    def meters(self, session: Session, device: Device) -> Sequence[Meter]:
+        n = session.nvml
+
+        def source(quantity: str, unit: str, scale: float, note: str = "") -> Source:
+            return Source(
+                id=device.source_id(quantity),
+                device=device.device,
+                quantity=quantity,
+                unit=unit,
+                kind=Kind.GAUGE,
+                provenance=Provenance.MEASURED,
+                scale=scale,
+                uuid=device.uuid,
+                method="nvml",
+                attributable=not device.shared,
+                note=note or ("of the whole card, shared" if device.shared else ""),
+            )
+
+        def one(
+            quantity: str,
+            unit: str,
+            scale: float,
+            limit: float,
+            call: Callable[[Any], Any],
+            note: str = "",
+        ) -> Meter:
+            return Meter(
+                (source(quantity, unit, scale, note),),
+                lambda handle: (bounded(call(handle), limit, quantity),),
+                NS_PER_S,
+                (f"GPU {device.index} {quantity}",),
+                slow_call_ns=5 * NS_PER_MS,
+            )
+
+        def rates(handle: Any) -> tuple[float | Failed, float | Failed]:
+            used = n.nvmlDeviceGetUtilizationRates(handle)
+            return bounded(used.gpu, 100, "utilization"), bounded(used.memory, 100, "utilization")
+
+        return (
+            Meter(
+                (
+                    source("utilization", "ratio", _PERCENT, "share of time with a kernel"),
+                    source("memory_utilization", "ratio", _PERCENT, "share of time in memory"),
+                ),
+                rates,
+                NS_PER_S,
+                (f"GPU {device.index} utilization", f"GPU {device.index} memory utilization"),
+            ),
+            Meter(
+                (replace(source("memory_used", "B", 1.0), limit=_memory(n, device)),),
+                lambda handle: (
+                    bounded(n.nvmlDeviceGetMemoryInfo(handle).used, _MAX_BYTES, "memory_used"),
+                ),
+                NS_PER_S,
+                (f"GPU {device.index} memory_used",),
+                slow_call_ns=5 * NS_PER_MS,
+            ),
+            one(
+                "sm_clock",
+                "Hz",
+                HZ_PER_MHZ,
+                _MAX_MHZ,
+                lambda h: n.nvmlDeviceGetClockInfo(h, _CLOCK_SM),
+            ),
+            one(
+                "memory_clock",
+                "Hz",
+                HZ_PER_MHZ,
+                _MAX_MHZ,
+                lambda h: n.nvmlDeviceGetClockInfo(h, _CLOCK_MEMORY),
+            ),
+            one("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
+            one("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
+            Meter(
+                (replace(source("power_cap_time", "s", S_PER_NS, "time under the power cap"),
+                         kind=Kind.COUNTER),),
+                lambda handle: (
+                    bounded(
+                        n.nvmlDeviceGetViolationStatus(handle, _CAPPED_BY_POWER).violationTime,
+                        _MAX_NS, "power cap time",
+                    ),
+                ),
+                CAP_NS,
+                (f"GPU {device.index} time under the power cap",),
+                slow_call_ns=5 * NS_PER_MS,
+            ),
+            one("clock_event_reasons", "bitmask", 1.0, 2.0**32, lambda h: _reasons(n, h)),
+            one(
+                "pcie_tx",
+                "B/s",
+                _B_PER_KB,
+                2.0**31,
+                lambda h: n.nvmlDeviceGetPcieThroughput(h, _PCIE_TX),
+                "over 20 ms",
+            ),
+            one(
+                "pcie_rx",
+                "B/s",
+                _B_PER_KB,
+                2.0**31,
+                lambda h: n.nvmlDeviceGetPcieThroughput(h, _PCIE_RX),
+                "over 20 ms",
+            ),
+        )
+
+
+def _memory(nvml: Any, device: Device) -> float | None:
+    """All that the device has, in bytes."""
+    found = attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(device.handle).total)
+    return None if isinstance(found, Failed) else float(found)
+
+
+def _temperature(nvml: Any, handle: Any) -> Any:
+    """The newer call where the older one was removed."""
+    value = attempt(lambda: nvml.nvmlDeviceGetTemperature(handle, 0))
+    if isinstance(value, Failed) and value.code in (3, 13, 26):  # not supported, absent, deprecated
+        return nvml.nvmlDeviceGetTemperatureV(handle, 0)
+    return nvml.nvmlDeviceGetTemperature(handle, 0) if isinstance(value, Failed) else value
+
+
+def _reasons(nvml: Any, handle: Any) -> Any:
+    """The name of the call changed with driver 535."""
+    value = attempt(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    if isinstance(value, Failed) and value.code in (3, 13, 26):
+        return nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    if isinstance(value, Failed):
+        return nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    return value

@@ -1,0 +1,1 @@
+"""The training process's side of a run: options, job, rings, recorder supervision."""

@@ -1,0 +1,132 @@
+"""Which job does this process belong to, and as which rank?
+
+Ranks of one job share one run. They find it without talking: through the key of
+their launcher. torchrun's run id counts only if it is unique (it is ``none`` with a
+fixed master address), else the launcher's process does, which is another one on every host:
+there the ranks ask the job's own store (:mod:`probe.session.clock_sync`). A job that is started
+again by its launcher, or requeued, keeps its key: it is another attempt of the same run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..model import DeviceRequest, RunStatus
+from ..store.files import read_json, temporary_beside
+from ..store.layout import RUN_FILE
+from ..store.processes import boot_id, start_ticks
+
+_FRESH_S = 60.0  # a recorder refreshes run.json every 5 s; clocks of file servers may be off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The launcher's view of this process; ``key`` is None for a job of one process.
+
+    ``local_key``: other hosts of the job have another one. ``attempt`` counts how often the
+    launcher has started its ranks again, and ``attempts_left`` how often it still would.
+    """
+
+    key: str | None
+    rank: int
+    local_rank: int | None
+    local_world_size: int
+    world_size: int
+    nodes: int = 1
+    local_key: bool = False
+    attempt: int = 0
+    attempts_left: int = 0
+
+
+def current_job() -> Job:
+    """Read from the environment that torchrun, deepspeed, srun and mpirun set."""
+    rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+    world = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE") or 1
+    local = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+    local_world = _number("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                          "SLURM_NTASKS_PER_NODE") or 1
+    attempt = _number("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT") or 0
+    left = max(0, (_number("TORCHELASTIC_MAX_RESTARTS") or 0) - attempt)
+    if rank is None or (world < 2 and not left and not attempt):
+        return Job(key=None, rank=rank or 0, local_rank=local, local_world_size=1, world_size=1)
+    nodes = _number("GROUP_WORLD_SIZE", "CROSS_SIZE", "SLURM_NNODES") or -(-world // local_world)
+    key, everywhere = _launcher_key()
+    return Job(key=key, rank=rank, local_rank=local, local_world_size=local_world,
+               world_size=world, nodes=nodes, local_key=nodes > 1 and not everywhere,
+               attempt=attempt, attempts_left=left)
+
+
+def device_request(devices: str | None, job: Job) -> DeviceRequest:
+    """What this process may use, before CUDA is initialised."""
+    return DeviceRequest(
+        devices=devices,
+        visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        order=os.environ.get("CUDA_DEVICE_ORDER"),
+        local_rank=job.local_rank if job.world_size > 1 else None,
+    )
+
+
+def agree(directory: Path, key: str, proposal: str, attempt: int = 0) -> str:
+    """The run id that the first rank of the job proposed. Raises OSError.
+
+    A key may come again: of a new job, which gets a run of its own, or of another ``attempt`` of
+    one that did not finish, which goes on in its run.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    generation = 0
+    while True:
+        marker = directory / (f".job-{key}-{generation}" if generation else f".job-{key}")
+        chosen = _first(marker, proposal)
+        if chosen == proposal or _goes_on(directory / chosen, marker, attempt):
+            return chosen
+        generation += 1
+
+
+def _first(marker: Path, proposal: str) -> str:
+    temporary = temporary_beside(marker)
+    temporary.write_text(proposal)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, marker)  # atomic, with its content
+    finally:
+        os.unlink(temporary)
+    return marker.read_text()
+
+
+def _goes_on(run: Path, marker: Path, attempt: int) -> bool:
+    """Whether a rank may join; a run that is not there yet is being made."""
+    told = read_json(run / RUN_FILE)
+    try:
+        age_s = time.time() - (marker if told is None else run / RUN_FILE).stat().st_mtime
+    except OSError:
+        return False
+    if told is None:
+        return age_s < _FRESH_S
+    status = told.get("status")
+    alive = status == RunStatus.RUNNING and age_s < _FRESH_S
+    return alive or (attempt > 0 and status != RunStatus.FINISHED)
+
+
+def _launcher_key() -> tuple[str, bool]:
+    """(key, whether it is the same on all hosts of the job)."""
+    torch_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    if torch_id != "none":
+        return f"torchelastic:{torch_id}", True
+    for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
+        if name in os.environ:
+            step = os.environ.get("SLURM_STEP_ID", "")
+            return f"{name}:{os.environ[name]}:{step}", True
+    parent = os.getppid()
+    return f"{boot_id()}:{parent}:{start_ticks(parent)}", False
+
+
+def _number(*names: str) -> int | None:
+    for name in names:
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return None

@@ -1,0 +1,90 @@
+"""What ``watch()`` was asked for: arguments, else ``PROBE_…`` variables, checked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import UsageError
+from ..store import dashboard_address
+from ..target import Target
+
+
+def options(
+    *, name: str | None, dir_: str | os.PathLike[str] | None, devices: str | list[int] | None,
+    prometheus: int | str | None, country: str | None, dither: float | None, target: str | None,
+    config: dict[str, Any] | None, data: str | None, modules: bool = False,
+    dashboard: bool | int = False,
+) -> dict[str, Any]:
+    """As :class:`probe.watch` documents them. Raises UsageError."""
+    environment = os.environ.get
+    if isinstance(devices, (list, tuple)):
+        devices = ",".join(str(device) for device in devices)
+    return {
+        "name": name or environment("PROBE_NAME") or None, "dir": dir_,
+        "devices": devices or environment("PROBE_DEVICES") or None,
+        "country": _country(country or environment("PROBE_COUNTRY") or None),
+        "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
+        "target": _target(target or environment("PROBE_TARGET") or None),
+        "prometheus": _address(prometheus if prometheus is not None
+                               else environment("PROBE_PROMETHEUS")),
+        "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
+        "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
+        "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
+    }
+
+
+def _target(value: str | None) -> str | None:
+    return str(Target.of(value)) if value is not None else None
+
+
+def _country(value: str | None) -> str | None:
+    if value is not None and not (len(value) == 3 and value.isalpha()):
+        raise UsageError(
+            f"country={value!r} is not an ISO 3166 alpha-3 code: write for example 'FRA'"
+        )
+    return value.upper() if value else None
+
+
+def _address(value: int | str | None) -> str | None:
+    """A port, or "host:port"."""
+    if value is None or value == "":
+        return None
+    port = str(value).rpartition(":")[2]
+    if not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise UsageError(f"prometheus={value!r} is no port: write for example 9400")
+    return str(value)
+
+
+def dashboard_port(value: bool | int | str | None) -> int | None:
+    """A port, or that there is to be one."""
+    if value is None or value is False or value in ("", "0", "false", "no"):
+        return None
+    if value is True or value in ("1", "true", "yes"):
+        port = dashboard_address.PORT
+    elif str(value).isdecimal() and 0 < int(value) <= 65535:
+        port = int(value)
+    else:
+        raise UsageError(f"dashboard={value!r}: write True, or a port")
+    dashboard_address.check_installed()
+    return port
+
+
+def _share(value: float | str | None) -> float | None:
+    """A share of steps."""
+    if value is None or value == "":
+        return None
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"dither={value!r} is no share of steps: write for example 0.1")
+    return share or None
+
+
+def _plain(config: dict[str, Any] | None) -> dict[str, Any] | None:
+    if config is None:
+        return None
+    kept = (str, int, float, bool, type(None), list, dict)
+    return {str(k): v if isinstance(v, kept) else str(v) for k, v in dict(config).items()}

@@ -1,0 +1,143 @@
+"""The trainer's end of the recorder: start it, notice when it died, wait for the seal.
+
+All of it is a handful of reads of the ring's header; the only system calls on the
+training thread are the start, one restart if it must be, and the wait at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..model import RunStatus
+from ..recorder.spawn import claim, current_epoch, spawn
+from ..ring.writer import RingWriter
+from ..store.files import read_json
+from ..store.layout import lease_path
+from ..store.processes import boot_id, is_alive
+from ..store.runs import status_file
+
+SEAL_WAIT_S = 2.0
+FIRST_BEAT_S = 10.0
+STALE_S = 5.0  # a recorder beats twice a second
+
+
+class Supervisor:
+    """Watches over the recorder of one run on this node from one training process."""
+
+    def __init__(self, run: Path, ring: RingWriter):
+        self._run, self._ring = run, ring
+        self._restarted = False
+        self._started_ns = time.monotonic_ns()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the recorder unless another rank of this node did. Raises OSError."""
+        for epoch in (1, self._orphaned()):
+            if epoch and claim(self._run, epoch):
+                # Waited for: nothing of ours may appear in the user's waitpid.
+                spawn(self._run, epoch).wait()
+                return
+
+    def _orphaned(self) -> int:
+        """The next fencing number if the run's recorder is no more: another attempt has begun."""
+        told = read_json(status_file(self._run)) or {}
+        recorder = told.get("recorder") or {}
+        epoch = current_epoch(self._run)
+        if not recorder or recorder.get("epoch") != epoch:
+            return 0  # one is about to write its first word
+        over = told.get("status") != RunStatus.RUNNING
+        dead = told.get("boot_id") != boot_id() or not is_alive(
+            int(recorder["pid"]), int(recorder["start_ticks"]))
+        return epoch + 1 if over or dead else 0
+
+    def check(self, now_ns: int) -> None:
+        """Restart a recorder that died or hangs, once. Never raises."""
+        with contextlib.suppress(OSError):
+            if self._child is not None:
+                if self._child.poll() is not None:
+                    self._child = None
+                return
+            if self._restarted:
+                return
+            if epoch := self._vacant(lambda: not self._beating(now_ns)):
+                self._restarted = True
+                self._replace(epoch)
+
+    def await_seal(self) -> bool:
+        """Wait until the run is sealed on disk, 2 s at most. Never raises.
+
+        A recorder that is found dead now is replaced: somebody must seal the run.
+        """
+        deadline = time.monotonic() + SEAL_WAIT_S
+        revived = False
+        while not self._ring.sealed:
+            if time.monotonic() > deadline:
+                return False
+            with contextlib.suppress(OSError):
+                if not revived and (epoch := self._vacant(
+                        lambda: self._dead() and not self._ring.sealed)):
+                    revived = True
+                    self._replace(epoch)
+            time.sleep(0.002)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if self._child is not None:
+                self._child.wait(SEAL_WAIT_S)
+        self._reap()
+        return True
+
+    def alive(self) -> bool:
+        """True while the recorder shows signs of life."""
+        return time.monotonic_ns() - self._ring.heartbeat_ns < STALE_S * 1e9 and not self._dead()
+
+    def _vacant(self, gone: Callable[[], bool]) -> int:
+        """The fencing number to claim if nobody records here nor is on the way; 0 if somebody is.
+
+        The number is settled before ``gone`` looks again: ranks that find the same death at
+        the same time then claim the same number, and one of them gets it.
+        """
+        if not gone():
+            return 0
+        newest = current_epoch(self._run)
+        if newest > self._ring.reader_epoch and self._young(newest):
+            return 0  # started by another rank, it has not come to this ring yet
+        return newest + 1 if gone() else 0
+
+    def _young(self, epoch: int) -> bool:
+        with contextlib.suppress(OSError):
+            return time.time() - lease_path(self._run, epoch).stat().st_mtime < FIRST_BEAT_S
+        return False
+
+    def _replace(self, epoch: int) -> None:
+        if claim(self._run, epoch):
+            self._child = spawn(self._run, epoch)
+
+    def _dead(self) -> bool:
+        pid = self._ring.reader_pid
+        return bool(pid) and not os.path.exists(f"/proc/{pid}")
+
+    def _beating(self, now_ns: int) -> bool:
+        beat = self._ring.heartbeat_ns
+        if not beat:
+            return now_ns - self._started_ns < FIRST_BEAT_S * 1e9
+        if now_ns - beat < 1.5e9:
+            return True
+        return not self._dead() and now_ns - beat < STALE_S * 1e9
+
+    def _reap(self) -> None:
+        # Where the trainer is process 1 (a container) or a subreaper, the detached
+        # recorder becomes its child after all: take it away before the user sees it.
+        pid = self._ring.reader_pid
+        deadline = time.monotonic() + 0.3
+        with contextlib.suppress(OSError):
+            while pid and time.monotonic() < deadline:
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    return
+                time.sleep(0.002)
+
+
+__all__ = ["Supervisor"]

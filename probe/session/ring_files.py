@@ -1,0 +1,82 @@
+"""Where this process puts its rings: memory if it can, a local disk else, never NFS."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import StoreError
+from ..ring import layout
+from ..ring.writer import RingWriter
+from ..store.processes import start_ticks
+
+_REMOTE = {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs",
+           "afs", "glusterfs", "fuse.glusterfs", "wekafs"}
+SHARED_MEMORY = Path("/dev/shm")
+
+
+class RingPlace:
+    """Opens the rings of one process in one run."""
+
+    def __init__(self, run: Path, rank: int, ordinal: int = 1):
+        """``ordinal``: how many times this process has watched, so that no name returns."""
+        self._run = run
+        self._ordinal = ordinal
+        self._pid = os.getpid()
+        self._ticks = start_ticks(self._pid) or 0
+        self.prefix = f"phasewatt-{os.getuid()}-{run.name}-{rank}-{self._pid}.{ordinal}-"
+        self.folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else self._local()
+
+    def open(self, label: str, capacity: int) -> RingWriter:
+        """A ring for one thread: ``main``, or ``t<thread id>``.
+
+        Raises:
+            StoreError: neither memory nor a local disk has room.
+        """
+        capacity = self._affordable(capacity)
+        name = f"{self.prefix}{label}_{self._pid}_{self._ordinal}.ring"
+        try:
+            return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
+        except StoreError:
+            if self.folder != SHARED_MEMORY or label != "main":
+                raise
+        self.folder = self._local()
+        return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
+
+    def _affordable(self, capacity: int) -> int:
+        """At most a 64th of what is free: NCCL and data loaders live there too."""
+        try:
+            stat = os.statvfs(self.folder)
+        except OSError:
+            return capacity
+        free = stat.f_bavail * stat.f_frsize
+        while capacity > layout.THREAD_CAPACITY and capacity * layout.SLOT_BYTES > free // 64:
+            capacity //= 2
+        return capacity
+
+    def _local(self) -> Path:
+        folder = self._run / "rings"
+        if filesystem_of(self._run) in _REMOTE:
+            folder = Path(os.environ.get("TMPDIR", "/tmp"))
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot create {folder}: {error.strerror}") from None
+        return folder
+
+
+def filesystem_of(path: Path) -> str:
+    """Type of the file system that holds ``path``; empty where /proc does not tell."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    best, kind = "", ""
+    target = str(path.resolve())
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        mount = before.split()[4]
+        inside = mount == "/" or target == mount or target.startswith(f"{mount}/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, after.split()[0]
+    return kind

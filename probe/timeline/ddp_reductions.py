@@ -1,0 +1,208 @@
+"""What reducing gradients costs a rank: three numbers that are never merged.
+
+Of DistributedDataParallel, which reduces inside backward, in its C++ reducer:
+
+*busy*: how long collectives ran, whatever else went on, as DDP's own timers say on the steps that
+it samples. *exposed*: how long backward waited for the last of them once all gradients were
+computed; it is the phase ``communication`` there. *cost*: how much longer a backward takes that
+reduces than one of the same step under ``no_sync``, which is what is exposed and what the others'
+cores and links are slowed down by (contention). With gradient accumulation that is a free
+experiment in every step; without it only the exposed tail is known, and it is a lower bound. Of two
+micro-batches the second also adds to gradients that the first made: what the rank timed of that on
+memory of its own is taken off.
+
+All but the timers lie on the rank's device clock where there is one: a host that only launches
+kernels waits for nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
+from .spans import Bools, Rows, SpanTable
+
+_FEWEST = 5  # steps, for a mean with an interval
+_NOTHING = 1e-6  # of communication: sums of floats differ by so much
+_MOST_HELD = 1 << 16  # spans of a step that does not close; then it is not looked at
+_SUMS = ("busy", "timed", "exposed", "cost", "adding")
+
+
+@dataclass(slots=True)
+class Sums:
+    """Of some values: mean and 95 % interval of the mean come of it."""
+
+    number: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Some more."""
+        self.number += len(values)
+        self.total += float(values.sum())
+        self.squares += float((values**2).sum())
+
+    def mean(self) -> float | None:
+        """None of too few."""
+        return self.total / self.number if self.number >= _FEWEST else None
+
+    def half(self) -> float | None:
+        """Of the interval."""
+        mean = self.mean()
+        if mean is None:
+            return None
+        spread = max(0.0, self.squares / self.number - mean**2)
+        return 1.96 * math.sqrt(spread / (self.number - 1))
+
+
+class Reductions:
+    """Of one rank; fed with batches of its main ring as they come."""
+
+    def __init__(self) -> None:
+        self.busy, self.exposed, self.cost, self.adding = Sums(), Sums(), Sums(), Sums()
+        self.timed = Sums()  # exposed, as DDP's timers say
+        self._tails_ns = 0  # all that backwards waited at their ends
+        self._warming = {"exposed": REDUCTIONS_WARM_UP, "cost": REDUCTIONS_WARM_UP}
+        self._of_two = 0  # steps in which only the first backward could be held beside
+        self._syncs = np.zeros((0, 2), np.int64)  # time, whether its backward reduces
+        self._held = SpanTable.empty()  # of the step that has not closed
+
+    def feed(self, rows: Rows, table: SpanTable | None) -> None:
+        """Edges, and the spans that they decided."""
+        told = rows[rows["kind"] == Record.SYNC]
+        if len(told):
+            self._syncs = np.concatenate([self._syncs, np.stack(
+                [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1)])
+        timed = rows[rows["kind"] == Record.COMM]
+        for sums, code in ((self.busy, CommCode.BUSY), (self.timed, CommCode.EXPOSED),
+                           (self.adding, CommCode.ADDING)):
+            sums.add(timed["payload"][timed["code"] == code].astype(np.float64) / 1e9)
+        if table is not None and len(self._syncs):
+            self._take(table)
+
+    def _take(self, table: SpanTable) -> None:
+        held = SpanTable.concat([self._held, table])
+        if not len(held):
+            return
+        closed = held.step < held.step[-1]
+        whole, self._held = held.take(closed), held.take(~closed)
+        if len(self._held) > _MOST_HELD:
+            self._tails_ns += _waited_ns(self._held, _backwards(self._held)[1])
+            self._held = SpanTable.empty()
+        inside, tail = _backwards(whole)
+        self._tails_ns += _waited_ns(whole, tail)
+        if inside.any():
+            self._pair(whole.take(inside), tail[inside])
+        needed_ns = self._held.begin_ns[0] if len(self._held) else held.end_ns[-1]
+        before = np.searchsorted(self._syncs[:, 0], needed_ns, "right") - 1
+        self._syncs = self._syncs[max(0, before):]
+
+    def _pair(self, spans: SpanTable, tail: Bools) -> None:
+        """Within each step: the backward that reduces less the mean of those that do not."""
+        key, place = np.unique((spans.step << 16) | spans.micro, return_inverse=True)
+        took = spans.end_ns - spans.begin_ns
+        length, exposed = np.bincount(place, took), np.bincount(place, took * tail)
+        begin = np.full(len(key), np.iinfo(np.int64).max)
+        np.minimum.at(begin, place, spans.begin_ns)
+        at = np.searchsorted(self._syncs[:, 0], begin, "right") - 1
+        reduces = (at >= 0) & (self._syncs[np.maximum(at, 0), 1] == 1)
+        _, step, count = np.unique(key >> 16, return_inverse=True, return_counts=True)
+        waited = np.bincount(step, exposed * reduces) / 1e9
+        self.exposed.add(self._warm("exposed", waited[waited > 0]))
+        micro = key & 0xFFFF
+        first = micro == np.minimum.reduceat(micro, np.cumsum(count) - count)[step]
+        # The first one makes the gradients that the others add to: no measure, if there is another.
+        beside = ~reduces & (~first | (np.bincount(step, ~reduces)[step] < 2))
+        synced, alone = np.bincount(step, reduces), np.bincount(step, beside)
+        good = (synced == 1) & (alone > 0)
+        cost = np.bincount(step, length * reduces)[good] - (
+            np.bincount(step, length * beside)[good] / alone[good])
+        cost = self._warm("cost", cost / 1e9)
+        self.cost.add(cost)
+        of_two = np.bincount(step, beside & first)[good] > 0
+        self._of_two += int(of_two[len(of_two) - len(cost):].sum())
+
+    def _warm(self, name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Without the first few."""
+        left_out = min(self._warming[name], len(values))
+        self._warming[name] -= left_out
+        return values[left_out:]
+
+    def state(self) -> dict[str, Any]:
+        """To be stored."""
+        sums = {name: asdict(getattr(self, name)) for name in _SUMS}
+        tails_ns = self._tails_ns + _waited_ns(self._held, _backwards(self._held)[1])
+        return sums | {"of_two": self._of_two, "tails_s": tails_ns / 1e9}
+
+
+def _waited_ns(table: SpanTable, tail: Bools) -> int:
+    return int((table.end_ns - table.begin_ns)[tail].sum())
+
+
+def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
+    """(spans that a backward consists of, those of them in which it waits at its end).
+
+    It goes on while there are kinds of modules, recomputing or collectives in it.
+    """
+    code = table.code
+    goes_on = np.isin(code, (Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION))
+    goes_on |= code >= Code.USER
+    begun = np.cumsum(code == Code.BACKWARD)
+    run = np.cumsum(~goes_on)  # spans without a break have the same number
+    before = np.concatenate([[0], begun[~goes_on]])[run]
+    inside = goes_on & (begun > before)
+    last = np.concatenate([~goes_on[1:], [True]])
+    return inside, inside & last & (code == Code.COMMUNICATION)
+
+
+def row(
+    rank: int, host: str, told: Mapping[str, Any], communication_s: float, steps: int
+) -> dict[str, Any] | None:
+    """One row of ``communication``: seconds per step that reduces; None if nothing is known.
+
+    Args:
+        told: as :meth:`Reductions.state`.
+        communication_s: in the phase of that name, over all steps. What backward did not wait at
+            its end is of collectives that block.
+        steps: that closed.
+    """
+    busy, timed, exposed, cost, adding = (Sums(**told.get(name, {})) for name in _SUMS)
+    blocking = max(0.0, communication_s - told.get("tails_s", 0.0))
+    blocking_s = blocking / steps if steps and blocking > _NOTHING * communication_s else None
+    tail, whole, half = exposed.mean(), cost.mean(), cost.half()
+    if busy.mean() is None and tail is None and whole is None and not blocking_s:
+        return None
+    methods = []
+    if busy.mean() is not None:
+        methods.append("DDP's timers")
+    if tail is not None:
+        methods.append("backward after the last gradient")
+    else:  # nobody was told when gradients were computed
+        tail = timed.mean()
+    if whole is not None:
+        methods.append("backward against no_sync in the same step")
+        if told.get("of_two"):
+            added = adding.mean()
+            if added is None or half is None:
+                methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
+            else:
+                # Of steps of which only some have but two micro-batches, by their share.
+                share = told["of_two"] / cost.number
+                whole -= share * added
+                half = math.hypot(half, share * (adding.half() or 0.0))
+                methods[-1] += ", less adding to gradients, timed apart"
+    if blocking_s:
+        methods.append("collectives that are waited for")
+    return {
+        "rank": rank, "host": host, "blocking_s": blocking_s, "busy_s": busy.mean(),
+        "exposed_s": tail, "cost_s": whole,
+        "cost_s_interval": None if whole is None or half is None else [whole - half, whole + half],
+        "contention_s": None if whole is None or tail is None else max(0.0, whole - tail),
+        "steps": cost.number or exposed.number or busy.number, "method": "; ".join(methods),
+    }

@@ -1,0 +1,70 @@
+"""How long and how often a rank was in each phase, counted as its spans come or all at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..model import Phase
+from ..ring.layout import Code
+from .spans import SpanTable
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Of one rank, by phase code; ``follows[a, b]``: how often phase b came right after a."""
+
+    rank: int
+    names: Mapping[int, str]
+    seconds: Mapping[int, float]
+    counts: Mapping[int, int]
+    follows: Mapping[tuple[int, int], int]
+    steps: int
+    inferred_forward: bool
+
+    def name(self, code: int) -> str:
+        """Phase name of a code."""
+        return self.names.get(code, str(Phase.OTHER))
+
+
+@dataclass(slots=True)
+class Counting:
+    """The sums of a :class:`Tally` so far."""
+
+    time_ns: Counter[int] = field(default_factory=Counter)
+    counts: Counter[int] = field(default_factory=Counter)
+    follows: Counter[tuple[int, int]] = field(default_factory=Counter)
+    inferred_forward: bool = False
+    _last: int | None = None
+
+    def take(self, table: SpanTable) -> None:
+        """Spans that follow those before; what is outside the watched block is no phase."""
+        table = table.take(table.code != Code.OUTSIDE)
+        if not len(table):
+            return
+        code = table.code
+        length = table.end_ns - table.begin_ns
+        for one in np.unique(code).tolist():
+            mine = code == one
+            self.time_ns[one] += int(length[mine].sum())
+            self.counts[one] += int(table.entered[mine].sum())
+        chain = code if self._last is None else np.concatenate([[self._last], code])
+        changed = chain[1:] != chain[:-1]
+        pairs = (chain[:-1][changed].astype(np.int64) << 16) | chain[1:][changed]  # codes: 16 bits
+        which, times = np.unique(pairs, return_counts=True)
+        for pair, number in zip(which.tolist(), times.tolist(), strict=True):
+            self.follows[pair >> 16, pair & 0xFFFF] += number
+        self.inferred_forward |= bool(table.inferred.any())
+        self._last = int(code[-1])
+
+    def seconds(self) -> dict[int, float]:
+        """Total time per code."""
+        return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
+
+    def tally(self, rank: int, names: Mapping[int, str], steps: int) -> Tally:
+        """With what the spans do not tell."""
+        return Tally(rank, dict(names), self.seconds(), dict(self.counts), dict(self.follows),
+                     steps, self.inferred_forward)

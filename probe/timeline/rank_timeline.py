@@ -1,0 +1,143 @@
+"""The spans of a run, rank by rank, with names, on the host or the device clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..attribution.meter.energy_curve import Times
+from ..model import Phase
+from ..ring.layout import Code, Record
+from ..store.reader import RunReader
+from .device_times import on_device
+from .phase_totals import Counting, Tally
+from .spans import SpanTable, decode
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Non-overlapping spans of one rank; ``entered`` is False where one only goes on with a phase
+    that something interrupted. ``step_ns`` is when each step closed.
+    """
+
+    rank: int
+    begin_ns: Times
+    end_ns: Times
+    code: Times
+    entered: npt.NDArray[np.bool_]
+    step_ns: Times
+    names: dict[int, str]
+    inferred_forward: bool
+
+    @property
+    def steps(self) -> int:
+        """How many steps closed."""
+        return len(self.step_ns)
+
+    def name(self, code: int) -> str:
+        """Phase name of a code."""
+        return self.names.get(code, str(Phase.OTHER))
+
+    def tally(self) -> Tally:
+        """What they come to."""
+        none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
+        counting = Counting(inferred_forward=self.inferred_forward)
+        counting.take(SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no,
+                                self.entered))
+        return counting.tally(self.rank, self.names, self.steps)
+
+    def part(self, begin_ns: int, end_ns: int) -> Timeline:
+        """What lies between two instants."""
+        begin = np.clip(self.begin_ns, begin_ns, end_ns)
+        end = np.clip(self.end_ns, begin_ns, end_ns)
+        keep = end > begin
+        steps = (self.step_ns > begin_ns) & (self.step_ns <= end_ns)
+        return replace(
+            self, begin_ns=begin[keep], end_ns=end[keep], code=self.code[keep],
+            entered=(self.entered & (self.begin_ns >= begin_ns))[keep], step_ns=self.step_ns[steps],
+        )
+
+
+def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline | None:
+    """The spans of a rank; None if it recorded no edges.
+
+    With ``device`` they lie where the accelerator reached the edges; None if the rank
+    recorded no device times.
+    """
+    found = parts(reader, rank, device=device)
+    return _join(found) if found else None
+
+
+def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timeline]:
+    """As :func:`timeline`, one for each time that the rank was started."""
+    parts: list[Timeline] = []
+    rings = reader.rings(rank)
+    mains = [(name, rows) for name, rows in rings if name.startswith("main")]
+    others = [rows for name, rows in rings if not name.startswith("main")]
+    if device:
+        mains = [(name, moved) for name, rows in mains if (moved := on_device(rows)) is not None]
+    for name, rows in mains:
+        spans = decode(rows, others)
+        keep = spans.code != Code.OUTSIDE
+        parts.append(
+            Timeline(
+                rank, spans.begin_ns[keep].astype(np.int64), spans.end_ns[keep].astype(np.int64),
+                spans.code[keep].astype(np.int64), spans.entered[keep],
+                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                reader.names(rank, name), bool(spans.inferred.any()),
+            )
+        )
+    return _apart(parts)
+
+
+def _apart(parts: list[Timeline]) -> list[Timeline]:
+    """Restarts of a rank follow each other; of processes at the same time the busiest counts."""
+    kept: list[Timeline] = []
+    for part in sorted(parts, key=lambda p: int(p.begin_ns[0]) if len(p.begin_ns) else 0):
+        if not len(part.begin_ns):
+            continue
+        if kept and part.begin_ns[0] < kept[-1].end_ns[-1]:
+            kept[-1] = max(kept[-1], part, key=lambda p: (p.steps, len(p.begin_ns)))
+        else:
+            kept.append(part)
+    return kept or parts[:1]
+
+
+def _join(parts: list[Timeline]) -> Timeline:
+    """Several main rings of a rank (it was started again): one after the other, codes by name, and
+    the time between them a phase of its own.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    parts = [one for part, after in zip(parts, [*parts[1:], None], strict=True)
+             for one in (part, _between(part, after)) if one is not None]
+    code_of: dict[str, int] = {}
+    names: dict[int, str] = {}
+    codes: list[Times] = []
+    for part in parts:
+        mapping = {}
+        for code in np.unique(part.code):
+            name = part.name(int(code))
+            mapping[int(code)] = code_of.setdefault(name, len(code_of) + 1)
+            names[code_of[name]] = name
+        codes.append(np.array([mapping[int(c)] for c in part.code], np.int64))
+    begin = np.concatenate([p.begin_ns for p in parts])
+    order = np.argsort(begin, kind="stable")
+    return Timeline(
+        parts[0].rank, begin[order], np.concatenate([p.end_ns for p in parts])[order],
+        np.concatenate(codes)[order], np.concatenate([p.entered for p in parts])[order],
+        np.concatenate([p.step_ns for p in parts]), names,
+        any(p.inferred_forward for p in parts),
+    )
+
+
+def _between(before: Timeline, after: Timeline | None) -> Timeline | None:
+    if after is None or not len(before.end_ns) or after.begin_ns[0] <= before.end_ns[-1]:
+        return None
+    return Timeline(before.rank, before.end_ns[-1:], after.begin_ns[:1], np.array([0]),
+                    np.array([True]), np.zeros(0, np.int64), {0: str(Phase.RESTART)}, False)
+
+
+__all__ = ["Timeline", "parts", "timeline"]

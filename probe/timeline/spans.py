@@ -1,0 +1,359 @@
+"""Edges to spans: the phases of a run as contiguous intervals. Pure numpy, streaming.
+
+Two marks are provisional and only the future tells what they were:
+
+* ``TAIL`` (after a forward) is forward if a backward follows before the step closes
+  or the run ends, else other;
+* ``PRE`` (after data, before a forward) is forward, *inferred*, if a backward follows
+  with no forward seen since the backward before; else, or once the engine says
+  ``OTHER``, it is other.
+
+The decoder holds spans back until that is known, but never more than ``PENDING`` rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ring.layout import Code, Record
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]
+Hole = tuple[int, int, int]  # time before, time after, records missing
+
+PENDING = 65_536  # rows: a step that never closes must not grow memory
+_FAR = np.iinfo(np.int64).max
+_HOLE = -1  # kind of the point at which records begin to be missing
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTable:
+    """Contiguous spans: begin, end, code, step, and backwards so far in the step.
+
+    ``entered`` is False where a span only continues an occurrence of its phase (after
+    a collective inside it, or over a step's end); ``inferred`` marks a forward that no
+    hook saw.
+    """
+
+    begin_ns: Ints
+    end_ns: Ints
+    code: Ints
+    step: Ints
+    micro: Ints
+    inferred: Bools
+    entered: Bools
+
+    @classmethod
+    def empty(cls) -> SpanTable:
+        """A table without spans."""
+        none = np.empty(0, np.int64)
+        no = np.empty(0, np.bool_)
+        return cls(none, none, none, none, none, no, no)
+
+    @classmethod
+    def concat(cls, tables: Sequence[SpanTable]) -> SpanTable:
+        """One table of several, in the given order."""
+        if not tables:
+            return cls.empty()
+        return cls(*(np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    def take(self, which: Bools | Ints) -> SpanTable:
+        """The chosen spans."""
+        return SpanTable(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    def counts(self) -> dict[int, int]:
+        """How often each phase was entered; OUTSIDE is no phase."""
+        codes, counts = np.unique(self.code[self.entered], return_counts=True)
+        found = {int(c): int(n) for c, n in zip(codes, counts, strict=True)}
+        return {int(c): found.get(int(c), 0) for c in np.unique(self.code) if c != Code.OUTSIDE}
+
+    def per_step(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """(step, code, times entered, nanoseconds), one entry per step and phase."""
+        keep = self.code != Code.OUTSIDE
+        step, code = self.step[keep], self.code[keep]
+        key, place = np.unique((step << 16) | code, return_inverse=True)
+        count = np.zeros(len(key), np.int64)
+        time = np.zeros(len(key), np.int64)
+        np.add.at(count, place, self.entered[keep].astype(np.int64))
+        np.add.at(time, place, (self.end_ns - self.begin_ns)[keep])
+        return key >> 16, key & 0xFFFF, count, time
+
+    def seconds(self) -> dict[tuple[int, int], float]:
+        """(step, code) → seconds."""
+        step, code, _, time = self.per_step()
+        return {
+            (int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)
+        }
+
+    def ledger(self) -> dict[str, Ints]:
+        """:meth:`per_step` as columns; a step cut by a batch has a row in each."""
+        step, code, count, time = self.per_step()
+        return {"step": step, "code": code, "count": count, "time_ns": time}
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Rows that begin, split or end a span."""
+
+    time: Ints
+    kind: Ints
+    code: Ints
+    payload: Ints
+
+    @classmethod
+    def concat(cls, parts: Sequence[_Points]) -> _Points:
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def __getitem__(self, part: slice) -> _Points:
+        return _Points(self.time[part], self.kind[part], self.code[part], self.payload[part])
+
+
+class SpanDecoder:
+    """Decodes one main ring: ``feed`` each batch, then ``finish``.
+
+    The spans that ``feed`` and ``finish`` return follow each other without a break, so
+    Σ spans = last edge − first edge. Where records are missing the span is OUTSIDE:
+    nothing may be attributed to a hole.
+    """
+
+    def __init__(self) -> None:
+        none = np.empty(0, np.int64)
+        self._held = _Points(none, none, none, none)
+        self._code = int(Code.OUTSIDE)  # raw code that runs into the first held point
+        self._steady = int(Code.OUTSIDE)  # the same, collectives and user phases left out
+        self._step = 0
+        self._micro = 0
+        self._forward = False  # a forward was seen since the last backward
+        self._sequence: int | None = None
+        self._row_ns = 0  # time of the last row fed
+        self._point_ns = 0  # and of the last one that is a point
+
+    def feed(self, rows: Rows, holes: Sequence[Hole] | None = None) -> SpanTable:
+        """Spans that are decided once these rows are known.
+
+        Args:
+            rows: records of the main ring in the order they were written.
+            holes: where records are missing; None: where ``sequence`` jumps.
+        """
+        jumps = self._jumps(rows) if holes is None else None
+        points = _select(rows, jumps, holes or (), self._row_ns, self._point_ns)
+        if len(rows):
+            self._row_ns = int(rows["time_ns"][-1])
+        if not len(points.time):
+            return SpanTable.empty()
+        self._point_ns = int(points.time[-1])
+        return self._decode(_Points.concat([self._held, points]), last=False)
+
+    def finish(self) -> SpanTable:
+        """The spans still held back; what no backward followed is other."""
+        return self._decode(self._held, last=True)
+
+    def _jumps(self, rows: Rows) -> Ints:
+        sequence = rows["sequence"].astype(np.int64)
+        if not len(sequence):
+            return np.empty(0, np.int64)
+        first = sequence[0] - 1 if self._sequence is None else self._sequence
+        self._sequence = int(sequence[-1])
+        return np.flatnonzero(np.diff(sequence, prepend=first) % (1 << 32) > 1)
+
+    def _decode(self, points: _Points, *, last: bool) -> SpanTable:
+        n = len(points.time)
+        if not n:
+            return SpanTable.empty()
+        raw = _filled(points, self._code)
+        final, inferred, undecided = _resolve(points.kind, raw, self._forward, last)
+        # The last point has no end yet; it is held back until it has.
+        ready = n - 1
+        if len(undecided) and n - undecided[0] <= PENDING:
+            ready = min(ready, int(undecided[0]))
+        ready = max(ready, 0)
+        table = self._spans(points, raw, final, inferred, ready, with_last=last)
+        self._advance(points, raw, ready)
+        self._held = points[ready:] if not last else points[n:]
+        return table
+
+    def _spans(
+        self, points: _Points, raw: Ints, final: Ints, inferred: Bools, ready: int, *,
+        with_last: bool,
+    ) -> SpanTable:
+        n = ready
+        _, entry = _entries(points.kind, raw, self._steady)
+        backward = (entry & (raw == Code.BACKWARD)).astype(np.int64)
+        closes = points.kind == Record.STEP
+        total = self._micro + np.cumsum(backward)
+        micro = total - np.maximum.accumulate(np.where(closes, total, 0))
+        step = np.maximum.accumulate(np.where(closes, points.payload + 1, self._step))
+        # A tail that became forward continues that forward; a tail or pre that became
+        # other begins anew.
+        entered = entry & ~((raw == Code.TAIL) & (final == Code.FORWARD))
+        table = SpanTable(
+            points.time[:n], points.time[1 : n + 1], final[:n], step[:n], micro[:n],
+            inferred[:n], entered[:n],
+        )
+        return table.take(table.end_ns > table.begin_ns)
+
+    def _advance(self, points: _Points, raw: Ints, ready: int) -> None:
+        """Remember what the first held point needs to know of those before it."""
+        if not ready:
+            return
+        kind, code = points.kind[:ready], raw[:ready]
+        steady, entry = _entries(kind, code, self._steady)
+        closes = np.flatnonzero(kind == Record.STEP)
+        begin = int(closes[-1]) if len(closes) else 0
+        backwards = int(np.count_nonzero(entry[begin:] & (code[begin:] == Code.BACKWARD)))
+        if len(closes):
+            self._step = max(self._step, int(points.payload[:ready][begin]) + 1)
+            self._micro = 0
+        self._micro += backwards
+        forwards = np.flatnonzero((code == Code.FORWARD) & (kind == Record.MARK))
+        ends = np.flatnonzero((code == Code.BACKWARD) & (kind == Record.MARK))
+        if len(ends):
+            self._forward = bool(len(forwards)) and int(forwards[-1]) > int(ends[-1])
+        else:
+            self._forward = self._forward or bool(len(forwards))
+        self._code, self._steady = int(code[-1]), int(steady[-1])
+
+
+def _select(
+    rows: Rows, jumps: Ints | None, holes: Sequence[Hole], row_ns: int, point_ns: int
+) -> _Points:
+    kind = rows["kind"].astype(np.int64)
+    keep = (kind == Record.MARK) | (kind == Record.STEP) | (kind == Record.END)
+    chosen = np.flatnonzero(keep)
+    points = _Points(
+        rows["time_ns"][chosen].astype(np.int64), kind[chosen],
+        rows["code"][chosen].astype(np.int64), rows["payload"][chosen].astype(np.int64),
+    )
+    if jumps is not None and len(jumps):
+        at = np.searchsorted(chosen, jumps)  # the hole lies before this point
+        times = rows["time_ns"][np.maximum(jumps - 1, 0)].astype(np.int64)
+        before = np.where(jumps > 0, times, row_ns)
+    elif holes:
+        at = np.searchsorted(points.time, [after for _, after, _ in holes])
+        before = np.array([earlier for earlier, _, _ in holes], np.int64)
+    else:
+        return points
+    # Rows that carry an older time (device times, values) must not pull a hole back.
+    begin = np.maximum(before, np.concatenate([[point_ns], points.time])[at])
+    limit = np.concatenate([points.time, [_FAR]])[at]
+    begin = np.where(begin > 0, np.minimum(begin, limit), limit)
+    known = begin < _FAR  # else nothing lies before the hole, and nothing behind it
+    at, begin = at[known], begin[known]
+    return _Points(
+        np.insert(points.time, at, begin), np.insert(points.kind, at, _HOLE),
+        np.insert(points.code, at, int(Code.OUTSIDE)), np.insert(points.payload, at, 0),
+    )
+
+
+def _filled(points: _Points, before: int) -> Ints:
+    """Code that holds from each point on; a step's end continues the one before."""
+    index = np.arange(len(points.time))
+    own = np.maximum.accumulate(np.where(points.kind == Record.STEP, -1, index))
+    code = np.where(points.kind == Record.END, int(Code.OUTSIDE), points.code)
+    return np.where(own < 0, before, code[np.maximum(own, 0)]).astype(np.int64)
+
+
+def _next(index: Ints, where: Bools) -> Ints:
+    """For each place the next place, itself included, where the condition holds."""
+    at = np.where(where, index, _FAR)
+    return np.minimum.accumulate(at[::-1])[::-1]
+
+
+def _resolve(kind: Ints, raw: Ints, forward: bool, last: bool) -> tuple[Ints, Bools, Ints]:
+    """(final codes, inferred, places that only later rows can decide)."""
+    final, inferred = raw.copy(), np.zeros(len(raw), np.bool_)
+    provisional = (raw == Code.TAIL) | (raw == Code.PRE)
+    if not provisional.any():
+        return final, inferred, np.empty(0, np.int64)
+    index = np.arange(len(raw))
+    mark = kind == Record.MARK
+    backward = mark & (raw == Code.BACKWARD)
+    over = (kind == Record.END) | (kind == _HOLE)
+    comes = _next(index, backward)
+    closed = _next(index, (kind == Record.STEP) | over)
+    # A tail that a step's end splits: the part behind the end belongs to the next step.
+    closed_after = np.concatenate([closed[1:], [_FAR]])
+    tail_end = np.where(kind == Record.STEP, closed_after, closed)
+    denied = _next(index, over | (mark & (raw == Code.OTHER)))
+    # Was a forward seen between a backward and the one before it?
+    seen = np.maximum.accumulate(np.where(mark & (raw == Code.FORWARD), index, -2))
+    seen = np.where((seen < 0) & forward, -1, seen)
+    previous = np.maximum.accumulate(np.where(backward, index, -2))
+    previous = np.concatenate([[-2], previous[:-1]])
+    hooked = seen > previous
+    known = np.minimum(comes, len(raw) - 1)
+    tail_forward = (comes < tail_end) & (comes < _FAR)
+    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[known]
+    is_tail, is_pre = raw == Code.TAIL, raw == Code.PRE
+    final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
+    final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
+    inferred[is_pre] = pre_forward[is_pre]
+    if last:
+        return final, inferred, np.empty(0, np.int64)
+    later = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied)) == _FAR
+    return final, inferred, np.flatnonzero(provisional & later)
+
+
+def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
+    """(the code that runs under collectives and user phases, places that enter a phase)."""
+    index = np.arange(len(raw))
+    passing = (raw == Code.COMMUNICATION) | (raw == Code.RECOMPUTE)
+    passing |= (raw == Code.CHECKPOINT) | (raw >= Code.USER)
+    own = np.maximum.accumulate(np.where(passing, -1, index))
+    steady = np.where(own < 0, before, raw[np.maximum(own, 0)])
+    under = np.concatenate([[before], steady[:-1]])
+    return steady.astype(np.int64), (kind == Record.MARK) & (passing | (raw != under))
+
+
+def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
+    """Replace parts of ``backward`` by what another thread did meanwhile.
+
+    On CUDA the autograd engine runs in its own thread, so recompute and collectives
+    inside backward stand in that thread's ring, as MARK … LEAVE.
+    """
+    kind = secondary["kind"].astype(np.int64)
+    chosen = (kind == Record.MARK) | (kind == Record.LEAVE)
+    if not len(main) or not chosen.any():
+        return main
+    time = secondary["time_ns"][chosen].astype(np.int64)
+    code = np.where(kind == Record.LEAVE, 0, secondary["code"])[chosen].astype(np.int64)
+    code[(code != Code.RECOMPUTE) & (code != Code.COMMUNICATION)] = 0
+    cuts = np.unique(np.concatenate([main.begin_ns, main.end_ns, time]))
+    cuts = cuts[(cuts >= main.begin_ns[0]) & (cuts <= main.end_ns[-1])]
+    begin, end = cuts[:-1], cuts[1:]
+    under = np.searchsorted(main.begin_ns, begin, side="right") - 1
+    over = np.searchsorted(time, begin, side="right") - 1
+    theirs = np.where(over < 0, 0, code[np.maximum(over, 0)])
+    pieces = main.take(under)
+    covered = (pieces.code == Code.BACKWARD) & (theirs != 0)
+    # The entry stays with the first piece that is left of its span.
+    left = np.flatnonzero(~covered)
+    first = np.zeros(len(under), np.bool_)
+    first[left[np.concatenate([[True], under[left][1:] != under[left][:-1]])[: len(left)]]] = True
+    began = np.concatenate([[True], (over[1:] != over[:-1]) | ~covered[:-1]])
+    merged = SpanTable(
+        begin, end, np.where(covered, theirs, pieces.code), pieces.step, pieces.micro,
+        pieces.inferred & ~covered, np.where(covered, began, pieces.entered & first),
+    )
+    # Time between two main tables (a gap in what was given) belongs to nobody.
+    inside = begin < main.end_ns[under]
+    return merged.take(inside)
+
+
+def decode(
+    rows: Rows, others: Sequence[Rows] = (), holes: Sequence[Hole] | None = None
+) -> SpanTable:
+    """All spans of one main ring, those of other threads laid over them."""
+    decoder = SpanDecoder()
+    table = SpanTable.concat([decoder.feed(rows, holes), decoder.finish()])
+    for secondary in others:
+        table = overlay(table, secondary)
+    return table

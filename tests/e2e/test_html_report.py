@@ -1,0 +1,72 @@
+"""The HTML report as a reader sees it: no request, no error, nothing that runs over the edge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.compare import formats
+from probe.report.build import Report
+from tests.contract.test_comparisons import found
+from tests.contract.test_exporters import HOSTILE, recorded
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture(scope="module", params=["plain name", HOSTILE])
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("html")
+    run = recorded(folder, request.param, steps=True)
+    path = folder / "report.html"
+    path.write_text(str(Report.of(run.path).render("html")), encoding="utf-8")
+    assert path.stat().st_size < 2_000_000
+    return path
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@pytest.mark.parametrize("name", ["base", HOSTILE])
+def test_a_comparison_opens_too(
+    name: str, scheme: str, width: int, browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "comparison.html"
+    path.write_text(formats.render(found(name, "refused"), "html"), encoding="utf-8")
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("dialog", lambda dialog: said.append("a dialog"))
+    page.goto(path.as_uri())
+    assert asked == [path.as_uri()] and not said
+    assert page.locator("table").count() >= 4 and "gain of energy" in page.inner_text("body")
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{wide} px run over the edge at {width} px"
+    page.screenshot(path=tmp_path / f"comparison-{scheme}-{width}.png", full_page=True)
+    page.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_it_opens_alone_and_without_error(
+    file: Path, scheme: str, width: int, browser: Any, tmp_path: Path
+) -> None:
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append("a dialog"))
+    page.goto(file.as_uri())
+    page.wait_for_timeout(200)
+    assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+    assert not said
+    assert page.locator("svg, img").count() >= 3
+    assert page.locator("table").count() >= 1
+    assert "forward" in page.inner_text("body")
+    assert page.locator("body script:not([src])").count() == 0
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0, f"{wide} px run over the edge at {width} px"
+    page.screenshot(path=tmp_path / "report.png", full_page=True)
+    page.close()

@@ -1,0 +1,171 @@
+"""What two ranks do for test_training.py: ``torchrun ranks_training.py TASK …``.
+
+Rank 0 prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from optimizers import Budget, Stack, Trainer
+from optimizers.plan import Plan
+from optimizers.techniques.accumulation import pieces
+from optimizers.techniques.zero import Zero
+from optimizers.training.engines import make_engine
+from optimizers.training.ranks import leaving
+from optimizers.training.variance import GradientVariance
+from tests.unit.optimizers.models import loss, samples, stacked, two_pass
+
+TRAINED, TARGET = 20_000, 0.8
+
+
+def sgd(parameters, *, lr, **_):
+    return torch.optim.SGD(parameters, lr=lr)
+
+
+def variance(stage: str):
+    """σ² by hooks against every gradient kept, over k = 4 micro-batches of 2 ranks."""
+    world, rank, k = dist.get_world_size(), dist.get_rank(), 4
+    plan = Plan(world=world, batch_size=64, lr=0.0)
+    if stage != "ddp":
+        plan = Stack([Zero(int(stage))]).plan(plan)
+    engine = make_engine(stacked(), plan, sgd, 8)
+    batches = pieces(samples(64).tensors, world * k)
+    meter = GradientVariance(engine.module.parameters(), world)
+    meter.arm()
+    for j, batch in enumerate(batches[rank * k : (rank + 1) * k]):
+        with engine.micro_batch(last=j == k - 1):
+            engine.backward(loss(engine.model, batch) / k)
+        meter.micro_batch(1 / (k * world), 1 / k)
+    stepped = engine.step(want_norm=True)
+    measured = meter.result(stepped.norm)
+    return {"measured": measured, "truth": two_pass(stacked(), batches)}
+
+
+def variable(stage: str):
+    """Weights after steps of k = 1, 3, 2, 4 against one big batch on one rank."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    plan = Plan(world=world, batch_size=48, lr=0.1)
+    if stage != "ddp":
+        plan = Stack([Zero(int(stage))]).plan(plan)
+    engine = make_engine(stacked(), plan, sgd, 8)
+    reference = stacked()
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for number, k in enumerate((1, 3, 2, 4)):
+        whole = samples(48, seed=number).tensors
+        loss(reference, whole).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        mine = pieces(pieces(whole, world)[rank], k)
+        for j, batch in enumerate(mine):
+            with engine.micro_batch(last=j == k - 1):
+                engine.backward(loss(engine.model, batch) * (len(batch[0]) / 24))
+        engine.step(want_norm=False)
+    off = max(float((a.detach().float() - b).abs().max()) for a, b in
+              zip(engine.module.parameters(), reference.parameters(), strict=True))
+    return {"off": off}
+
+
+def train(*stacks: str):
+    """Runs to their ends: what each reached, what crossed the wire."""
+    return {stack: one(stack) for stack in stacks}
+
+
+def one(stack: str):
+    data, held = samples(1024), samples(1536).tensors
+    held = held[0][1024:], held[1][1024:]
+
+    def evaluate(model):
+        return {"accuracy": (model(held[0]).float().argmax(1) == held[1]).float().mean().item()}
+
+    stages = {"zero1": 1, "zero3": 3}
+    chosen = Stack([Zero(stages[stack])]) if stack in stages else Stack.of(stack)
+    trainer = Trainer(stacked(), data, loss, stack=chosen, samples=TRAINED,
+                      batch_size=32, lr=3e-3, evaluate=evaluate, eval_every=1024, quiet=True,
+                      target=f"accuracy>={TARGET}")
+    result = trainer.fit()
+    wire = trainer.engine.wire
+    trainer.engine.close()
+    return {"reached": result.reached, "accuracy": result.metrics["accuracy"],
+            "samples": result.samples, "sent": wire.sent, "whole": wire.whole,
+            "stage": trainer.plan.zero_stage, "ranks_agree": _agree(trainer._policy.k)}
+
+
+def disagree():
+    """Ranks that measure different things, and different times, end together all the same."""
+    calls = []
+
+    def evaluate(_model):
+        calls.append(1)
+        return {"accuracy": 0.9 if dist.get_rank() == 0 else 0.1}
+
+    trainer = Trainer(stacked(), samples(256), loss, samples=4096, batch_size=32, quiet=True,
+                      evaluate=evaluate, eval_every=256, target="accuracy>=0.8")
+    result = trainer.fit()
+    timed = Trainer(stacked(), samples(256), loss, samples=10**7, batch_size=32, quiet=True,
+                    budget=Budget(seconds=1.0 if dist.get_rank() == 0 else 1000.0))
+    if dist.get_rank():  # its own clock says otherwise
+        timed._budget = Budget(seconds=1.0)
+        timed._at.seconds = -1000.0
+    ended = timed.fit()
+    return {"ended": result.ended, "samples": result.samples, "evaluations": len(calls),
+            "timed": ended.ended}
+
+
+class Stopped(Exception):
+    """As if the job had been killed."""
+
+
+def resume(stack: str, folder: str):
+    """Weights of a training that stopped after 8 steps and went on, and of one that did not."""
+    found = []
+    for name, stops in (("whole", (None,)), ("parts", (8, None))):
+        for stop in stops:
+            trainer = Trainer(
+                stacked(dropout=0.1), samples(256), loss, stack=Stack.of(stack), samples=16 * 32,
+                batch_size=32, lr=3e-3, snapshots=Path(folder) / name, snapshot_every=4, quiet=True,
+            )
+            torch.manual_seed(dist.get_rank())
+            before = trainer._step
+
+            def step(run, trainer=trainer, before=before, stop=stop):
+                if trainer._at.step == stop:
+                    raise Stopped
+                return before(run)
+
+            trainer._step = step
+            with contextlib.suppress(Stopped):
+                assert trainer.fit(resume=True).steps == 16
+        found.append(torch.cat([p.detach().float().flatten()
+                                for p in trainer.engine.module.parameters()]))
+        trainer.engine.close()
+    return {"off": float((found[0] - found[1]).abs().max())}
+
+
+def _agree(k: int) -> bool:
+    ks = [None] * dist.get_world_size()
+    dist.all_gather_object(ks, k)
+    return len(set(ks)) == 1
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    task, *arguments = sys.argv[1:]
+    with leaving():
+        found = {"variance": variance, "variable": variable, "train": train,
+                 "resume": resume, "disagree": disagree}[task](*arguments)
+        if dist.get_rank() == 0:
+            print("FOUND " + json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # DeepSpeed leaves threads behind

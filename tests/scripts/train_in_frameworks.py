@@ -1,0 +1,138 @@
+"""Frameworks under the phase engine, each in its own process: they change global state."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from ..fakes.phase_recording import Watched, watched
+
+N = 8
+LOSS = nn.CrossEntropyLoss()
+DATA = TensorDataset(torch.randn(1024, 64), torch.randint(0, 10, (1024,)))
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def deepspeed(folder: Path) -> Watched:
+    os.environ |= {
+        "DS_ACCELERATOR": "cpu", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
+    }
+    with watched(folder) as run:
+        import deepspeed as ds
+        from deepspeed.ops import __compatible_ops__ as operations
+
+        operations["deepspeed_shm_comm"] = False  # else it is compiled on first use
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1
+        )
+        ds.init_distributed("gloo", verbose=False)
+        model = net()
+        engine, _, _, _ = ds.initialize(
+            model=model, optimizer=torch.optim.AdamW(model.parameters()),
+            config={
+                "train_micro_batch_size_per_gpu": 16, "gradient_accumulation_steps": 2,
+                "zero_optimization": {"stage": 2}, "gradient_clipping": 1.0,
+                "steps_per_print": 10**9,
+            },
+        )
+        batches = iter(DataLoader(DATA, batch_size=16))
+        for _ in range(N * 2):
+            x, y = next(batches)
+            engine.backward(LOSS(engine(x), y))
+            engine.step()
+    torch.distributed.destroy_process_group()
+    assert run.micros == [2] * N, (run.micros, run.sequence())
+    assert run.counts["optimizer"] >= N, run.counts
+    assert run.usual_seconds("optimizer", skip=2) > run.usual_seconds("data", skip=2)
+    assert "DeepSpeedEngine" in run.engine.model_found, run.engine.model_found
+    return run
+
+
+def hf(folder: Path) -> Watched:
+    from transformers import Trainer, TrainingArguments
+
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net()
+
+        def forward(self, x: Any = None, labels: Any = None) -> Any:
+            logits = self.net(x)
+            return {"loss": LOSS(logits, labels), "logits": logits}
+
+    class Items(Dataset[Any]):
+        def __len__(self) -> int:
+            return 1024
+
+        def __getitem__(self, i: int) -> Any:
+            return {"x": DATA[i][0], "labels": DATA[i][1]}
+
+    trainer = Trainer(
+        Wrapped(),
+        TrainingArguments(
+            str(folder / "out"), max_steps=N, per_device_train_batch_size=16,
+            gradient_accumulation_steps=2, use_cpu=True, report_to=[], logging_strategy="no",
+            save_strategy="no", disable_tqdm=True,
+        ),
+        train_dataset=Items(),
+    )
+    with watched(folder) as run:
+        trainer.train()
+    assert run.micros == [2] * N, run.micros
+    # The trainer fetches all batches of a step at once; what lies between two fetches of
+    # the first step, before the root is known, counts as inferred forward.
+    assert run.counts["backward"] == 2 * N
+    assert 2 * N <= run.counts["forward"] <= 2 * N + 1, run.counts
+    assert run.counts["optimizer"] == N
+    return run
+
+
+def lightning(folder: Path, which: str = "module") -> Watched:
+    import lightning as lt
+
+    class Module(lt.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net()
+
+        def training_step(self, batch: Any, _i: int) -> Any:
+            return LOSS(self.net(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+    module = Module()
+    trainer = lt.Trainer(
+        max_steps=N, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
+    )
+    given = {"module": module, "inner": module.net, "auto": None}[which]
+    with watched(folder, given) as run:
+        trainer.fit(module, DataLoader(DATA, batch_size=16))
+    assert run.micros == [1] * N, run.micros
+    assert run.counts["forward"] == N, run.counts
+    assert bool(run.inferred) == (which != "inner"), run.inferred
+    if which == "auto":
+        assert run.engine.model_found.endswith("Sequential"), run.engine.model_found
+        assert run.inferred <= 3
+    return run
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    name, _, kind = sys.argv[1].partition("_")
+    folder = Path(sys.argv[2])
+    torch.set_num_threads(1)
+    shown = lightning(folder, kind or "module") if name == "lightning" else globals()[name](folder)
+    print(shown.steps, shown.counts, shown.engine.model_found, shown.engine.warnings)

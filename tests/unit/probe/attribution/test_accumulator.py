@@ -1,0 +1,304 @@
+"""The estimator against workloads of known power, small and seeded."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from probe.attribution.accumulator import Accumulator
+from probe.attribution.bounds import bounds
+from probe.attribution.estimate import estimate
+from probe.attribution.regression.blocks import MOST, Blocks, Innovations
+from probe.attribution.regression.design import Spans
+from probe.attribution.regression.lag import Kernel
+from probe.model import Status
+from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads, with_stream
+
+KNOWN = Kernel(0.008)
+
+
+def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
+    rng = np.random.default_rng(seed)
+    trace = make_trace(STEPS[name], seconds, rng, world)
+    at, value = Counter(**counter).updates(trace, rng)
+    return trace, scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
+
+
+def statistics(trace, reads, kernel=KNOWN, pieces=1):
+    accumulator = Accumulator(kernel)
+    end = float(trace.span_s[-1])
+    read = span = 0
+    for until in np.linspace(0, end, pieces + 1)[1:]:
+        to = int(np.searchsorted(trace.span_s[1:], until, "right"))
+        accumulator.feed_spans(Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1],
+                                     trace.code[span:to]))
+        span = to
+        to = int(np.searchsorted(reads.time_s, until, "right"))
+        accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to],
+                               reads.joules[read:to])
+        read = to
+        accumulator.advance()
+    return accumulator.finish()
+
+
+def solved(trace, found):
+    """(estimate, true J per phase) over the time between the first and the last update."""
+    inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
+    seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
+    total = found.mixed_j + float(found.direct()[0].sum())
+    return estimate(found, total, seconds), trace.truth(found.begin_s, found.end_s), total
+
+
+def test_energies_close_and_intervals_hold_the_truth():
+    held, wide = [], []
+    for seed in range(6):
+        trace, reads = scene(seed=seed)
+        found, truth, total = solved(trace, statistics(trace, reads))
+        assert float(found.energy_j.sum()) == pytest.approx(total, rel=1e-12)
+        energy = np.array([found.of(j).energy_j for j in range(len(truth))])
+        assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.025
+        held += [found.of(j).low_j <= t <= found.of(j).high_j for j, t in enumerate(truth)]
+        wide += [(found.of(j).high_j - found.of(j).low_j) / 2 / truth[j] for j in (1, 2)]
+        assert found.of(1).status is found.of(2).status is Status.RESOLVED
+    assert np.mean(held) >= 0.9
+    assert np.median(wide) < 0.05
+
+
+@pytest.mark.parametrize("kernel", [KNOWN, None], ids=["known lag", "blind"])
+def test_how_the_run_is_cut_does_not_matter(kernel):
+    trace, reads = scene()
+    whole, cut = statistics(trace, reads, kernel), statistics(trace, reads, kernel, 203)
+    assert whole.columns == cut.columns
+    assert whole.mixed_j == pytest.approx(cut.mixed_j, rel=1e-12)
+    assert np.allclose(whole.mixed_s, cut.mixed_s, rtol=1e-9)
+    assert {k: v.tolist() for k, v in whole.occupancy.items()} == {
+        k: v.tolist() for k, v in cut.occupancy.items()
+    }
+    for one, other in zip(whole.candidates, cut.candidates, strict=True):
+        assert (one.gain, one.disturb) == (other.gain, other.disturb)
+        assert one.tau_s == pytest.approx(other.tau_s, rel=1e-6)
+        assert np.array_equal(one.blocks.rows, other.blocks.rows)
+        assert np.allclose(one.blocks.sums, other.blocks.sums, rtol=1e-6, atol=1e-6)
+
+
+def test_an_unknown_lag_is_found():
+    trace, reads = scene(seed=3)
+    found = statistics(trace, reads, None)
+    best, truth, _ = solved(trace, found)
+    assert 0.004 < found.candidates[0].tau_s < 0.012
+    energy = np.array([best.of(j).energy_j for j in range(len(truth))])
+    assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.03
+    assert len(found.candidates) <= 9
+
+
+@pytest.mark.parametrize("kernel", [KNOWN, None])
+@pytest.mark.parametrize("seconds", [0.02, 0.9, 20.0])
+def test_a_killed_training_ends_before_its_meter(kernel, seconds):
+    """The counter is read on for a while; that time is nobody's, whatever is known of the lag."""
+    trace, reads = scene(seconds=30.0)
+    accumulator = Accumulator(kernel)
+    last = int(np.searchsorted(trace.span_s, seconds))
+    accumulator.feed_spans(Spans(trace.span_s[:last], trace.span_s[1 : last + 1],
+                                 trace.code[:last]))
+    read = int(np.searchsorted(reads.time_s, seconds + 1.3))
+    accumulator.feed_reads(reads.time_s[:read], reads.span_s[:read], reads.joules[:read])
+    found = accumulator.finish(seconds + 1.2)
+    assert found.candidates and found.end_s > seconds + 0.9
+
+
+def test_a_locked_step_is_refused_and_bounded():
+    trace, reads = scene("50 ms, periodic", seed=1, skew=0.0, jitter_s=0.0)
+    found, truth, _ = solved(trace, statistics(trace, reads))
+    for j, true in enumerate(truth):
+        known = found.of(j)
+        assert known.status is Status.NOT_IDENTIFIABLE and known.why == "locked"
+        least, most = bounds(found, j, 700.0)
+        assert least <= true <= most
+    together = found.of(*range(len(truth)))
+    assert together.energy_j == pytest.approx(truth.sum(), rel=1e-3)
+
+
+def test_dither_breaks_the_lock():
+    world = World(dither=(10, 0.02, 110.0))
+    trace, reads = scene("50 ms, periodic", seed=1, world=world, skew=0.0, jitter_s=0.0)
+    found, _, _ = solved(trace, statistics(trace, reads))
+    assert found.of(2).status is Status.RESOLVED
+
+
+def test_waits_of_constant_energy_do_not_fool_it():
+    held = []
+    for seed in range(4):
+        trace, reads = scene("180 ms", seed=seed, world=World(constant_energy=True))
+        found, truth, _ = solved(trace, statistics(trace, reads))
+        held += [found.of(j).low_j <= t <= found.of(j).high_j for j, t in enumerate(truth)]
+    assert np.mean(held) >= 0.85
+
+
+def test_a_phase_of_seconds_is_metered_directly():
+    """5 s of start-up at a power that drifts: its energy is known, the steps are not disturbed."""
+    trace, reads = scene(seed=2)
+    calm = trace.span_s[-1]
+    spans = Spans(trace.span_s[:-1], trace.span_s[1:], trace.code)
+    late = Spans(np.array([calm]), np.array([calm + 8.0]), np.array([99]))
+    time = np.arange(calm + 0.1, calm + 8.0, 0.01)
+    joules = reads.joules[-1] + np.floor((time - calm) / 0.1) * 30.0
+    accumulator = Accumulator(KNOWN)
+    accumulator.feed_spans(spans)
+    accumulator.feed_spans(late)
+    accumulator.feed_reads(np.concatenate([reads.time_s, time]),
+                           np.concatenate([reads.span_s, np.full(len(time), 1e-4)]),
+                           np.concatenate([reads.joules, joules]))
+    found = accumulator.finish()
+    joules, seconds = (line[found.columns.owners.index(99)] for line in found.direct())
+    assert seconds == pytest.approx(7.6, abs=0.4)
+    assert joules == pytest.approx(300 * seconds, rel=0.02)
+
+
+PROVE = bool(os.environ.get("PROVE"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_million_updates_cost_neither_memory_nor_time():
+    """A counter of 20 ms for hours, in portions of a second: state and cost stay as they were."""
+    updates = 1_000_000 if PROVE else 60_000
+    process = psutil.Process()
+    accumulator = Accumulator(KNOWN)
+    rng = np.random.default_rng(0)
+    step = np.array([0.006, 0.017, 0.031, 0.0035])
+    watts = np.array([120.0, 430.0, 500.0, 330.0])
+    clock, energy, used, seen, sizes, last = 0.0, 0.0, 0.0, 0, [], 0.0
+    while seen < updates:
+        duration = (step * rng.lognormal(0, 0.1, (18, 4))).ravel()
+        edges = clock + np.concatenate([[0.0], np.cumsum(duration)])
+        joules = energy + np.concatenate([[0.0], np.cumsum(duration * np.tile(watts, 18))])
+        at = np.arange(np.ceil(edges[0] / 0.02), np.ceil(edges[-1] / 0.02)) * 0.02
+        value = np.interp(at, edges, joules)
+        reads = np.stack([at - 0.001, at + 0.001], 1).ravel()
+        seen += len(at)
+        before = np.concatenate([[last], value[:-1]])
+        last = float(value[-1])
+        began = time.process_time()
+        accumulator.feed_spans(Spans(edges[:-1], edges[1:], np.tile(np.arange(4), 18)))
+        accumulator.feed_reads(reads, np.full(len(reads), 1e-4),
+                               np.stack([before, value], 1).ravel())
+        accumulator.advance()
+        used += time.process_time() - began
+        clock, energy = float(edges[-1]), float(joules[-1])
+        sizes.append(process.memory_info().rss)
+    assert 1e3 * used / seen < 1.0  # ms of CPU per update
+    assert sizes[-1] - sizes[len(sizes) // 5] < 5e6
+    blocks = [c.blocks for c in accumulator.statistics.candidates]
+    assert len(blocks) <= 9 and sum(b.sums.nbytes for b in blocks) <= 16e6
+    assert seen - accumulator.statistics.mixed_rows < 100
+    print(f"{seen} updates, {1e3 * used / seen:.3f} ms each, "
+          f"{(sizes[-1] - sizes[len(sizes) // 5]) / 1e6:.1f} MB grown")
+
+
+def test_memory_is_constant_and_blocks_merge():
+    blocks = Blocks(3)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((10_000, 4))
+    for part in np.array_split(rows, 77):
+        blocks.add(part, np.arange(len(part), dtype=float))
+    sums, number, _ = blocks.full()
+    assert MOST // 2 <= len(number) <= MOST
+    assert number.sum() == 10_000
+    assert np.allclose(sums.sum(0), rows.T @ rows)
+
+
+@pytest.mark.parametrize("rows", [0, 3, 4, 255, 256, 1000])
+def test_blocks_go_on_where_they_were(rows):
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((rows + 500, 4))
+    times = np.arange(len(table), dtype=float)
+    whole = Blocks(3)
+    whole.add(table[:rows], times[:rows])
+    again = Blocks.restore(*whole.full())
+    for one in (whole, again):
+        one.add(table[rows:], times[rows:])
+    assert np.array_equal(whole.full()[1], again.full()[1])
+    assert np.allclose(whole.full()[0], again.full()[0])
+
+
+def test_the_drift_filter_is_a_filter():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((50, 3))
+    out = Innovations(np.array([0.0, 0.25]), 2).filter(rows)
+    assert np.allclose(out[0], rows[1:])
+    state = np.zeros(3)
+    for k, row in enumerate(rows):
+        innovation = row - state
+        state = 0.98 * (state + 0.25 * innovation)
+        if k:
+            assert np.allclose(out[1, k - 1], innovation)
+
+
+BESIDE = 50
+
+
+def overlapped(at_random: bool, pieces=1, seed=3):
+    """A stream of 150 W under backward: at a random place of it, or always over its last third."""
+    rng = np.random.default_rng(seed)
+    plain = make_trace(STEPS["60 ms"], 60.0, rng)
+    begin, end = (plain.span_s[:-1][plain.code == 2], plain.span_s[1:][plain.code == 2])
+    length = (end - begin) * (rng.uniform(0.2, 0.6, len(begin)) if at_random else 1 / 3)
+    start = begin + (rng.uniform(0, 1, len(begin)) if at_random else 1.0) * (end - begin - length)
+    trace = with_stream(plain, start, start + length, 150.0)
+    at, value = Counter().updates(trace, rng)
+    reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
+    accumulator = Accumulator(KNOWN)
+    known = read = span = 0
+    for until in np.linspace(0, float(trace.span_s[-1]), pieces + 1)[1:]:
+        to = int(np.searchsorted(start + length, until, "right"))
+        accumulator.feed_beside(Spans(start[known:to], (start + length)[known:to],
+                                      np.full(to - known, BESIDE)))
+        known = to
+        to = int(np.searchsorted(trace.span_s[1:], until, "right"))
+        accumulator.feed_spans(Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1],
+                                     trace.code[span:to]))
+        span = to
+        to = int(np.searchsorted(reads.time_s, until, "right"))
+        accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to], reads.joules[read:to])
+        read = to
+        accumulator.advance()
+    found = accumulator.finish()
+    inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
+    seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
+    ran = np.clip(start + length, found.begin_s, found.end_s) - np.clip(start, found.begin_s,
+                                                                        found.end_s)
+    seconds[BESIDE] = float(ran.sum())
+    truth = np.append(plain.truth(found.begin_s, found.end_s), 150.0 * seconds[BESIDE])
+    return estimate(found, found.mixed_j, seconds), truth, found
+
+
+def test_a_stream_beside_the_phases_gets_what_it_adds():
+    for seed in range(3):
+        found, truth, gathered = overlapped(True, seed=seed)
+        assert float(found.energy_j.sum()) == pytest.approx(gathered.mixed_j, rel=1e-12)
+        for code, true in zip((0, 1, 2, 3, 4, BESIDE), truth, strict=True):
+            known = found.of(code)
+            half = (known.high_j - known.low_j) / 2
+            assert abs(known.energy_j - true) <= 1.6 * half, (seed, code, known, true)
+        assert found.of(BESIDE).status is not Status.NOT_IDENTIFIABLE
+        assert found.of(2).status is Status.RESOLVED
+
+
+def test_a_stream_that_never_runs_alone_is_refused():
+    found, truth, _ = overlapped(False)
+    assert found.of(BESIDE).status is Status.NOT_IDENTIFIABLE
+    both = found.of(2, BESIDE)  # their sum is known
+    assert both.status is Status.RESOLVED
+    assert both.low_j <= truth[2] + truth[5] <= both.high_j
+
+
+def test_streams_beside_are_fed_in_pieces_like_everything():
+    whole, cut = overlapped(True)[2], overlapped(True, pieces=41)[2]
+    assert whole.columns == cut.columns
+    for one, other in zip(whole.candidates, cut.candidates, strict=True):
+        for a, b in zip(one.blocks.full(), other.blocks.full(), strict=True):
+            assert np.allclose(a, b, rtol=1e-6, atol=1e-9)

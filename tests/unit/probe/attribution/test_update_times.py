@@ -1,0 +1,147 @@
+"""Dating the updates of a counter from the reads around them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from probe.attribution.meter.energy_knots import from_counter
+from probe.attribution.meter.update_times import Lattice, Updates
+from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
+
+
+def scene(period_s=0.1, seconds=30.0, seed=0, **counter):
+    rng = np.random.default_rng(seed)
+    trace = make_trace(STEPS["60 ms"], seconds, rng)
+    at, value = Counter(period_s, **counter).updates(trace, rng)
+    return at, scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
+
+
+def dated(reads, pieces=1):
+    lattice = Lattice()
+    edges = np.linspace(0, len(reads.time_s), pieces + 1).astype(int)
+    parts = [
+        lattice.feed(reads.time_s[a:b], reads.span_s[a:b], reads.joules[a:b])
+        for a, b in itertools.pairwise(edges)
+    ]
+    return Updates.concat([*parts, lattice.finish()])
+
+
+@pytest.mark.parametrize("period_s", [0.1, 0.02])
+def test_updates_are_dated_better_than_their_brackets(period_s):
+    at, reads = scene(period_s)
+    found = dated(reads)
+    error = np.abs(found.time_s[:, None] - at[None]).min(1)
+    assert len(found) > 0.9 * 30 / period_s * 0.9
+    assert np.sqrt(np.mean(error**2)) < 0.0006
+    # What it says of its own error is about right.
+    assert 0.4 < np.mean(found.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
+    assert (found.slack_s < 0.0065).all()
+    assert (np.diff(found.time_s) > 0).all()
+
+
+def test_how_reads_are_cut_does_not_matter():
+    _, reads = scene()
+    whole, cut = dated(reads), dated(reads, 37)
+    for name in ("time_s", "joules", "sigma_s", "slack_s", "horizon_s", "fresh"):
+        assert np.array_equal(getattr(whole, name), getattr(cut, name))
+
+
+def test_missed_updates_leave_the_energy_whole():
+    _, reads = scene(missed=0.2)
+    found = dated(reads)
+    assert found.joules[-1] == pytest.approx(reads.joules[-1] - reads.joules[0], rel=0.02)
+    assert not found.fresh[1:].any()
+
+
+def test_a_reset_is_not_energy():
+    _, reads = scene(reset_s=15.0)
+    found = dated(reads)
+    assert found.fresh[1:].sum() == 1
+    assert (np.diff(found.joules) >= 0).all()
+
+
+def test_a_counter_that_wraps_goes_on():
+    time = np.arange(0, 10, 0.005)
+    joules = np.floor(60 * time * 1e3) / 1e3 % 262.144
+    lattice = Lattice(wrap_j=262.144, resolution_s=0.001)
+    found = Updates.concat([lattice.feed(time, np.full(len(time), 1e-5), joules),
+                            lattice.finish()])
+    assert found.joules[-1] == pytest.approx(600, rel=0.01)
+    assert (found.slack_s <= 0.00051).all()
+
+
+def test_what_happens_in_a_restart_is_left_out():
+    lattice = Lattice()
+    time = np.arange(0, 4, 0.01)
+    joules = np.floor(time / 0.1) * 25.0
+    parts = [lattice.feed(time[:200], np.zeros(200), joules[:200])]
+    lattice.interrupt()
+    parts += [lattice.feed(time[200:], np.zeros(200), joules[200:] + 7e6), lattice.finish()]
+    found = Updates.concat(parts)
+    assert found.joules[-1] < 1000
+    assert found.fresh.sum() == 2  # the first one, and the first after the restart
+
+
+def test_short_and_empty_series():
+    lattice = Lattice()
+    assert not len(lattice.finish())
+    time = np.array([0.0, 0.1, 0.2, 0.21])
+    found = Updates.concat([lattice.feed(time, np.zeros(4), np.array([1.0, 1.0, 1.0, 2.0])),
+                            lattice.finish()])
+    assert found.time_s.tolist() == pytest.approx([0.205])
+
+
+def coasting(seconds=60.0, begin_s=0.0, seed=3, swing_s=0.0002):
+    """Every fourth update caught within 4 ms, the others read amid two; and the truth."""
+    rng = np.random.default_rng(seed)
+    even = np.arange(0.033, seconds, 0.1003)
+    at = even + rng.normal(0, swing_s, len(even))
+    times, joules = [], []
+    for k in range(len(at) - 1):
+        if k % 4 == 0 or k < 60:
+            phase = rng.uniform(0, 0.004)
+            times += [at[k] - phase, at[k] - phase + 0.004]
+            joules += [k * 7.0, (k + 1) * 7.0]
+        else:
+            times.append(round((at[k] + 0.05) / 0.05) * 0.05)
+            joules.append((k + 1) * 7.0)
+    times, joules = np.array(times), np.array(joules)
+    keep = times >= begin_s
+    return at[at > begin_s], times[keep], joules[keep]
+
+
+@pytest.mark.parametrize("begin_s", [0.0, 30.02])
+def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
+    """Also where the reading begins in the midst of it."""
+    at, times, joules = coasting(begin_s=begin_s)
+    lattice = Lattice()
+    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
+                            lattice.finish()])
+    assert len(found) >= len(at) - 4
+    error = np.abs(found.time_s[:, None] - at[None]).min(1)
+    assert np.sqrt(np.mean(error**2)) < 0.0006 and error.max() < 0.0025
+    assert 0.4 < np.mean(found.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
+    assert (found.slack_s < 0.0026).all()
+    assert np.diff(found.joules) == pytest.approx(7.0)
+
+
+def test_a_lattice_that_swings_dates_only_what_was_caught():
+    _, times, joules = coasting(swing_s=0.006)
+    lattice = Lattice()
+    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
+                            lattice.finish()])
+    assert len(found) < 300
+    assert found.joules[-1] == pytest.approx(joules[-1] - joules[1], abs=30)
+
+
+def test_the_curve_sets_updates_that_were_not_caught_evenly_between():
+    at, times, joules = coasting()
+    found = from_counter((times * 1e9).astype(np.int64), joules, np.zeros(len(times), np.int64))
+    assert found is not None
+    error = np.abs(found.time_ns[:, None] / 1e9 - at[None]).min(1)
+    assert error.max() < 0.0035
+    assert found.slack_ns < 2.6e6
+    assert found.period_s == pytest.approx(0.1003, rel=0.01)

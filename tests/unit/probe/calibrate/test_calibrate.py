@@ -1,0 +1,92 @@
+"""Calibration on the rig: a load of known power behind a counter of known lag."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probe.attribution.meter_kinds import accumulator_of
+from probe.attribution.regression.lag import Kernel
+from probe.calibrate import render
+from probe.calibrate.measure import measure
+from probe.model import DeviceRequest
+from probe.sensors import SensorContext
+from probe.sensors.nvml.calibration import Calibration, folder, load, save
+from probe.sensors.nvml.energy import NvmlEnergySensor
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import ROOT, in_child
+
+KNOWN = Calibration(
+    uuid="GPU-x", name="a card", driver="570.00", measured="2026-01-01T00:00:00+00:00",
+    lag_s=0.008, lag_error_s=0.0005, offset_s=0.001, offset_error_s=0.0005,
+    counter_period_s=0.1, counter_jitter_s=0.0002, counter_read_s=1e-5,
+    instant_period_s=0.1, instant_window_s=0.025, average_period_s=0.1, average_window_s=1.0,
+    fields_clock="wall clock",
+)
+
+
+class RigLoad:
+    """Draws 500 W while it runs."""
+
+    def __init__(self, rig: NvmlRig) -> None:
+        self._rig = rig
+
+    def run(self, seconds: float) -> None:
+        self._rig.set_power(0, 500.0)
+        time.sleep(seconds)
+        self._rig.set_power(0, 90.0)
+
+
+@in_child
+def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
+    import os
+
+    os.environ["PROBE_CALIBRATION"] = str(tmp_path / "kept")
+    rig = NvmlRig(tmp_path, power_w=90.0, jitter_s=0.0003)
+    rig.gpu(0).lag_ns = 12_000_000
+    rig.load()
+    found = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3)
+    assert found.lag_s == pytest.approx(0.012, abs=0.0025), found
+    assert abs(found.offset_s) < 0.0025
+    assert found.counter_period_s == pytest.approx(0.1, rel=0.01)
+    assert found.counter_read_s < 0.002
+    assert found.instant_window_s in (0.02, 0.025, 0.05) and found.average_window_s == 1.0
+    assert found.instant_period_s == pytest.approx(0.1, abs=0.02)
+    assert found.fields_clock == "wall clock"
+    save(found)
+    sensor = NvmlEnergySensor(SensorContext(requests=(DeviceRequest(),)))
+    (source,) = sensor.open()
+    sensor.close()
+    assert source.lag_s == found.lag_s
+    assert accumulator_of(source)._kernel == Kernel(found.lag_s, found.offset_s)
+
+
+def test_it_is_kept_by_card_and_void_under_another_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROBE_CALIBRATION", str(tmp_path))
+    path = save(KNOWN)
+    assert path.parent == folder() == tmp_path
+    assert load("GPU-x", "570.00") == KNOWN
+    assert load("GPU-x", "580.00") is None and load("GPU-y", "570.00") is None
+    save(replace(KNOWN, lag_s=float("nan")))
+    assert load("GPU-x", "570.00") is None
+    path.write_text("{}")
+    assert load("GPU-x", "570.00") is None
+
+
+def test_it_reads_like_a_data_sheet() -> None:
+    text = render(KNOWN, Path("/kept/GPU-x.json"))
+    assert "lag             8.0 ms ± 0.5 ms" in text and "window 1000.0 ms" in text
+
+
+def test_without_cuda_it_says_so() -> None:
+    done = subprocess.run([sys.executable, "-m", "probe", "calibrate"], cwd=ROOT,
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "no CUDA device" in done.stderr and done.stderr.count("\n") == 1

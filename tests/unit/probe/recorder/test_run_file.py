@@ -1,0 +1,89 @@
+"""Who ended a job of several ranks: the one that went first, not those that it took along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.model import DeviceRequest, RunStatus
+from probe.recorder.run_file import outcome_of
+from probe.ring.layout import EndCode
+from probe.store.members import Member
+
+MS = 1_000_000
+FINISHED, FAILED = int(EndCode.FINISHED), int(EndCode.FAILED)
+
+
+@dataclass
+class Drain:
+    ended: tuple[int, int, int] | None
+    last_ns: int
+
+
+@dataclass
+class Watch:
+    members: dict[str, Member]
+    gone: dict[str, int]
+
+
+def member(rank: int, error: str = "") -> Member:
+    return Member(
+        role="rank", rank=rank, local_rank=rank, local_world_size=2, world_size=2, host="a",
+        boot_id="b", pid=100 + rank, start_ticks=1, begin_ns=1, rings="/dev/shm",
+        prefix=f"of-{rank}.", request=DeviceRequest(), info={"error": error} if error else {})
+
+
+def ended(*told: dict[str, Any]) -> Any:
+    """Of ranks: ``left`` (ms, code), or ``died`` (noticed, ms), and ``heard`` (ms)."""
+    members = [member(rank, one.get("error", "")) for rank, one in enumerate(told)]
+    drains = {
+        Path(f"/dev/shm/of-{rank}.ring"): Drain(
+            (one["left"][0] * MS, one["left"][1], one["left"][1]) if "left" in one else None,
+            one.get("heard", 0) * MS)
+        for rank, one in enumerate(told)}
+    gone = {m.file_name: one["died"] * MS
+            for m, one in zip(members, told, strict=True) if "died" in one}
+    watch: Any = Watch({m.file_name: m for m in members}, gone)
+    return outcome_of(drains, watch, 9000 * MS)  # type: ignore[arg-type]
+
+
+def test_all_finished() -> None:
+    out = ended({"left": (5000, FINISHED)}, {"left": (5100, FINISHED)})
+    assert (out.status, out.end_ns, out.ended_by) == (RunStatus.FINISHED, 5100 * MS, "")
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_rank_is_killed_and_its_launcher_ends_the_other(swap: bool) -> None:
+    told = [{"died": 5000, "heard": 4990}, {"died": 5600, "heard": 4980}]
+    out = ended(*(told[::-1] if swap else told))
+    assert out.status is RunStatus.KILLED
+    assert out.ended_by.startswith(f"rank {int(swap)} died")
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_both_deaths_are_noticed_at_once(swap: bool) -> None:
+    told = [{"died": 5000, "heard": 4200}, {"died": 5000, "heard": 4900}]
+    out = ended(*(told[::-1] if swap else told))
+    assert out.ended_by.startswith(f"rank {int(swap)} died")
+
+
+def test_a_rank_is_killed_and_the_others_collective_fails_before_that_is_noticed() -> None:
+    out = ended({"left": (4990, FAILED), "error": "RuntimeError: closed by peer"},
+                {"died": 5030, "heard": 4980})
+    assert out.status is RunStatus.KILLED and out.ended_by.startswith("rank 1 died")
+
+
+def test_a_rank_fails_and_its_launcher_ends_the_other() -> None:
+    out = ended({"died": 5400, "heard": 4900}, {"left": (5000, FAILED), "error": "ValueError: no"})
+    assert out.status is RunStatus.FAILED and out.exit_code == FAILED
+    assert out.ended_by == "rank 1 failed: ValueError: no"
+    assert out.end_ns == 9000 * MS  # the other one was there until then
+
+
+def test_a_rank_fails_and_the_others_collectives_follow() -> None:
+    out = ended({"left": (5003, FAILED), "error": "RuntimeError: closed by peer"},
+                {"left": (5000, FAILED), "error": "ValueError: no"})
+    assert out.ended_by == "rank 1 failed: ValueError: no"
