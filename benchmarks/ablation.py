@@ -45,10 +45,29 @@ def main() -> None:
         rig.gpu(0).gpm = 0  # classes come from counted operations
         env = {**os.environ, **rig.env(), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
         words = [
-            sys.executable, "-m", "probe", "ablate", "--techniques", args.techniques, "--design",
-            args.design, "--blocks", str(args.blocks), "--dir", str(place / "ablation"), "--json",
-            "--", sys.executable, str(ROOT / "tests/scripts/train_tiny_gpt.py"), "--stack", "{stack}",
-            "--seed", "{seed}", "--samples", str(args.samples)]
+            sys.executable,
+            "-m",
+            "probe",
+            "ablate",
+            "--techniques",
+            args.techniques,
+            "--design",
+            args.design,
+            "--blocks",
+            str(args.blocks),
+            "--dir",
+            str(place / "ablation"),
+            "--json",
+            "--",
+            sys.executable,
+            str(ROOT / "tests/scripts/train_tiny_gpt.py"),
+            "--stack",
+            "{stack}",
+            "--seed",
+            "{seed}",
+            "--samples",
+            str(args.samples),
+        ]
         trials = place / "ablation" / "trials.jsonl"
         with subprocess.Popen(words, env=env, cwd=place, stdout=subprocess.DEVNULL) as first:
             while not trials.exists() or len(trials.read_text().splitlines()) < 4:
@@ -58,26 +77,44 @@ def main() -> None:
             time.sleep(2.0)
             first.send_signal(signal.SIGKILL)
         kept = trials.read_text()
-        second = subprocess.run(words, env=env, cwd=place, stdout=subprocess.PIPE, text=True,
-                                check=False)
+        second = subprocess.run(
+            words, env=env, cwd=place, stdout=subprocess.PIPE, text=True, check=False
+        )
         if second.returncode:
             sys.exit(second.returncode)
         minutes = (time.monotonic() - begin) / 60
         found: dict[str, Any] = json.loads(second.stdout)
-        again = json.loads(subprocess.run(words, env=env, cwd=place, stdout=subprocess.PIPE,
-                                          text=True, check=False).stdout)
-        text = subprocess.run([sys.executable, "-m", "probe", "ablate", "--dir",
-                               str(place / "ablation")], env=env, cwd=place,
-                              stdout=subprocess.PIPE, text=True, check=False).stdout
+        again = json.loads(
+            subprocess.run(
+                words, env=env, cwd=place, stdout=subprocess.PIPE, text=True, check=False
+            ).stdout
+        )
+        text = subprocess.run(
+            [sys.executable, "-m", "probe", "ablate", "--dir", str(place / "ablation")],
+            env=env,
+            cwd=place,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        ).stdout
         same = again == found and trials.read_text().startswith(kept)
     print(text)
-    print(f"{found['trials']} trials in {minutes:.1f} min, killed after "
-          f"{len(kept.splitlines())}; the table from disk is {'the same' if same else 'ANOTHER'}")
+    print(
+        f"{found['trials']} trials in {minutes:.1f} min, killed after "
+        f"{len(kept.splitlines())}; the table from disk is {'the same' if same else 'ANOTHER'}"
+    )
     late = args.design == "cumulative" and minutes > MINUTES
     if late:
         print(f"MISSED: {minutes:.1f} min, bar {MINUTES:g}")
-    save(f"ablation-{args.design}", {"minutes": round(minutes, 2), "same_table": same,
-                                     "killed_after": len(kept.splitlines()), **_short(found)})
+    save(
+        f"ablation-{args.design}",
+        {
+            "minutes": round(minutes, 2),
+            "same_table": same,
+            "killed_after": len(kept.splitlines()),
+            **_short(found),
+        },
+    )
     sys.exit(late or not same or found["sound"] is None)
 
 
@@ -87,9 +124,12 @@ def _short(found: Any) -> Any:
         return [_short(one) for one in found]
     if not isinstance(found, dict):
         return found
-    return {key: _short(value) for key, value in found.items()
-            if key not in ("cells", "folder", "command", "other", "early_at")
-            or isinstance(value, float)}
+    return {
+        key: _short(value)
+        for key, value in found.items()
+        if key not in ("cells", "folder", "command", "other", "early_at")
+        or isinstance(value, float)
+    }
 
 
 if __name__ == "__main__":

@@ -64,17 +64,30 @@ def main() -> None:
     data = torch.randint(0, WORDS, (4 * BATCH, LENGTH))
     stack = Stack([GradientAccumulation(k=K, adaptive=True, k_max=K, target=1e-9), WarmupCosine()])
     with tempfile.TemporaryDirectory() as runs:
-        trainer = Trainer(model, data, loss, stack=stack, samples=10**9, batch_size=BATCH,  # type: ignore[arg-type]
-                          dir=runs, quiet=True)
+        trainer = Trainer(
+            model,
+            data,
+            loss,
+            stack=stack,
+            samples=10**9,
+            batch_size=BATCH,  # type: ignore[arg-type]
+            dir=runs,
+            quiet=True,
+        )
         result = compare(trainer, model, runs, args.blocks)
     parameters = sum(p.numel() for p in model.parameters())
-    print(f"{parameters / 1e6:.1f} M parameters, {K} micro-batches, "
-          f"{result['bare_s'] * 1e3:.0f} ms per step, {args.blocks} blocks")
+    print(
+        f"{parameters / 1e6:.1f} M parameters, {K} micro-batches, "
+        f"{result['bare_s'] * 1e3:.0f} ms per step, {args.blocks} blocks"
+    )
     ok = True
     for name, bar in (("A/A", None), ("variance", 0.03), ("stack", 0.05)):
         row = result["ways"][name]
-        held = "" if bar is None else f"   bar {bar:.0%}: " + (
-            "held" if row["upper"] <= bar else "MISSED")
+        held = (
+            ""
+            if bar is None
+            else f"   bar {bar:.0%}: " + ("held" if row["upper"] <= bar else "MISSED")
+        )
         ok &= bar is None or row["upper"] <= bar
         print(f"  {name:10}{row['mean']:>8.2%}   upper 95 % {row['upper']:>7.2%}{held}")
     save("accumulation", {"blocks": args.blocks, "parameters": parameters, **result})
@@ -150,10 +163,12 @@ def compare(trainer: Trainer, model: nn.Module, runs: str, blocks: int) -> dict[
     rows = {}
     for name in ("A/A", "variance", "stack"):
         # Against the mean of the two bare ones of the block, A/A against the other.
-        against = times["bare"] if name == "A/A" else [
-            (a + b) / 2 for a, b in zip(times["bare"], times["A/A"], strict=True)]
-        mean, upper = mean_and_bound([t / b - 1 for t, b in
-                                      zip(times[name], against, strict=True)])
+        against = (
+            times["bare"]
+            if name == "A/A"
+            else [(a + b) / 2 for a, b in zip(times["bare"], times["A/A"], strict=True)]
+        )
+        mean, upper = mean_and_bound([t / b - 1 for t, b in zip(times[name], against, strict=True)])
         rows[name] = {"mean": round(mean, 5), "upper": round(upper, 5)}
     return {"bare_s": sum(times["bare"]) / len(times["bare"]), "ways": rows}
 

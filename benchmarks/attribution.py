@@ -38,8 +38,11 @@ WORKLOADS = ("180 ms", "60 ms", "12 ms")
 #            misattributed: median, p95; resolved energy; half-width of forward and backward
 BARS = {
     0.1: {"180 ms": (0.6, 1.5, 95, 3), "60 ms": (1.0, 2.8, 90, 5), "12 ms": (2.0, 5.0, 80, 10)},
-    0.02: {"180 ms": (0.25, None, None, None), "60 ms": (0.5, None, None, None),
-           "12 ms": (1.2, None, None, None)},
+    0.02: {
+        "180 ms": (0.25, None, None, None),
+        "60 ms": (0.5, None, None, None),
+        "12 ms": (1.2, None, None, None),
+    },
 }
 WORLDS: dict[str, tuple[World, Counter, Kernel | None]] = {
     "as assumed": (World(), Counter(), KNOWN),
@@ -67,7 +70,8 @@ def others(trace: Trace, at: Any, value: Any) -> dict[str, Any]:
     interpolated = np.bincount(trace.code, np.diff(np.interp(inside, at, value)), number)
     total = value[-1] - value[0]
     return {
-        "endpoints": endpoints, "time split": seconds / seconds.sum() * total,
+        "endpoints": endpoints,
+        "time split": seconds / seconds.sum() * total,
         "interpolation": interpolated,
     }
 
@@ -112,7 +116,8 @@ def one(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
         "resolved": [e.status is Status.RESOLVED for e in each],
         "share": (truth / truth.sum()).tolist(),
         "closure": abs(float(found.energy_j.sum()) / total - 1),
-        "ms_per_update": 1e3 * used / len(at), "reads_per_s": reads.per_second,
+        "ms_per_update": 1e3 * used / len(at),
+        "reads_per_s": reads.per_second,
     }
 
 
@@ -200,11 +205,15 @@ def main() -> None:
     ok = True
     with multiprocessing.Pool() as pool:
         for period in BARS:
-            print(f"\ncounter every {period * 1e3:g} ms, {args.seconds:g} s, {args.traces} traces; "
-                  "misattributed share in %")
-            print(f"  {'world':26}{'step':8}{'median':>8}{'p95':>7}{'endpoints':>11}"
-                  f"{'time':>7}{'interp.':>9}{'coverage':>10}{'worst':>7}{'±f,b':>7}"
-                  f"{'resolved':>10}{'energy':>8}")
+            print(
+                f"\ncounter every {period * 1e3:g} ms, {args.seconds:g} s, {args.traces} traces; "
+                "misattributed share in %"
+            )
+            print(
+                f"  {'world':26}{'step':8}{'median':>8}{'p95':>7}{'endpoints':>11}"
+                f"{'time':>7}{'interp.':>9}{'coverage':>10}{'worst':>7}{'±f,b':>7}"
+                f"{'resolved':>10}{'energy':>8}"
+            )
             worlds = args.worlds.split(",") if period == 0.1 else ["as assumed"]
             for world in worlds:
                 for step in WORKLOADS:
@@ -220,18 +229,23 @@ def main() -> None:
                         f"{m[n]:>{w}.1f}" if n in m else " " * w
                         for n, w in (("endpoints", 11), ("time split", 7), ("interpolation", 9))
                     )
-                    print(f"  {world:26}{step:8}{m['ours']:>8.2f}{found['misattributed_p95']:>7.2f}"
-                          f"{other}{found['coverage']:>9.1f}%"
-                          f"{min(found['coverage_by_phase'].values()):>6.0f}%"
-                          f"{found['half_width_forward_backward']:>6.1f}%"
-                          f"{found['resolved_phases']:>9.0f}%{found['resolved_energy']:>7.0f}%"
-                          f"{'  MISSED ' + '; '.join(missed) if missed else ''}", flush=True)
+                    print(
+                        f"  {world:26}{step:8}{m['ours']:>8.2f}{found['misattributed_p95']:>7.2f}"
+                        f"{other}{found['coverage']:>9.1f}%"
+                        f"{min(found['coverage_by_phase'].values()):>6.0f}%"
+                        f"{found['half_width_forward_backward']:>6.1f}%"
+                        f"{found['resolved_phases']:>9.0f}%{found['resolved_energy']:>7.0f}%"
+                        f"{'  MISSED ' + '; '.join(missed) if missed else ''}",
+                        flush=True,
+                    )
         locks = pool.map(locked, range(args.traces))
     none, hold = sum(a for a, _ in locks), sum(b for _, b in locks)
     result["locked"] = {"seeds": len(locks), "none_resolved": none, "bounds_hold": hold}
     ok &= none == hold == len(locks)
-    print(f"\nexactly locked step: no phase resolved in {none} of {len(locks)}, "
-          f"bounds hold the truth in {hold}")
+    print(
+        f"\nexactly locked step: no phase resolved in {none} of {len(locks)}, "
+        f"bounds hold the truth in {hold}"
+    )
     save("attribution", result)
     sys.exit(not ok)
 

@@ -33,8 +33,12 @@ def machine() -> dict[str, Any]:
     except ImportError:
         torch_version = "none"
     return {
-        "date": datetime.now(UTC).date().isoformat(), "cpu": model, "cores": os.cpu_count(),
-        "system": platform.release(), "python": platform.python_version(), "torch": torch_version,
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": platform.release(),
+        "python": platform.python_version(),
+        "torch": torch_version,
         "commit": commit(),
     }
 
@@ -45,8 +49,11 @@ def keep_heap() -> None:
     Else a step's page faults, some 1 µs each, depend on what ran before it: they are most of
     what two turns of the same loop differ by.
     """
-    kept = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-            "MALLOC_TOP_PAD_": str(1 << 26)}
+    kept = {
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "MALLOC_TOP_PAD_": str(1 << 26),
+    }
     if kept.items() <= os.environ.items():
         return
     os.environ.update(kept)
@@ -69,8 +76,9 @@ def source_files() -> list[Path]:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return done.stdout if done.returncode == 0 else ""
 
 

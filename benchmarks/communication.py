@@ -73,8 +73,11 @@ def worker(width: int, k: int, seconds: float) -> None:
             optimizer.zero_grad()
             number += 1
     if dist.get_rank() == 0:
-        truth = statistics.fmean(tails[5:]) if k == 1 else (
-            statistics.fmean(times[True]) - statistics.fmean(times[False]))
+        truth = (
+            statistics.fmean(tails[5:])
+            if k == 1
+            else (statistics.fmean(times[True]) - statistics.fmean(times[False]))
+        )
         print(f"TRUTH {truth}", flush=True)
     dist.destroy_process_group()
 
@@ -106,27 +109,59 @@ def measure(folder: Path, width: int, k: int, seconds: float) -> dict[str, Any]:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
-         str(port), __file__, "--worker", f"{width},{k},{seconds}"],
-        capture_output=True, text=True, check=False, timeout=600,
-        env=os.environ | {"PROBE_DIR": str(folder), "OMP_NUM_THREADS": "1",
-                          "PYTHONPATH": str(ROOT)})
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--master-port",
+            str(port),
+            __file__,
+            "--worker",
+            f"{width},{k},{seconds}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env=os.environ
+        | {"PROBE_DIR": str(folder), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+    )
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-    report = json.loads(subprocess.run(
-        [sys.executable, "-m", "probe", "report", told["RUN"], "--format", "json"],
-        capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    report = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "probe", "report", told["RUN"], "--format", "json"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    )
     row = next(row for row in report["communication"] if row["rank"] == 0)
     ours, truth = row["exposed_s" if k == 1 else "cost_s"], float(told["TRUTH"])
     if ours is None:
         raise RuntimeError(f"{width}, k = {k}: too few steps, give it more --seconds")
     off, busy = ours / truth - 1, 1e3 * (row["busy_s"] or 0.0)
-    print(f"{8 * 4 * width**2 / 1e6:6.1f} MB, k = {k}: truth {1e3 * truth:7.2f} ms, ours "
-          f"{1e3 * ours:7.2f} ms ({off:+.1%}), busy {busy:.1f} ms", flush=True)
-    return {"width": width, "megabytes": 8 * 4 * width**2 / 1e6, "k": k, "truth_s": truth,
-            "ours_s": ours, "off": off, "busy_s": row["busy_s"], "exposed_s": row["exposed_s"],
-            "interval_s": row["cost_s_interval"], "steps": row["steps"]}
+    print(
+        f"{8 * 4 * width**2 / 1e6:6.1f} MB, k = {k}: truth {1e3 * truth:7.2f} ms, ours "
+        f"{1e3 * ours:7.2f} ms ({off:+.1%}), busy {busy:.1f} ms",
+        flush=True,
+    )
+    return {
+        "width": width,
+        "megabytes": 8 * 4 * width**2 / 1e6,
+        "k": k,
+        "truth_s": truth,
+        "ours_s": ours,
+        "off": off,
+        "busy_s": row["busy_s"],
+        "exposed_s": row["exposed_s"],
+        "interval_s": row["cost_s_interval"],
+        "steps": row["steps"],
+    }
 
 
 def main() -> int:
@@ -142,8 +177,11 @@ def main() -> int:
         return 0
     print(json.dumps(machine()))
     with tempfile.TemporaryDirectory() as folder:
-        found = [measure(Path(folder), int(width), int(k), options.seconds)
-                 for k in options.k.split(",") for width in options.widths.split(",")]
+        found = [
+            measure(Path(folder), int(width), int(k), options.seconds)
+            for k in options.k.split(",")
+            for width in options.widths.split(",")
+        ]
     held = all(abs(one["off"]) <= WITHIN for one in found)
     save("communication", {"lines": found, "held": held})
     print(f"bar (within 20 %): {'held' if held else 'MISSED'}")

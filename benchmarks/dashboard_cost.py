@@ -48,13 +48,17 @@ class Clients:
         self._stop, self._url = threading.Event(), url
         known = json.loads(self._get("_dash-dependencies"))
         wanted = ("run-head", '"view":"power"', '"view":"phases"')
-        self._tick = [payload(one, run_id) for one in known
-                      if one["clientside_function"] is None
-                      and any(name in one["output"] for name in wanted)
-                      and any(part["id"] in ("tick", "seen") for part in one["inputs"])]
+        self._tick = [
+            payload(one, run_id)
+            for one in known
+            if one["clientside_function"] is None
+            and any(name in one["output"] for name in wanted)
+            and any(part["id"] in ("tick", "seen") for part in one["inputs"])
+        ]
         assert len(self._tick) == len(wanted)
-        self._threads = [threading.Thread(target=self._tab, args=(i,), daemon=True)
-                         for i in range(number)]
+        self._threads = [
+            threading.Thread(target=self._tab, args=(i,), daemon=True) for i in range(number)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -85,8 +89,10 @@ class Clients:
 
     def _post(self, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(
-            self._url + "_dash-update-component", json.dumps(body).encode(),
-            {"Content-Type": "application/json"})
+            self._url + "_dash-update-component",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 self.asked += 1
@@ -104,8 +110,9 @@ def payload(one: dict[str, Any], run_id: str) -> dict[str, Any]:
     for part in body["inputs"]:
         if part["id"] == "run":
             part["value"] = run_id
-    body["changedPropIds"] = [next(f"{p['id']}.{p['property']}" for p in body["inputs"]
-                                   if p["id"] in ("tick", "seen"))]
+    body["changedPropIds"] = [
+        next(f"{p['id']}.{p['property']}" for p in body["inputs"] if p["id"] in ("tick", "seen"))
+    ]
     return body
 
 
@@ -142,9 +149,13 @@ def cost(folder: Path) -> dict[str, Any]:
     (folder / "runs").mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, {1})
     training = subprocess.Popen(
-        [sys.executable, "-c", TRAINER], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PROBE_DIR": str(folder / "runs"),
-                          "OMP_NUM_THREADS": "1"})
+        [sys.executable, "-c", TRAINER],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PROBE_DIR": str(folder / "runs"), "OMP_NUM_THREADS": "1"},
+    )
     assert training.stdin is not None and training.stdout is not None
     run = Path(training.stdout.readline().strip())
     time.sleep(2)
@@ -177,8 +188,9 @@ def cost(folder: Path) -> dict[str, Any]:
                 took.setdefault(kind, []).append(block())
             clients.on.clear()
             (seen,), (one, other) = took["looked at"], took["alone"]
-            slower["looked at"].append((2 * seen[0] / (one[0] + other[0]) - 1,
-                                        2 * seen[1] / (one[1] + other[1]) - 1))
+            slower["looked at"].append(
+                (2 * seen[0] / (one[0] + other[0]) - 1, 2 * seen[1] / (one[1] + other[1]) - 1)
+            )
             slower["alone"].append((one[0] / other[0] - 1, one[1] / other[1] - 1))
         asked, failed = clients.asked, clients.failed
         clients.close()
@@ -189,12 +201,20 @@ def cost(folder: Path) -> dict[str, Any]:
     mean = {kind: median_and_bound([pair[1] for pair in pairs]) for kind, pairs in slower.items()}
     for kind, (median, bound) in found.items():
         average, most = mean[kind]
-        print(f"cost: {kind}: a quick step {median:+.2%}, upper 95 % bound {bound:+.2%}; the mean "
-              f"{average:+.2%}, upper {most:+.2%}", flush=True)
+        print(
+            f"cost: {kind}: a quick step {median:+.2%}, upper 95 % bound {bound:+.2%}; the mean "
+            f"{average:+.2%}, upper {most:+.2%}",
+            flush=True,
+        )
     per_s = asked / (BLOCKS * (BLOCK_S + SETTLES_S))
     print(f"cost: {CLIENTS} clients, {per_s:.0f} answers a second, {failed} failed", flush=True)
     if found["alone"][1] > SLOWER:
         print("A/A is above the bar: this machine does not decide it now")
-    return {"clients": CLIENTS, "answers_per_s": per_s, "failed": failed, "slower": found,
-            "slower_mean": mean,
-            "held": found["looked at"][1] <= SLOWER and not failed}
+    return {
+        "clients": CLIENTS,
+        "answers_per_s": per_s,
+        "failed": failed,
+        "slower": found,
+        "slower_mean": mean,
+        "held": found["looked at"][1] <= SLOWER and not failed,
+    }

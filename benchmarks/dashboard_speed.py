@@ -77,7 +77,7 @@ def cold(browser: Any, url: str, ready: str) -> float:
     return took
 
 
-FIRST = "[id*='\"view\":\"power\"'] .js-plotly-plot .main-svg"
+FIRST = '[id*=\'"view":"power"\'] .js-plotly-plot .main-svg'
 # Resolves with the milliseconds from the end of the drag to the frame after the finer data.
 ZOOM = """() => {
   const plot = document.querySelector(`[id*='"view":"power"'] .js-plotly-plot`);
@@ -101,8 +101,13 @@ def zooms(browser: Any, url: str, seconds: float) -> list[float]:
     page = context.new_page()
     found = []
     # Of big: rollups of a minute, of a second; samples.
-    spans = ("", *(f"?t={0.45 * seconds - width:.0f}-{0.45 * seconds:.0f}"
-                   for width in (0.08 * seconds, 0.0065 * seconds)))
+    spans = (
+        "",
+        *(
+            f"?t={0.45 * seconds - width:.0f}-{0.45 * seconds:.0f}"
+            for width in (0.08 * seconds, 0.0065 * seconds)
+        ),
+    )
     for turn in range(3 * TIMES):
         page.goto(url + spans[turn % 3])
         page.wait_for_selector(FIRST)
@@ -131,8 +136,11 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
     from probe.store.segments import segment_files
 
     folder = run.parent
-    samples = sum(pq.read_metadata(path).num_rows for node in RunReader(run).nodes()
-                  for path in segment_files(node, "samples"))
+    samples = sum(
+        pq.read_metadata(path).num_rows
+        for node in RunReader(run).nodes()
+        for path in segment_files(node, "samples")
+    )
     first = []
     for _ in range(TIMES):  # a server that has not seen the run, a browser that has seen nothing
         with server(folder) as (url, pid):
@@ -140,14 +148,24 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
     with server(folder) as (url, pid):
         took = zooms(browser, f"{url}run/{run.name}", seconds)
         mib = peak_mib(pid)
-    found = {"samples": samples, "first_s": statistics.median(first), "first_worst_s": max(first),
-             "zoom_ms": statistics.median(took), "zoom_worst_ms": took[-1], "mib": mib}
-    print(f"{what}: {samples / 1e6:.2f} M samples; first chart {found['first_s']:.2f} s "
-          f"(worst of {TIMES} {max(first):.2f}); zoom {found['zoom_ms']:.0f} ms (worst of "
-          f"{len(took)} {took[-1]:.0f}); server {mib:.0f} MiB", flush=True)
+    found = {
+        "samples": samples,
+        "first_s": statistics.median(first),
+        "first_worst_s": max(first),
+        "zoom_ms": statistics.median(took),
+        "zoom_worst_ms": took[-1],
+        "mib": mib,
+    }
+    print(
+        f"{what}: {samples / 1e6:.2f} M samples; first chart {found['first_s']:.2f} s "
+        f"(worst of {TIMES} {max(first):.2f}); zoom {found['zoom_ms']:.0f} ms (worst of "
+        f"{len(took)} {took[-1]:.0f}); server {mib:.0f} MiB",
+        flush=True,
+    )
     first_s, zoom_ms, most_mib = LIMITS[what]
-    return found | {"held": found["first_s"] <= first_s and found["zoom_ms"] <= zoom_ms
-                    and mib <= most_mib}
+    return found | {
+        "held": found["first_s"] <= first_s and found["zoom_ms"] <= zoom_ms and mib <= most_mib
+    }
 
 
 def listing(browser: Any, folder: Path) -> dict[str, Any]:
@@ -165,8 +183,10 @@ def listing(browser: Any, folder: Path) -> dict[str, Any]:
         with server(made.parent) as (url, _pid):
             took.append(cold(browser, url, "table.runs tbody tr:nth-child(50)"))
     found = {"runs": RUNS, "list_s": statistics.median(took), "list_worst_s": max(took)}
-    print(f"list: {RUNS} runs in {found['list_s']:.2f} s (worst of {TIMES} {max(took):.2f})",
-          flush=True)
+    print(
+        f"list: {RUNS} runs in {found['list_s']:.2f} s (worst of {TIMES} {max(took):.2f})",
+        flush=True,
+    )
     return found | {"held": found["list_s"] <= LIST_S}
 
 
@@ -197,8 +217,10 @@ def stored(run: Path, stop: threading.Event, found: list[tuple[float, float]]) -
     while not stop.is_set():
         for path in run.glob("node-*/hot/samples-*.arrows"):
             batches = tails.setdefault(path, Tail(path)).new()
-            times = [pc.max(batch.column("time_ns").filter(pc.is_in(batch.column("source"), shown)))
-                     for batch in batches]
+            times = [
+                pc.max(batch.column("time_ns").filter(pc.is_in(batch.column("source"), shown)))
+                for batch in batches
+            ]
             newest = max((one.as_py() or 0 for one in times), default=0)
             if newest:
                 found.append(((newest - begin_ns) / 1e9, time.time()))
@@ -234,10 +256,17 @@ def lag(browser: Any, folder: Path, seconds: float = 60.0) -> dict[str, Any]:
             lags.append(on_screen[0] - at_s)
     lags.sort()
     p95 = lags[int(0.95 * len(lags))]
-    print(f"lag: {len(lags)} batches; from disk to screen median {statistics.median(lags):.2f} s, "
-          f"p95 {p95:.2f} s", flush=True)
-    return {"batches": len(lags), "lag_median_s": statistics.median(lags), "lag_p95_s": p95,
-            "held": p95 <= LAG_S}
+    print(
+        f"lag: {len(lags)} batches; from disk to screen median {statistics.median(lags):.2f} s, "
+        f"p95 {p95:.2f} s",
+        flush=True,
+    )
+    return {
+        "batches": len(lags),
+        "lag_median_s": statistics.median(lags),
+        "lag_p95_s": p95,
+        "held": p95 <= LAG_S,
+    }
 
 
 def main() -> int:
@@ -269,10 +298,13 @@ def main() -> int:
     with contextlib.suppress(OSError, ValueError):  # parts that were not measured this time
         before = json.loads((RESULTS / "dashboard_speed.json").read_text())
         found = {name: before[name] for name in PARTS if name in before} | {
-            name: one | {"commit": commit()} for name, one in found.items()}
+            name: one | {"commit": commit()} for name, one in found.items()
+        }
     save("dashboard_speed", found)
-    print("bars: " + ", ".join(f"{name} {'held' if one['held'] else 'MISSED'}"
-                               for name, one in found.items()))
+    print(
+        "bars: "
+        + ", ".join(f"{name} {'held' if one['held'] else 'MISSED'}" for name, one in found.items())
+    )
     return 0 if held else 1
 
 

@@ -29,12 +29,16 @@ GPUS, SECONDS, EVERY_S, PORTION = 64, 7 * 86400, 10, 360  # readings at a time
 
 def record(folder: Path) -> Path:
     """A finished run."""
-    run = create_run(folder, new_run_id("week", time.time()), shared=False,
-                     fields={"name": "week"})
+    run = create_run(folder, new_run_id("week", time.time()), shared=False, fields={"name": "week"})
     begin_ns = 1000 * NS
     rng = np.random.default_rng(0)
-    sources = [(_source(gpu, "energy", "J", Kind.COUNTER),
-                _source(gpu, "utilization", "ratio", Kind.GAUGE)) for gpu in range(GPUS)]
+    sources = [
+        (
+            _source(gpu, "energy", "J", Kind.COUNTER),
+            _source(gpu, "utilization", "ratio", Kind.GAUGE),
+        )
+        for gpu in range(GPUS)
+    ]
     samples, sealer, summaries = SampleStore(run, 1), Sealer(), Summaries(run, begin_ns)
     flat = [one for both in sources for one in both]
     samples.register(flat)
@@ -47,8 +51,10 @@ def record(folder: Path) -> Path:
             told = joules[gpu] + np.cumsum(watts) * EVERY_S
             joules[gpu] = told[-1]
             for source, values in ((energy, told), (busy, rng.random(PORTION))):
-                read = [Sample(source.id, at, value, 20_000) for at, value in
-                        zip(at_ns.tolist(), values.tolist(), strict=True)]
+                read = [
+                    Sample(source.id, at, value, 20_000)
+                    for at, value in zip(at_ns.tolist(), values.tolist(), strict=True)
+                ]
                 samples.add(read)
                 summaries.readings(read)
         samples.flush()
@@ -58,14 +64,25 @@ def record(folder: Path) -> Path:
     sealer.finish()
     summaries.save(begin_ns + SECONDS * NS, [], [], Timelines(), followed=[])
     meta = files.read_json(run / layout.RUN_FILE) or {}
-    files.write_json(run / layout.RUN_FILE, meta | {
-        "status": RunStatus.FINISHED, "begin_ns": begin_ns, "end_ns": begin_ns + SECONDS * NS})
+    files.write_json(
+        run / layout.RUN_FILE,
+        meta
+        | {"status": RunStatus.FINISHED, "begin_ns": begin_ns, "end_ns": begin_ns + SECONDS * NS},
+    )
     return run
 
 
 def _source(gpu: int, quantity: str, unit: str, kind: Kind) -> Source:
     uuid = f"GPU-{gpu:04d}"
     return Source(
-        id=f"nvml:{uuid}:{quantity}", quantity=quantity, unit=unit, kind=kind,
-        provenance=Provenance.MEASURED, device=f"gpu{gpu}", uuid=uuid, model="NVIDIA H200",
-        method="counter", in_total=quantity == "energy")
+        id=f"nvml:{uuid}:{quantity}",
+        quantity=quantity,
+        unit=unit,
+        kind=kind,
+        provenance=Provenance.MEASURED,
+        device=f"gpu{gpu}",
+        uuid=uuid,
+        model="NVIDIA H200",
+        method="counter",
+        in_total=quantity == "energy",
+    )

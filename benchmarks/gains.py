@@ -5,8 +5,8 @@
 Samples to the target vary by 8 % from run to run, power by 2 %, the machine warms up, and phases
 are told apart with errors that our own estimator made on simulated traces
 (tests/fakes/simulated_campaign.py). Each line is so many comparisons with 3 and 5 runs a side, in
-seed blocks and without. *any cell* is the share of comparisons in which any verdict of any cell is no "no
-evidence".
+seed blocks and without. *any cell* is the share of comparisons in which any verdict of any cell is
+not "no evidence".
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ from tests.fakes.simulated_campaign import (
 
 NULL = Technique()
 TECHNIQUES = {
-    "null": NULL, "10 % less per sample": Technique(seconds=0.9),
-    "10 % fewer samples": Technique(samples=0.9), "another class": Technique(bound=0.4),
+    "null": NULL,
+    "10 % less per sample": Technique(seconds=0.9),
+    "10 % fewer samples": Technique(samples=0.9),
+    "another class": Technique(bound=0.4),
 }
 VERDICTS = ("verdict", "progress_verdict", "cost_verdict", "time_verdict")
 
@@ -59,14 +61,17 @@ def one(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
     return {
         "held": energy["interval"][0] <= truth <= energy["interval"][1],
         "cost_held": energy["cost_interval"][0] <= cost <= energy["cost_interval"][1],
-        "gain": energy["verdict"] == "gain", "loss": energy["verdict"] == "loss",
+        "gain": energy["verdict"] == "gain",
+        "loss": energy["verdict"] == "loss",
         "cost_gain": energy["cost_verdict"] == "gain",
         "progress_gain": energy["progress_verdict"] == "gain",
         "any_cell": any(cell[key] != "no evidence" for cell in cells for key in VERDICTS[:3]),
         "any_time_cell": any(cell["time_verdict"] != "no evidence" for cell in cells),
         "cell_cost_gain": any(cell["cost_verdict"] == "gain" for cell in cells),
-        "closure": max(abs(added - energy["gain"]) / max(1.0, abs(energy["base"])),
-                       abs(seconds - found["time_s"]["gain"]) / found["time_s"]["base"]),
+        "closure": max(
+            abs(added - energy["gain"]) / max(1.0, abs(energy["base"])),
+            abs(seconds - found["time_s"]["gain"]) / found["time_s"]["base"],
+        ),
     }
 
 
@@ -77,8 +82,11 @@ def judge(name: str, equal: bool, found: dict[str, float]) -> list[str]:
         if not 93 <= found[key] <= 99:
             missed.append(f"{key} {found[key]} %, bar 93–99")
     if name in ("null", "another class"):
-        missed += [f"{key} {found[key]} %, bar {bar}" for key, bar in
-                   (("gain", 3.5), ("any_cell", 6), ("any_time_cell", 6)) if found[key] > bar]
+        missed += [
+            f"{key} {found[key]} %, bar {bar}"
+            for key, bar in (("gain", 3.5), ("any_cell", 6), ("any_time_cell", 6))
+            if found[key] > bar
+        ]
     if name == "10 % less per sample" and found["cost_gain"] < 80:
         missed.append(f"found {found['cost_gain']} %, bar 80")
     if name == "10 % fewer samples" and (found["cell_cost_gain"] > 6 or found["cost_gain"] > 3.5):
@@ -96,9 +104,11 @@ def main() -> None:
     result: dict[str, Any] = {"comparisons": args.comparisons, "lines": []}
     ok = True
     print(f"{args.comparisons} comparisons a line; shares in %")
-    print(f"  {'technique':22}{'mode':11}{'runs':>5}  {'':8}{'coverage':>9}{'of cost':>9}"
-          f"{'gain':>7}{'loss':>7}{'cost':>7}{'progress':>10}{'any cell':>10}{'its time':>10}"
-          f"{'add up':>9}")
+    print(
+        f"  {'technique':22}{'mode':11}{'runs':>5}  {'':8}{'coverage':>9}{'of cost':>9}"
+        f"{'gain':>7}{'loss':>7}{'cost':>7}{'progress':>10}{'any cell':>10}{'its time':>10}"
+        f"{'add up':>9}"
+    )
     with multiprocessing.Pool() as pool:
         for name in TECHNIQUES:
             for equal in (False, True):
@@ -106,21 +116,34 @@ def main() -> None:
                     for blocks in (True, False):
                         jobs = [(name, equal, runs, blocks, s) for s in range(args.comparisons)]
                         each = pool.map(one, jobs, chunksize=25)
-                        found = {key: round(100 * float(np.mean([e[key] for e in each])), 2)
-                                 for key in each[0] if key != "closure"}
+                        found = {
+                            key: round(100 * float(np.mean([e[key] for e in each])), 2)
+                            for key in each[0]
+                            if key != "closure"
+                        }
                         found["closure"] = max(e["closure"] for e in each)
                         missed = judge(name, equal, found)
                         ok &= not missed
                         mode = "equal work" if equal else "to target"
-                        result["lines"].append({
-                            "technique": name, "mode": mode, "runs": runs, "blocks": blocks,
-                            **found, "missed": missed})
-                        print(f"  {name:22}{mode:11}{runs:>5}  {'blocks' if blocks else 'groups':8}"
-                              f"{found['held']:>9.1f}{found['cost_held']:>9.1f}{found['gain']:>7.1f}"
-                              f"{found['loss']:>7.1f}{found['cost_gain']:>7.1f}"
-                              f"{found['progress_gain']:>10.1f}{found['any_cell']:>10.1f}"
-                              f"{found['any_time_cell']:>10.1f}{found['closure']:>9.0e}"
-                              f"{'  MISSED ' + '; '.join(missed) if missed else ''}", flush=True)
+                        result["lines"].append(
+                            {
+                                "technique": name,
+                                "mode": mode,
+                                "runs": runs,
+                                "blocks": blocks,
+                                **found,
+                                "missed": missed,
+                            }
+                        )
+                        print(
+                            f"  {name:22}{mode:11}{runs:>5}  {'blocks' if blocks else 'groups':8}"
+                            f"{found['held']:>9.1f}{found['cost_held']:>9.1f}{found['gain']:>7.1f}"
+                            f"{found['loss']:>7.1f}{found['cost_gain']:>7.1f}"
+                            f"{found['progress_gain']:>10.1f}{found['any_cell']:>10.1f}"
+                            f"{found['any_time_cell']:>10.1f}{found['closure']:>9.0e}"
+                            f"{'  MISSED ' + '; '.join(missed) if missed else ''}",
+                            flush=True,
+                        )
     save("gains", result)
     sys.exit(not ok)
 

@@ -51,9 +51,12 @@ def main() -> None:
         "optimizer": optimizer.step,
     }
     times: dict[tuple[str, bool], list[float]] = {
-        (name, on): [] for name in calls for on in (False, True)}
-    with (tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as runs,
-          probe.watch(net, optimizer, dir=runs) as run):
+        (name, on): [] for name in calls for on in (False, True)
+    }
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as runs,
+        probe.watch(net, optimizer, dir=runs) as run,
+    ):
         engine = run._engine
         engine.uninstall()
         time.sleep(SETTLED_S)  # the recorder's imports
@@ -84,11 +87,19 @@ def main() -> None:
         rows[name] = {"without_us": round(off, 1), "added_us": round(with_us - off, 1)}
         print(f"  {name:10}{off:>8.1f} µs  + {with_us - off:>6.1f} µs")
     per_record = total / (records / steps)
-    print(f"a step {total:.0f} µs, a record {per_record:.1f} µs, cold, "
-          f"{'compiled' if COMPILED else 'plain'}")
-    save("hook_cpu_cold" if COMPILED else "hook_cpu_cold-plain", {
-        "blocks": args.blocks, "calls": rows, "step_us": round(total, 1),
-        "record_us": round(per_record, 1)})
+    print(
+        f"a step {total:.0f} µs, a record {per_record:.1f} µs, cold, "
+        f"{'compiled' if COMPILED else 'plain'}"
+    )
+    save(
+        "hook_cpu_cold" if COMPILED else "hook_cpu_cold-plain",
+        {
+            "blocks": args.blocks,
+            "calls": rows,
+            "step_us": round(total, 1),
+            "record_us": round(per_record, 1),
+        },
+    )
 
 
 def endless(loader: DataLoader[Any]) -> Any:

@@ -51,8 +51,12 @@ def instrument(clock: Any) -> None:
     patch = registry.Session.patch
 
     def patched(self: Any, owner: Any, name: str, wrap: Any) -> None:
-        patch(self, owner, name,
-              lambda original, session: clock.within(wrap(clock.outside(original), session)))
+        patch(
+            self,
+            owner,
+            name,
+            lambda original, session: clock.within(wrap(clock.outside(original), session)),
+        )
 
     registry.Session.patch = patched  # type: ignore[method-assign]
     for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
@@ -96,32 +100,62 @@ def worker(seconds: float, runs: str) -> None:
             torch.distributed.all_reduce(goes_on, torch.distributed.ReduceOp.MIN)
     blocks = blocks[WARM:]
     half = 1.96 * statistics.stdev(blocks) / len(blocks) ** 0.5
-    print(json.dumps({
-        "rank": torch.distributed.get_rank(), "us": statistics.fmean(blocks), "half_us": half,
-        "median_us": statistics.median(blocks), "stays": clock.stays / (BLOCK / 2),
-        "clock_us": clock.clock_ns / (BLOCK / 2) / 1e3, "steps": len(blocks) * BLOCK // 2}),
-        flush=True)
+    print(
+        json.dumps(
+            {
+                "rank": torch.distributed.get_rank(),
+                "us": statistics.fmean(blocks),
+                "half_us": half,
+                "median_us": statistics.median(blocks),
+                "stays": clock.stays / (BLOCK / 2),
+                "clock_us": clock.clock_ns / (BLOCK / 2) / 1e3,
+                "steps": len(blocks) * BLOCK // 2,
+            }
+        ),
+        flush=True,
+    )
     torch.distributed.destroy_process_group()
 
 
 def measure(ranks: int, seconds: float) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as runs, tempfile.TemporaryDirectory() as built:
         source = shutil.copy(Path(__file__).with_name("stopwatch.pyx"), built)
-        subprocess.run([sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-q", source],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-q", source],
+            check=True,
+            capture_output=True,
+        )
         done = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
-             "--standalone", __file__, "--seconds", str(seconds), "--worker", runs],
-            capture_output=True, text=True, check=False, timeout=600,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{built}"})
+            [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node",
+                str(ranks),
+                "--standalone",
+                __file__,
+                "--seconds",
+                str(seconds),
+                "--worker",
+                runs,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{built}"},
+        )
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     # Ranks may write at the same time.
     told = [json.loads(one) for one in re.findall(r"\{[^{}]*\}", done.stdout)]
     for one in sorted(told, key=lambda one: one["rank"]):
-        print(f"{ranks} ranks, rank {one['rank']}: {one['us']:5.1f} ± {one['half_us']:.1f} µs CPU "
-              f"per step in {one['stays']:.0f} stays, median block {one['median_us']:.1f}, "
-              f"{one['steps']} steps", flush=True)
+        print(
+            f"{ranks} ranks, rank {one['rank']}: {one['us']:5.1f} ± {one['half_us']:.1f} µs CPU "
+            f"per step in {one['stays']:.0f} stays, median block {one['median_us']:.1f}, "
+            f"{one['steps']} steps",
+            flush=True,
+        )
     return [one | {"ranks": ranks} for one in told]
 
 
@@ -135,8 +169,9 @@ def main() -> int:
         worker(options.seconds, options.worker)
         return 0
     print(json.dumps(machine()))
-    found = [one for ranks in options.ranks.split(",")
-             for one in measure(int(ranks), options.seconds)]
+    found = [
+        one for ranks in options.ranks.split(",") for one in measure(int(ranks), options.seconds)
+    ]
     held = all(one["us"] + one["half_us"] <= BAR_US for one in found)
     save("hook_cpu_warm", {"lines": found, "held": held})
     print(f"bar {BAR_US:.0f} µs: {'held' if held else 'MISSED'}")

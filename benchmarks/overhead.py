@@ -66,10 +66,12 @@ def make_step(depth: int, batch: int, width: int) -> tuple[Any, Any, Callable[[M
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model = nn.Sequential(*(
-        nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.LayerNorm(width))
-        for _ in range(depth)
-    ))
+    model = nn.Sequential(
+        *(
+            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.LayerNorm(width))
+            for _ in range(depth)
+        )
+    )
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     batches = [torch.randn(batch, width) for _ in range(4)]
 
@@ -179,7 +181,10 @@ def profiler(_model: Any, _optimizer: Any) -> Iterator[Turn]:
 
 
 WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Turn]]] = {
-    "A/A": bare, "phasewatt": phasewatt, "CodeCarbon": codecarbon, "Zeus": zeus,
+    "A/A": bare,
+    "phasewatt": phasewatt,
+    "CodeCarbon": codecarbon,
+    "Zeus": zeus,
     "torch.profiler": profiler,
 }
 # So slow that one turn in a block tells enough; the profiler's first steps cost most, so it is
@@ -310,10 +315,13 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
         mean, upper = mean_and_bound(extra)
         calm_mean, calm_upper = mean_and_bound(calm[way])
         ways[way] = {
-            "mean_us": round(mean, 1), "upper_us": round(upper, 1),
-            "calm_us": round(calm_mean, 1), "calm_upper_us": round(calm_upper, 1),
+            "mean_us": round(mean, 1),
+            "upper_us": round(upper, 1),
+            "calm_us": round(calm_mean, 1),
+            "calm_upper_us": round(calm_upper, 1),
             "median_us": round(statistics.median(extra), 1),
-            "wall_us": round(statistics.fmean(wall[way]), 1), "share": mean / step_us,
+            "wall_us": round(statistics.fmean(wall[way]), 1),
+            "share": mean / step_us,
             "left_out": [round(statistics.fmean(c), 4) for c in zip(*bursts[way], strict=True)],
         }
     return {"step_us": round(step_us, 1), "steps_per_turn": steps, "ways": ways}
@@ -334,18 +342,32 @@ def main() -> None:
     for size in args.sizes.split(","):
         found = result["sizes"][size] = measure(size, args.blocks)
         step_us, steps = found["step_us"], found["steps_per_turn"]
-        print(f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
-              f"{TURNS[size][2]} × {steps} steps; what each way adds")
-        print(f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'calm':>12}{'upper 95 %':>12}"
-              f"{'median':>12}{'wall':>12}   of the step"
-              f"   left out: bare, with")
+        print(
+            f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
+            f"{TURNS[size][2]} × {steps} steps; what each way adds"
+        )
+        print(
+            f"  {'':16}{'mean':>12}{'upper 95 %':>12}{'calm':>12}{'upper 95 %':>12}"
+            f"{'median':>12}{'wall':>12}   of the step"
+            f"   left out: bare, with"
+        )
         for name, row in found["ways"].items():
-            numbers = "".join(f"{row[key]:>9.1f} µs" for key in
-                              ("mean_us", "upper_us", "calm_us", "calm_upper_us", "median_us",
-                               "wall_us"))
+            numbers = "".join(
+                f"{row[key]:>9.1f} µs"
+                for key in (
+                    "mean_us",
+                    "upper_us",
+                    "calm_us",
+                    "calm_upper_us",
+                    "median_us",
+                    "wall_us",
+                )
+            )
             bare_out, out = row["left_out"]
-            print(f"  {name:16}{numbers}   {100 * row['share']:.2f} %"
-                  f"   {100 * bare_out:.1f} %, {100 * out:.1f} %")
+            print(
+                f"  {name:16}{numbers}   {100 * row['share']:.2f} %"
+                f"   {100 * bare_out:.1f} %, {100 * out:.1f} %"
+            )
         ours = found["ways"]["phasewatt"]
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us
         held = ours["upper_us"] <= bar_us
@@ -353,8 +375,10 @@ def main() -> None:
         noisy = not held and found["ways"]["A/A"]["upper_us"] > bar_us
         verdict = "held" if held else "not decided, A/A itself is above it" if noisy else "MISSED"
         calm = "held" if ours["calm_upper_us"] <= bar_us else "MISSED"
-        print(f"  bar {bar_us:.0f} µs: {verdict} (mean {ours['mean_us']}, upper "
-              f"{ours['upper_us']}); on calm steps {calm} (upper {ours['calm_upper_us']})")
+        print(
+            f"  bar {bar_us:.0f} µs: {verdict} (mean {ours['mean_us']}, upper "
+            f"{ours['upper_us']}); on calm steps {calm} (upper {ours['calm_upper_us']})"
+        )
     save("overhead", result)
     sys.exit(not ok)
 

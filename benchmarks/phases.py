@@ -51,7 +51,8 @@ def engine(model: nn.Module, optimizer: Any) -> Iterator[PhaseEngine]:
         path = Path(folder)
         probe = PhaseEngine(
             lambda label, capacity: RingWriter(path / f"{label}.ring", capacity=capacity),
-            model=model, optimizer=optimizer,
+            model=model,
+            optimizer=optimizer,
         )
         probe.install()
         try:

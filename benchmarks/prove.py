@@ -55,10 +55,14 @@ def prove(item: Item, sources: str) -> bool:
     ok = all(figure.ok for figure in figures)
     RESULTS.mkdir(exist_ok=True)
     kept = {
-        "promise": item.promise, "ok": ok, "sources": sources, "machine": machine(),
+        "promise": item.promise,
+        "ok": ok,
+        "sources": sources,
+        "machine": machine(),
         "seconds": round(time.monotonic() - begin),
-        "figures": [f"{line.what}: {line.found}{'' if line.ok else '  MISSED'}"
-                    for line in figures],
+        "figures": [
+            f"{line.what}: {line.found}{'' if line.ok else '  MISSED'}" for line in figures
+        ],
     }
     text = json.dumps(kept, indent=1, ensure_ascii=False)
     (RESULTS / f"prove-{item.number}.json").write_text(text + "\n")

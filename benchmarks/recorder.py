@@ -65,16 +65,22 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
     data = run.report().data
     rows = _rows(run.path)
     size = sum(p.stat().st_size for p in run.path.rglob("*.parquet") if "rollup" not in p.parts)
-    gpu = [s["energy_j"] for s in data["sources"]
-           if s["in_total"] and s["device"].startswith("gpu")]
+    gpu = [
+        s["energy_j"] for s in data["sources"] if s["in_total"] and s["device"].startswith("gpu")
+    ]
     return {
-        "seconds": seconds, "cpu_share": share,
+        "seconds": seconds,
+        "cpu_share": share,
         "cpu_share_median_second": statistics.median(
-            after - before for before, after in itertools.pairwise(spent)),
+            after - before for before, after in itertools.pairwise(spent)
+        ),
         "warnings": [line for line in data["warnings"] if "attribution" in line],
-        "rows": rows, "bytes_per_row": size / rows,
-        "recorder_rss_mib": [round(m, 1) for m in memory], "edges": marks,
-        "gpus_measured": len(gpu), "mean_power_w": sum(gpu) / GPUS / data["run"]["duration_s"],
+        "rows": rows,
+        "bytes_per_row": size / rows,
+        "recorder_rss_mib": [round(m, 1) for m in memory],
+        "edges": marks,
+        "gpus_measured": len(gpu),
+        "mean_power_w": sum(gpu) / GPUS / data["run"]["duration_s"],
     }
 
 
@@ -102,8 +108,12 @@ def empty_loop(runs: str, steps: int) -> dict[str, Any]:
     kept = _edges(run.path)
     warm = rss[2:]  # after a tenth of the steps: buffers have their size
     return {
-        "steps": steps, "us_per_step": took / steps * 1e6, "edges_offered": offered,
-        "edges_kept": kept, "edges_counted_lost": lost, "kept_share": kept / offered,
+        "steps": steps,
+        "us_per_step": took / steps * 1e6,
+        "edges_offered": offered,
+        "edges_kept": kept,
+        "edges_counted_lost": lost,
+        "kept_share": kept / offered,
         "unaccounted": offered - kept - lost,
         "trainer_growth_mib": max(r[0] for r in warm) - warm[0][0],
         "recorder_growth_mib": max(r[1] for r in warm) - warm[0][1],
@@ -114,8 +124,11 @@ def empty_loop(runs: str, steps: int) -> dict[str, Any]:
 def _rows(run: Path) -> int:
     import pyarrow.parquet as pq
 
-    return sum(pq.ParquetFile(p).metadata.num_rows
-               for p in run.rglob("*.parquet") if "rollup" not in p.parts)
+    return sum(
+        pq.ParquetFile(p).metadata.num_rows
+        for p in run.rglob("*.parquet")
+        if "rollup" not in p.parts
+    )
 
 
 def _edges(run: Path) -> int:
@@ -137,8 +150,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as runs:
         if args.steps:
             result = empty_loop(runs, args.steps)
-            ok = (result["kept_share"] >= 0.95 and result["unaccounted"] == 0
-                  and max(result["trainer_growth_mib"], result["recorder_growth_mib"]) <= 5.0)
+            ok = (
+                result["kept_share"] >= 0.95
+                and result["unaccounted"] == 0
+                and max(result["trainer_growth_mib"], result["recorder_growth_mib"]) <= 5.0
+            )
         else:
             result = paced(runs, args.seconds)
             bar = 0.15 if args.period < 0.05 else 0.02

@@ -46,8 +46,12 @@ NS = 1_000_000_000
 PORTION_S = 300
 SECONDS, MIB = 5.0, 500.0  # the bars
 # Phases of a step: code, mean milliseconds, watts.
-STEP = ((Code.DATA, 12.0, 130.0), (Code.FORWARD, 80.0, 520.0), (Code.BACKWARD, 140.0, 640.0),
-        (Code.OPTIMIZER, 18.0, 410.0))
+STEP = (
+    (Code.DATA, 12.0, 130.0),
+    (Code.FORWARD, 80.0, 520.0),
+    (Code.BACKWARD, 140.0, 640.0),
+    (Code.OPTIMIZER, 18.0, 410.0),
+)
 PERIOD_S = 0.1  # of the energy counter
 
 
@@ -108,24 +112,55 @@ class Rank:
         value = np.concatenate([held, before[caught], held[caught]])
         order = np.argsort(reads)
         self.updates += count
-        return [Sample(source, int(t * NS), 1000.0 * v, 20_000)
-                for t, v in zip(reads[order], value[order], strict=True)]
+        return [
+            Sample(source, int(t * NS), 1000.0 * v, 20_000)
+            for t, v in zip(reads[order], value[order], strict=True)
+        ]
 
 
 def sources_of(gpu: int) -> list[Source]:
     uuid = f"GPU-{gpu:04d}"
-    gpu_is = {"device": f"gpu{gpu}", "uuid": uuid, "provenance": Provenance.MEASURED,
-              "model": "NVIDIA H200"}
-    energy = Source(id=f"nvml:{uuid}:energy", quantity="energy", unit="J", kind=Kind.COUNTER,
-                    scale=1e-3, method="counter", lag_s=0.0, offset_s=0.0, in_total=True, **gpu_is)
-    gauges = [("power_limit", "W"), ("utilization", "ratio"), ("memory_used", "B"),
-              ("temperature", "Cel"), ("sm_clock", "Hz"), ("dram_activity", "ratio"),
-              ("sm_activity", "ratio")]
-    return [energy, *(
-        Source(id=f"nvml:{uuid}:{name}", quantity=name, unit=unit, kind=Kind.GAUGE,
-               resolution_s=0.5 if "activity" in name else None, **gpu_is)
-        for name, unit in gauges
-    )]
+    gpu_is = {
+        "device": f"gpu{gpu}",
+        "uuid": uuid,
+        "provenance": Provenance.MEASURED,
+        "model": "NVIDIA H200",
+    }
+    energy = Source(
+        id=f"nvml:{uuid}:energy",
+        quantity="energy",
+        unit="J",
+        kind=Kind.COUNTER,
+        scale=1e-3,
+        method="counter",
+        lag_s=0.0,
+        offset_s=0.0,
+        in_total=True,
+        **gpu_is,
+    )
+    gauges = [
+        ("power_limit", "W"),
+        ("utilization", "ratio"),
+        ("memory_used", "B"),
+        ("temperature", "Cel"),
+        ("sm_clock", "Hz"),
+        ("dram_activity", "ratio"),
+        ("sm_activity", "ratio"),
+    ]
+    return [
+        energy,
+        *(
+            Source(
+                id=f"nvml:{uuid}:{name}",
+                quantity=name,
+                unit=unit,
+                kind=Kind.GAUGE,
+                resolution_s=0.5 if "activity" in name else None,
+                **gpu_is,
+            )
+            for name, unit in gauges
+        ),
+    ]
 
 
 def gauges(sources: list[Source], begin_ns: int, end_ns: int, rng) -> Iterator[Sample]:
@@ -145,10 +180,23 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     members = []
     for rank in range(gpus):
         request = DeviceRequest(uuids=(f"GPU-{rank:04d}",))
-        members.append(Member(
-            role="rank", rank=rank, local_rank=rank, local_world_size=gpus, world_size=gpus,
-            host="", boot_id=boot_id(), pid=2**22 + rank, start_ticks=0, begin_ns=begin_ns,
-            rings=str(run), prefix=f"{rank}-", request=request))
+        members.append(
+            Member(
+                role="rank",
+                rank=rank,
+                local_rank=rank,
+                local_world_size=gpus,
+                world_size=gpus,
+                host="",
+                boot_id=boot_id(),
+                pid=2**22 + rank,
+                start_ticks=0,
+                begin_ns=begin_ns,
+                rings=str(run),
+                prefix=f"{rank}-",
+                request=request,
+            )
+        )
         members[-1].write(run)
     sources = [sources_of(gpu) for gpu in range(gpus)]
     flat = [source for mine in sources for source in mine]
@@ -159,8 +207,9 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     attributing.open(flat)
     summaries.open(flat)
     ranks = [Rank(rank, begin_ns, updates=int(begin_ns / 1e9 / PERIOD_S)) for rank in range(gpus)]
-    edges = [SegmentWriter(layout.rank_dir(run, rank), "edges-main0-1", EDGES)
-             for rank in range(gpus)]
+    edges = [
+        SegmentWriter(layout.rank_dir(run, rank), "edges-main0-1", EDGES) for rank in range(gpus)
+    ]
     for until_ns in range(begin_ns + PORTION_S * NS, end_ns + 1, PORTION_S * NS):
         for one, mine, writer in zip(ranks, sources, edges, strict=True):
             earlier_ns = one.now_ns
@@ -191,10 +240,16 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     summaries.save(end_ns, ranks, members, timelines, followed=attributing.followed())
     sealer.finish()
     meta = files.read_json(run / layout.RUN_FILE)
-    files.write_json(run / layout.RUN_FILE, meta | {
-        "status": RunStatus.FINISHED, "begin_ns": begin_ns, "end_ns": end_ns,
-        "true_j": sum(one.joules for one in ranks),
-    })
+    files.write_json(
+        run / layout.RUN_FILE,
+        meta
+        | {
+            "status": RunStatus.FINISHED,
+            "begin_ns": begin_ns,
+            "end_ns": end_ns,
+            "true_j": sum(one.joules for one in ranks),
+        },
+    )
     print(file=sys.stderr)
     return run
 
@@ -217,8 +272,13 @@ main(["report", *sys.argv[1:], "--format", "json"])
 def timed(run: Path, *more: str) -> tuple[float, float, dict]:
     """(seconds, peak MiB, report) of the command in a process of its own."""
     began = time.monotonic()
-    out = subprocess.run([sys.executable, "-c", COMMAND, str(run), *more], check=True,
-                         capture_output=True, text=True, cwd=ROOT)
+    out = subprocess.run(
+        [sys.executable, "-c", COMMAND, str(run), *more],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     return time.monotonic() - began, int(out.stderr) / 1024, json.loads(out.stdout)
 
 
@@ -236,21 +296,33 @@ def main() -> int:
         began = time.monotonic()
         run = record(Path(folder), options.hours, options.gpus)
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
-        print(f"recorded {options.hours:g} h of {options.gpus} GPUs in "
-              f"{time.monotonic() - began:.0f} s, {size / 2**20:.0f} MiB on disk")
+        print(
+            f"recorded {options.hours:g} h of {options.gpus} GPUs in "
+            f"{time.monotonic() - began:.0f} s, {size / 2**20:.0f} MiB on disk"
+        )
         true_j = files.read_json(run / layout.RUN_FILE)["true_j"]
         seconds, mib, report = min((timed(run) for _ in range(3)), key=lambda found: found[0])
         off = report["total"]["energy_j"] / true_j - 1
         resolved = [row for row in report["phases"] if row["status"] == "resolved"]
-        print(f"report: {seconds:.2f} s, {mib:.0f} MiB; total off by {off:+.1e}; "
-              f"{len(resolved)} of {len(report['phases'])} rows resolved")
-        result = {"hours": options.hours, "gpus": options.gpus, "disk_mib": round(size / 2**20),
-                  "seconds": round(seconds, 2), "mib": round(mib), "total_off": off}
+        print(
+            f"report: {seconds:.2f} s, {mib:.0f} MiB; total off by {off:+.1e}; "
+            f"{len(resolved)} of {len(report['phases'])} rows resolved"
+        )
+        result = {
+            "hours": options.hours,
+            "gpus": options.gpus,
+            "disk_mib": round(size / 2**20),
+            "seconds": round(seconds, 2),
+            "mib": round(mib),
+            "total_off": off,
+        }
         if options.raw:
             raw_s, raw_mib, raw = timed(run, "--recompute")
             apart = report["total"]["energy_j"] / raw["total"]["energy_j"] - 1
-            print(f"from all samples and edges: {raw_s:.1f} s, {raw_mib:.0f} MiB; "
-                  f"totals differ by {apart:+.1e}")
+            print(
+                f"from all samples and edges: {raw_s:.1f} s, {raw_mib:.0f} MiB; "
+                f"totals differ by {apart:+.1e}"
+            )
         held = result["held"] = seconds <= SECONDS and mib <= MIB and abs(off) < 1e-4
     save("report_1day", result)
     print(f"bar: {SECONDS:g} s and {MIB:g} MiB: {'held' if held else 'MISSED'}")

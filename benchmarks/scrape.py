@@ -66,15 +66,38 @@ def handler() -> tuple[list[float], int]:
     from probe.store.live import LiveDevice, LivePage, LivePhase, LiveValue, write_live
 
     gpus = [f"gpu{i}" for i in range(GPUS)]
-    values = ("utilization", "memory_utilization", "memory_used", "sm_activity",
-              "tensor_activity", "dram_activity", "temperature", "power_limit")
+    values = (
+        "utilization",
+        "memory_utilization",
+        "memory_used",
+        "sm_activity",
+        "tensor_activity",
+        "dram_activity",
+        "temperature",
+        "power_limit",
+    )
     page = LivePage(
-        time.monotonic_ns(), time.time(), "node", steps=1000,
-        devices=tuple(LiveDevice(gpu, f"nvml:{gpu}:energy", "measured", 1e6, 400.0, 1,
-                                 f"GPU-0000000{gpu[3:]}-1111-2222-3333-444455556666")
-                      for gpu in gpus),
-        phases=tuple(LivePhase(phase, gpu, 1e5, 1e5, 9e4, 1.1e5, "resolved") for gpu in gpus
-                     for phase in ("data", "forward", "backward", "optimizer")),
+        time.monotonic_ns(),
+        time.time(),
+        "node",
+        steps=1000,
+        devices=tuple(
+            LiveDevice(
+                gpu,
+                f"nvml:{gpu}:energy",
+                "measured",
+                1e6,
+                400.0,
+                1,
+                f"GPU-0000000{gpu[3:]}-1111-2222-3333-444455556666",
+            )
+            for gpu in gpus
+        ),
+        phases=tuple(
+            LivePhase(phase, gpu, 1e5, 1e5, 9e4, 1.1e5, "resolved")
+            for gpu in gpus
+            for phase in ("data", "forward", "backward", "optimizer")
+        ),
         values=tuple(LiveValue(gpu, name, "gauge", 0.5, 1) for gpu in gpus for name in values),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -107,17 +130,26 @@ def main() -> int:
     series = rounds[0][1]
     p95s = [took[int(0.95 * len(took))] for took, _ in rounds]
     took, p95 = rounds[p95s.index(min(p95s))][0], min(p95s)
-    print(f"handler: median {statistics.median(took):.2f} ms, p95 {p95:.2f} ms, "
-          f"{series / GPUS:.0f} series a GPU; p95 of all rounds "
-          + ", ".join(f"{one:.2f}" for one in p95s), flush=True)
+    print(
+        f"handler: median {statistics.median(took):.2f} ms, p95 {p95:.2f} ms, "
+        f"{series / GPUS:.0f} series a GPU; p95 of all rounds "
+        + ", ".join(f"{one:.2f}" for one in p95s),
+        flush=True,
+    )
     torch.set_num_threads(1)
-    model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(),
-                                torch.nn.Linear(512, 10))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     data = torch.randn(256, 512)
     port = free_port()
-    asker = subprocess.Popen([sys.executable, "-c", ASKER, f"http://127.0.0.1:{port}/metrics"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    asker = subprocess.Popen(
+        [sys.executable, "-c", ASKER, f"http://127.0.0.1:{port}/metrics"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
     assert asker.stdin is not None and asker.stdout is not None
 
     def step() -> None:
@@ -133,8 +165,9 @@ def main() -> int:
             number += 1
         return (now - began) / number
 
-    with tempfile.TemporaryDirectory() as runs, probe.watch(
-        model, optimizer, dir=runs, prometheus=port
+    with (
+        tempfile.TemporaryDirectory() as runs,
+        probe.watch(model, optimizer, dir=runs, prometheus=port),
     ):
         steps_for(WARM_S)
         outside = []
@@ -143,8 +176,11 @@ def main() -> int:
             step()
             outside.append(float(asker.stdout.readline()))
         outside.sort()
-        print(f"answer while training: median {statistics.median(outside):.2f} ms, "
-              f"p95 {outside[int(0.95 * len(outside))]:.2f} ms", flush=True)
+        print(
+            f"answer while training: median {statistics.median(outside):.2f} ms, "
+            f"p95 {outside[int(0.95 * len(outside))]:.2f} ms",
+            flush=True,
+        )
         slower: dict[str, list[float]] = {"scraped": [], "alone": []}
         kinds = ["scraped", "alone"] * options.scrapes
         random.shuffle(kinds)
@@ -167,8 +203,10 @@ def main() -> int:
     if found["alone"][1] > SLOWER:
         print("A/A is above the bar: this machine does not decide it now")
     print(f"bars: {P95_MS:g} ms and {SLOWER:.1%}: {'held' if held else 'MISSED'}")
-    save("scrape", {"handler_p95_ms": p95, "series_per_gpu": series / GPUS, "slower": found,
-                    "held": held})
+    save(
+        "scrape",
+        {"handler_p95_ms": p95, "series_per_gpu": series / GPUS, "slower": found, "held": held},
+    )
     return 0 if held else 1
 
 

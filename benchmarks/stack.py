@@ -36,9 +36,21 @@ def run(example: str, stack: str, samples: int, options: argparse.Namespace) -> 
     with tempfile.TemporaryDirectory() as folder:
         given = [] if options.data is None else ["--data", options.data]
         done = subprocess.run(
-            [sys.executable, str(ROOT / "examples" / example), "--stack", stack, "--size",
-             options.size, "--samples", str(samples), *given],
-            env=os.environ | {"PROBE_DIR": folder}, capture_output=True, text=True, check=False,
+            [
+                sys.executable,
+                str(ROOT / "examples" / example),
+                "--stack",
+                stack,
+                "--size",
+                options.size,
+                "--samples",
+                str(samples),
+                *given,
+            ],
+            env=os.environ | {"PROBE_DIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             sys.exit(f"{example} --stack {stack} failed:\n{done.stderr[-2000:]}")
@@ -48,7 +60,8 @@ def run(example: str, stack: str, samples: int, options: argparse.Namespace) -> 
         total = Report.of(path).data["total"]
         joules, interval = total["energy_j"], total["energy_j_interval"]
         return {
-            "samples": used, "train_s": float(values["train_s"][-1]),
+            "samples": used,
+            "train_s": float(values["train_s"][-1]),
             "samples_per_s": used / float(values["train_s"][-1]),
             "joules_per_sample": None if joules is None else joules / used,
             "joules_half": None if joules is None else (interval[1] - interval[0]) / 2 / used,
@@ -75,9 +88,19 @@ def main() -> None:
         result["models"][model] = blocks
         print(f"\n{model}, {args.size}, {samples:,} samples, {args.blocks} blocks; medians")
         for stack, rows in blocks.items():
-            print("  " + f"{stack:10}" + "".join(figure(key, unit, rows) for key, unit in (
-                ("samples_per_s", "samples/s"), ("joules_per_sample", "J/sample"),
-                ("mfu", "MFU"), ("peak_memory_mib", "MiB at the peak"))))
+            print(
+                "  "
+                + f"{stack:10}"
+                + "".join(
+                    figure(key, unit, rows)
+                    for key, unit in (
+                        ("samples_per_s", "samples/s"),
+                        ("joules_per_sample", "J/sample"),
+                        ("mfu", "MFU"),
+                        ("peak_memory_mib", "MiB at the peak"),
+                    )
+                )
+            )
     save(f"stack-{args.size}", result)
 
 

@@ -49,8 +49,14 @@ def child(code: str, runs: str) -> str:
     """What a fresh interpreter prints."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PROBE_DIR": runs}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as a user has it
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
-                          text=True, check=True, cwd=runs)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=runs,
+    )
     return done.stdout.strip()
 
 
@@ -68,16 +74,21 @@ def main() -> None:
         "threads_added": max(w[2] for w in watches),
     }
     print(f"{'':24}{'median':>10}{'worst':>10}   bar")
-    for key, bar in (("import_ms", "60 ms"), ("watch_enter_ms", "150 ms"),
-                     ("watch_exit_ms", "2000 ms")):
+    for key, bar in (
+        ("import_ms", "60 ms"),
+        ("watch_enter_ms", "150 ms"),
+        ("watch_exit_ms", "2000 ms"),
+    ):
         values = result[key]
         print(f"{key:24}{statistics.median(values):>10.1f}{max(values):>10.1f}   {bar}")
     print(f"{'threads added':24}{result['threads_added']:>10}{'':10}   0")
     print(f"{'heavy imports':24}{', '.join(loaded) or 'none':>10}{'':10}   none")
     save("startup", result)
     ok = (
-        statistics.median(result["import_ms"]) <= 60 and not loaded
-        and statistics.median(result["watch_enter_ms"]) <= 150 and not result["threads_added"]
+        statistics.median(result["import_ms"]) <= 60
+        and not loaded
+        and statistics.median(result["watch_enter_ms"]) <= 150
+        and not result["threads_added"]
     )
     sys.exit(not ok)
 

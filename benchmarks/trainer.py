@@ -52,8 +52,9 @@ TRIES = 4  # times as many rounds as are wanted
 class Net(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(32, width), nn.ReLU(), nn.Linear(width, width),
-                                  nn.ReLU(), nn.Linear(width, 8))
+        self.body = nn.Sequential(
+            nn.Linear(32, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 8)
+        )
         self.times: list[int] = []
         self.pause_s = 0.0
 
@@ -89,8 +90,16 @@ def ours(net: Net, folder: str) -> None:
     from optimizers import Trainer
 
     net.pause_s = SETTLED_S
-    Trainer(net, data(), lambda model, b: nn.functional.cross_entropy(model(b[0]), b[1]),
-            samples=STEPS * BATCH, batch_size=BATCH, lr=RATE, dir=folder, quiet=True).fit()
+    Trainer(
+        net,
+        data(),
+        lambda model, b: nn.functional.cross_entropy(model(b[0]), b[1]),
+        samples=STEPS * BATCH,
+        batch_size=BATCH,
+        lr=RATE,
+        dir=folder,
+        quiet=True,
+    ).fit()
 
 
 def accelerate(net: Net, _folder: str) -> None:
@@ -111,16 +120,24 @@ def hf_trainer(net: Net, folder: str) -> None:
 
     transformers.logging.set_verbosity_error()
     arguments = transformers.TrainingArguments(
-        output_dir=folder, max_steps=STEPS, per_device_train_batch_size=BATCH, report_to="none",
-        save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True,
-        learning_rate=RATE, max_grad_norm=0.0,
+        output_dir=folder,
+        max_steps=STEPS,
+        per_device_train_batch_size=BATCH,
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        learning_rate=RATE,
+        max_grad_norm=0.0,
     )
 
     def collate(rows: Any) -> dict[str, Any]:
         return {"x": torch.stack([r[0] for r in rows]), "labels": torch.stack([r[1] for r in rows])}
 
-    transformers.Trainer(model=net, args=arguments, train_dataset=data(),
-                         data_collator=collate).train()
+    transformers.Trainer(
+        model=net, args=arguments, train_dataset=data(), data_collator=collate
+    ).train()
 
 
 def lightning(net: Net, folder: str) -> None:
@@ -142,8 +159,14 @@ def lightning(net: Net, folder: str) -> None:
             return adamw(self.net)
 
     trainer = pl.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, devices=1,
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        devices=1,
     )
     loader = DataLoader(data(), batch_size=BATCH, shuffle=True, drop_last=True)
     trainer.fit(Module(), loader)
@@ -168,17 +191,27 @@ def serve(way: str) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with tempfile.TemporaryDirectory() as folder:
         for _ in sys.stdin:
-            print(step_us("hand-written", folder), step_us(way, folder),
-                  step_us("hand-written", folder), file=told)
+            print(
+                step_us("hand-written", folder),
+                step_us(way, folder),
+                step_us("hand-written", folder),
+                file=told,
+            )
 
 
 def compare(rounds: int) -> tuple[float, dict[str, list[float]], int]:
     """(µs of the hand-written step, what each way adds to it in every round, rounds left out)."""
-    children = {way: subprocess.Popen(
-        [sys.executable, __file__, "--serve", way], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    ) for way in WAYS}
+    children = {
+        way: subprocess.Popen(
+            [sys.executable, __file__, "--serve", way],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        for way in WAYS
+    }
     plain: list[float] = []
     extra: dict[str, list[float]] = {way: [] for way in WAYS}
     left_out = 0
@@ -210,19 +243,26 @@ def table(plain: float, extra: dict[str, list[float]]) -> dict[str, dict[str, fl
     rows = {}
     for way, values in extra.items():
         median, upper = median_and_bound(values)
-        rows[way] = {"median_us": round(median, 1), "upper_us": round(upper, 1),
-                     "mean_us": round(statistics.fmean(values), 1),
-                     "share": round(median / plain, 5), "upper_share": round(upper / plain, 5)}
+        rows[way] = {
+            "median_us": round(median, 1),
+            "upper_us": round(upper, 1),
+            "mean_us": round(statistics.fmean(values), 1),
+            "share": round(median / plain, 5),
+            "upper_share": round(upper / plain, 5),
+        }
         name = "A/A" if way == "hand-written" else way
-        print(f"  {name:14}{median:>9.1f} µs   upper 95 % {upper:>8.1f}   ({median / plain:.2%}, "
-              f"{upper / plain:.2%})")
+        print(
+            f"  {name:14}{median:>9.1f} µs   upper 95 % {upper:>8.1f}   ({median / plain:.2%}, "
+            f"{upper / plain:.2%})"
+        )
     return rows
 
 
 def small() -> tuple[nn.Module, Any, Callable[..., Any]]:
     """Whose step takes some 10 ms: (model, data, loss)."""
-    rows = TensorDataset(torch.randn(16 * BATCH, POSITIONS, 32),
-                         torch.randint(0, 8, (16 * BATCH, POSITIONS)))
+    rows = TensorDataset(
+        torch.randn(16 * BATCH, POSITIONS, 32), torch.randint(0, 8, (16 * BATCH, POSITIONS))
+    )
 
     def loss(model: nn.Module, batch: Any) -> Any:
         return nn.functional.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
@@ -240,9 +280,19 @@ def shipped() -> tuple[nn.Module, Any, Callable[..., Any]]:
     def loss(model: nn.Module, batch: Any) -> Any:
         return nn.functional.cross_entropy(model(pixel_values=batch[0]).logits, batch[1])
 
-    return ResNetForImageClassification(ResNetConfig(
-        num_labels=10, embedding_size=16, hidden_sizes=[32, 64], depths=[2, 2],
-        layer_type="basic")), rows, loss
+    return (
+        ResNetForImageClassification(
+            ResNetConfig(
+                num_labels=10,
+                embedding_size=16,
+                hidden_sizes=[32, 64],
+                depths=[2, 2],
+                layer_type="basic",
+            )
+        ),
+        rows,
+        loss,
+    )
 
 
 MODELS = {"small": (small, BATCH), "shipped": (shipped, 64)}
@@ -267,10 +317,14 @@ def by_turns(
 
     # The recorder may still be sealing when all is removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        trainer = Trainer(net, rows, loss, samples=10**9, batch_size=batch_size, lr=RATE,
-                          dir=folder, quiet=True)
-        optimizer, batches, silent = trainer.engine.optimizer, trainer._batches, Bar(
-            0, lambda: None, quiet=True)
+        trainer = Trainer(
+            net, rows, loss, samples=10**9, batch_size=batch_size, lr=RATE, dir=folder, quiet=True
+        )
+        optimizer, batches, silent = (
+            trainer.engine.optimizer,
+            trainer._batches,
+            Bar(0, lambda: None, quiet=True),
+        )
 
         def by_hand(steps: int) -> None:
             for _ in range(steps):
@@ -316,17 +370,28 @@ def by_turns(
 
 def spread(name: str, turns: int, processes: int) -> dict[str, Any]:
     """:func:`by_turns` in some processes, one after another."""
-    means = [json.loads(subprocess.run(
-        [sys.executable, __file__, "--model", name, "--turns", str(-(-turns // processes))],
-        stdout=subprocess.PIPE, text=True, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-    ).stdout) for _ in range(processes)]
+    means = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, __file__, "--model", name, "--turns", str(-(-turns // processes))],
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            ).stdout
+        )
+        for _ in range(processes)
+    ]
     plain_ms = statistics.median(mean["plain_ms"] for mean in means)
     print(f"{name} model, {plain_ms:.1f} ms, by turns with the hand-written loop:")
     found: dict[str, Any] = {"plain_ms": round(plain_ms, 2)}
     for who in ("A/A", "ours"):
         mean, upper = mean_and_bound([mean[who] for mean in means])
-        found[who] = {"mean": round(mean, 5), "upper": round(upper, 5),
-                      "processes": [round(mean[who], 5) for mean in means]}
+        found[who] = {
+            "mean": round(mean, 5),
+            "upper": round(upper, 5),
+            "processes": [round(mean[who], 5) for mean in means],
+        }
         print(f"  {who:14}{mean:>9.2%}   upper 95 % {upper:>8.2%}")
     return found
 
@@ -357,18 +422,27 @@ def main() -> None:
         print(json.dumps(by_turns(make(), batch_size, args.turns)))
         return
     plain, extra, left_out = compare(args.rounds)
-    print(f"hand-written loop {plain:.0f} µs per step; what each adds, median of "
-          f"{min(map(len, extra.values()))} to {args.rounds} calm rounds ({left_out} left out)")
+    print(
+        f"hand-written loop {plain:.0f} µs per step; what each adds, median of "
+        f"{min(map(len, extra.values()))} to {args.rounds} calm rounds ({left_out} left out)"
+    )
     tiny = table(plain, extra)
     others = min(tiny[way]["median_us"] for way in WAYS[2:])
     fewest = tiny["phasewatt"]["median_us"] < others
-    found = {"small": spread("small", args.turns // 2, args.processes),
-             "shipped": spread("shipped", args.turns, args.processes)}
+    found = {
+        "small": spread("small", args.turns // 2, args.processes),
+        "shipped": spread("shipped", args.turns, args.processes),
+    }
     little = found["shipped"]["ours"]["upper"] <= 0.01
-    print(f"fewest µs of all: {'yes' if fewest else 'NO'}; ≤ 1 % of the shipped model's step: "
-          f"{'held' if little else 'MISSED'}")
-    save("trainer", {"rounds": args.rounds, "left_out": left_out, "plain_us": round(plain, 1),
-                     "ways": tiny} | found)
+    print(
+        f"fewest µs of all: {'yes' if fewest else 'NO'}; ≤ 1 % of the shipped model's step: "
+        f"{'held' if little else 'MISSED'}"
+    )
+    save(
+        "trainer",
+        {"rounds": args.rounds, "left_out": left_out, "plain_us": round(plain, 1), "ways": tiny}
+        | found,
+    )
     sys.exit(not (fewest and little))
 
 

@@ -45,8 +45,10 @@ class Access:
         if self.token is not None and not self.token.strip():
             raise UsageError("the token is empty: choose one, or leave --token out")
         if self.token is None and not is_loopback(self.host):
-            raise UsageError(f"{self.host} can be reached from other machines: give a token "
-                             "(--token or PROBE_TOKEN)")
+            raise UsageError(
+                f"{self.host} can be reached from other machines: give a token "
+                "(--token or PROBE_TOKEN)"
+            )
 
     @property
     def cookie(self) -> str:
@@ -77,8 +79,11 @@ class Access:
 
     def matches(self, given: str | None) -> bool:
         """Whether this is the token."""
-        return self.token is not None and given is not None and hmac.compare_digest(
-            given.encode("utf-8", "replace"), self.token.encode())
+        return (
+            self.token is not None
+            and given is not None
+            and hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+        )
 
 
 def guard(server: Flask, access: Access, base: str) -> None:
@@ -94,8 +99,9 @@ def guard(server: Flask, access: Access, base: str) -> None:
             return None
         if access.matches(request.args.get("token")):
             return _welcome(access, base)
-        return refusal(401, "a token is needed: ?token=… in the address, or "
-                            "Authorization: Bearer …")
+        return refusal(
+            401, "a token is needed: ?token=… in the address, or Authorization: Bearer …"
+        )
 
     @server.after_request
     def harden(response: Response) -> Response:
@@ -159,8 +165,16 @@ def _welcome(access: Access, base: str) -> Response:
     response = Response(
         f"<!doctype html><html lang='en'><title>phasewatt</title>"
         f"<meta http-equiv='refresh' content='0;url={target}'><a href='{target}'>go on</a>",
-        mimetype="text/html")
+        mimetype="text/html",
+    )
     assert access.token is not None
-    response.set_cookie(access.cookie, access.token, max_age=_COOKIE_DAYS * 86400, path=base,
-                        httponly=True, samesite="Strict", secure=request.is_secure)
+    response.set_cookie(
+        access.cookie,
+        access.token,
+        max_age=_COOKIE_DAYS * 86400,
+        path=base,
+        httponly=True,
+        samesite="Strict",
+        secure=request.is_secure,
+    )
     return response

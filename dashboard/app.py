@@ -61,8 +61,14 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     server = Flask("dashboard", static_folder=None)
     server.config.update(DESK=Desk(directory, base), MAX_CONTENT_LENGTH=_MOST_BYTES)
     server.config["COMPRESS_MIMETYPES"] = [
-        "text/html", "text/css", "text/csv", "application/json", "application/javascript",
-        "text/javascript", "image/svg+xml"]
+        "text/html",
+        "text/css",
+        "text/csv",
+        "application/json",
+        "application/javascript",
+        "text/javascript",
+        "image/svg+xml",
+    ]
     server.config["COMPRESS_ALGORITHM"] = ["gzip"]
     server.config["COMPRESS_LEVEL"] = 4  # most of what is gained, for a third of the work
     server.config["COMPRESS_CACHE_BACKEND"] = _Compressed
@@ -71,12 +77,23 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
     app = Dash(
-        "dashboard", server=cast(Any, server), use_pages=True, pages_folder="", title="phasewatt",
-        url_base_pathname=base, index_string=_index(base),
-        assets_ignore=r"theme\.js|plotly-cartesian\.min\.js", update_title="", serve_locally=True,
-        suppress_callback_exceptions=True, include_pages_meta=False,
-        meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"},
-                   {"name": "color-scheme", "content": "light dark"}])
+        "dashboard",
+        server=cast(Any, server),
+        use_pages=True,
+        pages_folder="",
+        title="phasewatt",
+        url_base_pathname=base,
+        index_string=_index(base),
+        assets_ignore=r"theme\.js|plotly-cartesian\.min\.js",
+        update_title="",
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        include_pages_meta=False,
+        meta_tags=[
+            {"name": "viewport", "content": "width=device-width, initial-scale=1"},
+            {"name": "color-scheme", "content": "light dark"},
+        ],
+    )
     _register(app)
     server.before_request(_foresee)
     app.layout = _frame
@@ -100,7 +117,9 @@ def prepare(server: Flask, access: Access) -> None:
 
 def _register(app: Dash) -> None:
     for module, path, extra in (
-        (runs, urls.RUNS, {}), (gains, urls.GAINS, {}), (sensors, urls.SENSORS, {}),
+        (runs, urls.RUNS, {}),
+        (gains, urls.GAINS, {}),
+        (sensors, urls.SENSORS, {}),
         (run, None, {"path_template": f"{urls.RUN}<run_id>"}),
         (ranks, None, {"path_template": f"{urls.RANKS}<run_id>"}),
     ):
@@ -109,25 +128,35 @@ def _register(app: Dash) -> None:
         module.register(app)
     dash.register_page("not_found_404", layout=_nowhere)
     app.clientside_callback(
-        ClientsideFunction("phasewatt", "theme"), Output("theme", "title"),
-        Input("theme", "n_clicks"), prevent_initial_call=True)
+        ClientsideFunction("phasewatt", "theme"),
+        Output("theme", "title"),
+        Input("theme", "n_clicks"),
+        prevent_initial_call=True,
+    )
 
 
 def _frame() -> Any:
     """Around every page."""
     links = [(runs.TITLE, urls.RUNS), (gains.TITLE, urls.GAINS), (sensors.TITLE, urls.SENSORS)]
     href = desk().href
-    return html.Div([
-        html.A("to the content", href="#main", className="skip"),
-        html.Header([
-            dcc.Link("phasewatt", href=href("/"), className="mark"),
-            html.Nav([dcc.Link(label, href=href(path)) for label, path in links],
-                     **aria(label="Pages")),
-            html.Button("light or dark", id="theme", type="button", className="link"),
-        ], className="top"),
-        dcc.Location(id=ids.URL, refresh="callback-nav"),
-        dash.page_container,
-    ])
+    return html.Div(
+        [
+            html.A("to the content", href="#main", className="skip"),
+            html.Header(
+                [
+                    dcc.Link("phasewatt", href=href("/"), className="mark"),
+                    html.Nav(
+                        [dcc.Link(label, href=href(path)) for label, path in links],
+                        **aria(label="Pages"),
+                    ),
+                    html.Button("light or dark", id="theme", type="button", className="link"),
+                ],
+                className="top",
+            ),
+            dcc.Location(id=ids.URL, refresh="callback-nav"),
+            dash.page_container,
+        ]
+    )
 
 
 def _foresee() -> None:
@@ -138,14 +167,20 @@ def _foresee() -> None:
 
 
 def _nowhere(**_: Any) -> Any:
-    return shell(html.P("There is nothing at this address."),
-                 dcc.Link("All runs", href=desk().href("/")), title="Not found")
+    return shell(
+        html.P("There is nothing at this address."),
+        dcc.Link("All runs", href=desk().href("/")),
+        title="Not found",
+    )
 
 
 def _failed(error: Exception) -> Any:
     """No traceback leaves this machine; one line of it stays in the server's log."""
     if isinstance(error, HTTPException):
         return refusal(error.code or 400, error.name)
-    print(f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}"[:500],
-          file=sys.stderr, flush=True)
+    print(
+        f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}"[:500],
+        file=sys.stderr,
+        flush=True,
+    )
     return refusal(400, "this request makes no sense here")

@@ -30,8 +30,9 @@ def dashboard(options: argparse.Namespace) -> int:
         from .access import Access
         from .server import Serving
     except ImportError as error:
-        raise UsageError(f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'") \
-            from None
+        raise UsageError(
+            f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'"
+        ) from None
     token = options.token or os.environ.get("PROBE_TOKEN") or None
     access = Access(options.host, options.port, token, tuple(options.allow_host))
     serving = Serving(directory, access, _base(options.base_path))
@@ -77,8 +78,11 @@ def _stay_small() -> None:
 def _wait(done: threading.Event, serving: Any, idle_s: float | None) -> None:
     """Until it is told to end, or nothing goes on and nobody has looked for ``idle_s``."""
     while not done.wait(1.0):
-        if idle_s is not None and time.monotonic() - serving.asked_at() > idle_s \
-                and not serving.live():
+        if (
+            idle_s is not None
+            and time.monotonic() - serving.asked_at() > idle_s
+            and not serving.live()
+        ):
             return
 
 
@@ -86,5 +90,3 @@ def _base(path: str) -> str:
     if any(char in path for char in "?#<>\"' ") or ".." in path or "//" in path:
         raise UsageError(f"--base-path {path!r}: write it like /phasewatt")
     return path
-
-

@@ -11,8 +11,12 @@ from dash import dcc, html
 from . import ids
 from .chart_data import Chart
 
-CONFIG: Any = {"displayModeBar": False, "displaylogo": False, "responsive": True,
-               "doubleClick": "autosize"}
+CONFIG: Any = {
+    "displayModeBar": False,
+    "displaylogo": False,
+    "responsive": True,
+    "doubleClick": "autosize",
+}
 
 
 def aria(**values: str) -> dict[str, Any]:
@@ -23,8 +27,9 @@ def aria(**values: str) -> dict[str, Any]:
 def shell(*children: Any, title: str = "", sub: Sequence[Any] = (), wide: bool = False) -> Any:
     """A page: heading and what follows."""
     head = [html.H1(title)] if title else []
-    return html.Main([*head, *sub, *children], id="main", className="wide" if wide else "",
-                     tabIndex=-1)
+    return html.Main(
+        [*head, *sub, *children], id="main", className="wide" if wide else "", tabIndex=-1
+    )
 
 
 def badge(status: str) -> Any:
@@ -34,8 +39,10 @@ def badge(status: str) -> Any:
 
 def tile(label: str, value: str, note: str = "", kind: str = "") -> Any:
     """One figure with what it is."""
-    return html.Div([html.Dt(label), html.Dd([value, html.Small(note) if note else ""])],
-                    className=f"tile {kind}".strip())
+    return html.Div(
+        [html.Dt(label), html.Dd([value, html.Small(note) if note else ""])],
+        className=f"tile {kind}".strip(),
+    )
 
 
 def tiles(children: Sequence[Any]) -> Any:
@@ -53,26 +60,45 @@ def trouble(reason: object, *more: Any) -> Any:
     return html.Div([html.P(str(reason)[:600]), *more], className="notice bad", role="alert")
 
 
-def card(view: str, title: str, *, extra: Sequence[Any] = (), hrefs: tuple[str, str] | None = None,
-         chart: Chart | None = None, wide: bool = False) -> Any:
+def card(
+    view: str,
+    title: str,
+    *,
+    extra: Sequence[Any] = (),
+    hrefs: tuple[str, str] | None = None,
+    chart: Chart | None = None,
+    wide: bool = False,
+) -> Any:
     """A chart with its caption, table, CSV and image. Filled later if ``chart`` is None."""
     graph = dcc.Graph(
-        id=ids.graph(view), config=CONFIG, className="graph",
+        id=ids.graph(view),
+        config=CONFIG,
+        className="graph",
         figure=chart.figure if chart and chart.figure else {"data": [], "layout": {}},
-        responsive=True, style={"height": "100%"})
+        responsive=True,
+        style={"height": "100%"},
+    )
     table, csv = hrefs or ("", "")
-    return html.Section([
-        html.Div([html.H2(title, id=f"title-{view}"), *extra], className="card-head"),
-        html.P(chart.caption if chart else "", id=ids.caption(view), className="caption"),
-        html.Div(graph, className="plot", style=room(chart), id={"type": "plot", "view": view}),
-        html.Div([
-            html.A("Table", href=table, id=ids.links(view) | {"kind": "table"}),
-            html.A("CSV", href=csv, id=ids.links(view) | {"kind": "csv"}, download=""),
-            html.Button("PNG", id={"type": "png", "view": view}, type="button",
-                        className="link"),
-        ], className="actions"),
-    ], id=ids.card(view), className="card wide" if wide else "card",
-        **aria(labelledby=f"title-{view}"))
+    return html.Section(
+        [
+            html.Div([html.H2(title, id=f"title-{view}"), *extra], className="card-head"),
+            html.P(chart.caption if chart else "", id=ids.caption(view), className="caption"),
+            html.Div(graph, className="plot", style=room(chart), id={"type": "plot", "view": view}),
+            html.Div(
+                [
+                    html.A("Table", href=table, id=ids.links(view) | {"kind": "table"}),
+                    html.A("CSV", href=csv, id=ids.links(view) | {"kind": "csv"}, download=""),
+                    html.Button(
+                        "PNG", id={"type": "png", "view": view}, type="button", className="link"
+                    ),
+                ],
+                className="actions",
+            ),
+        ],
+        id=ids.card(view),
+        className="card wide" if wide else "card",
+        **aria(labelledby=f"title-{view}"),
+    )
 
 
 def room(chart: Chart | None) -> dict[str, str]:
@@ -82,18 +108,45 @@ def room(chart: Chart | None) -> dict[str, str]:
     return {"height": f"{chart.figure['layout']['height']}px"}
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str = "",
-          numbers: Sequence[int] = ()) -> Any:
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    caption: str = "",
+    numbers: Sequence[int] = (),
+) -> Any:
     """A plain table that scrolls by itself when it is too wide."""
     right = set(numbers)
-    return html.Div(html.Table([
-        html.Caption(caption, className="hidden") if caption else None,
-        html.Thead(html.Tr([html.Th(name, scope="col", className="n" if i in right else "")
-                            for i, name in enumerate(head)])),
-        html.Tbody([html.Tr([html.Td(cell, className="n" if i in right else "")
-                             for i, cell in enumerate(row)]) for row in rows]),
-    ]), className="scroll", tabIndex=0, role="region",
-        **aria(label=caption or "table"))
+    return html.Div(
+        html.Table(
+            [
+                html.Caption(caption, className="hidden") if caption else None,
+                html.Thead(
+                    html.Tr(
+                        [
+                            html.Th(name, scope="col", className="n" if i in right else "")
+                            for i, name in enumerate(head)
+                        ]
+                    )
+                ),
+                html.Tbody(
+                    [
+                        html.Tr(
+                            [
+                                html.Td(cell, className="n" if i in right else "")
+                                for i, cell in enumerate(row)
+                            ]
+                        )
+                        for row in rows
+                    ]
+                ),
+            ]
+        ),
+        className="scroll",
+        tabIndex=0,
+        role="region",
+        **aria(label=caption or "table"),
+    )
 
 
 def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
@@ -102,15 +155,17 @@ def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
         return ""
     top, width, height = max(*watts, 1e-9), 96.0, 22.0
     across = width / (len(watts) - 1)
-    points = " ".join(f"{i * across:.1f},{height - 2 - (height - 4) * w / top:.1f}"
-                      for i, w in enumerate(watts))
+    points = " ".join(
+        f"{i * across:.1f},{height - 2 - (height - 4) * w / top:.1f}" for i, w in enumerate(watts)
+    )
     dash = " stroke-dasharray='4 2'" if modelled else ""
-    svg = (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}'>"
-           f"<polyline points='{points}' fill='none' stroke='#2a80b9' stroke-width='1.6'{dash}/>"
-           "</svg>")
+    svg = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}'>"
+        f"<polyline points='{points}' fill='none' stroke='#2a80b9' stroke-width='1.6'{dash}/>"
+        "</svg>"
+    )
     text = f"power {'(a model) ' if modelled else ''}from {min(watts):.0f} to {max(watts):.0f} W"
-    return html.Img(src="data:image/svg+xml," + quote(svg), alt=text,
-                    width=96, height=22)
+    return html.Img(src="data:image/svg+xml," + quote(svg), alt=text, width=96, height=22)
 
 
 def with_code(text: str) -> list[Any]:

@@ -34,8 +34,13 @@ def downloads() -> Blueprint:
     return routes
 
 
-def _add(routes: Blueprint, kind: str, rule: str, find: Callable[..., _Found],
-         render: Callable[[_Found], Response]) -> None:
+def _add(
+    routes: Blueprint,
+    kind: str,
+    rule: str,
+    find: Callable[..., _Found],
+    render: Callable[[_Found], Response],
+) -> None:
     def answer(**given: str) -> Response:
         try:
             return render(find(**given))
@@ -58,8 +63,9 @@ def _of_run(run_id: str, view: str) -> _Found:
 
 def _of_gains(view: str) -> _Found:
     asked = request.args
-    found = desk().comparisons.compare(asked.get("base", ""), asked.getlist("other"),
-                                       asked.get("target"))
+    found = desk().comparisons.compare(
+        asked.get("base", ""), asked.getlist("other"), asked.get("target")
+    )
     title, chart = charts(found)[view]
     return title, f"gains-{view}", chart
 
@@ -82,21 +88,26 @@ def _csv(found: _Found) -> Response:
     writer.writerow([column.key for column in chart.columns])
     writer.writerows(_harmless(row) for row in chart.rows)
     file = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:120]
-    return Response(text.getvalue(), mimetype="text/csv", headers={
-        "Content-Disposition": f'attachment; filename="{file}.csv"'})
+    return Response(
+        text.getvalue(),
+        mimetype="text/csv",
+        headers={"Content-Disposition": f'attachment; filename="{file}.csv"'},
+    )
 
 
 def _harmless(row: Sequence[Any]) -> Iterable[Any]:
     """A name that begins like a formula is one to a spreadsheet (CSV injection, OWASP)."""
-    return (f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell
-            for cell in row)
+    return (
+        f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell for cell in row
+    )
 
 
 def _page(found: _Found) -> Response:
     title, _, chart = found
     head = "".join(f"<th scope='col'>{escape(column.label)}</th>" for column in chart.columns)
-    rows = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>"
-                   for row in chart.rows[:_MOST_ROWS])
+    rows = "".join(
+        "<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in chart.rows[:_MOST_ROWS]
+    )
     more = len(chart.rows) - _MOST_ROWS
     note = f"<p class='soft'>{more} more rows are in the CSV.</p>" if more > 0 else ""
     csv_path = request.full_path.replace(TABLE, CSV, 1).rstrip("?")
@@ -110,7 +121,9 @@ def _page(found: _Found) -> Response:
         f"<p><a href='{escape(csv_path)}' download>CSV</a></p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Table'><table>"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}</main></body>"
-        "</html>", mimetype="text/html")
+        "</html>",
+        mimetype="text/html",
+    )
 
 
 def _cell(cell: Any) -> str:

@@ -54,8 +54,9 @@ def _heatmap(run: OpenRun, state: State) -> Chart:
 
 
 def _watts(run: OpenRun, state: State) -> Power | None:
-    return run.remember(("watts", state),
-                        lambda: reading.power(run, _span(run, state), state.devices))
+    return run.remember(
+        ("watts", state), lambda: reading.power(run, _span(run, state), state.devices)
+    )
 
 
 def _anatomy(run: OpenRun, state: State) -> Chart:
@@ -94,7 +95,8 @@ VIEWS: Mapping[str, View] = {
     "memory": View("Memory", _memory, time=True),
 }
 TABLES: Mapping[str, View] = {
-    **VIEWS, "quality": View("Meters", _quality),
+    **VIEWS,
+    "quality": View("Meters", _quality),
     "waiting": View("Waiting for other ranks", lambda run, _: ranks.waiting(crew(run))),
     "communication": View("Communication", lambda run, _: ranks.communication(crew(run))),
 }

@@ -42,13 +42,20 @@ class Serving:
         self._app.before_request(self._note)
         try:
             self._server: Any = create_server(
-                self._app, host=access.host.strip("[]"), port=access.port, threads=THREADS,
-                connection_limit=_CONNECTIONS, ident="", clear_untrusted_proxy_headers=True,
-                expose_tracebacks=False)
+                self._app,
+                host=access.host.strip("[]"),
+                port=access.port,
+                threads=THREADS,
+                connection_limit=_CONNECTIONS,
+                ident="",
+                clear_untrusted_proxy_headers=True,
+                expose_tracebacks=False,
+            )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise UsageError(f"cannot listen on {access.host}:{access.port}: {why}; choose another "
-                             "--port") from None
+            raise UsageError(
+                f"cannot listen on {access.host}:{access.port}: {why}; choose another --port"
+            ) from None
         self._directory = directory
         prepare(self._app, access)
         self._announce()
@@ -95,11 +102,16 @@ class Serving:
         if self._base != "/" or serving(self._directory) is not None:
             return
         with contextlib.suppress(OSError):  # a directory that is only to be read
-            write_json(dashboard_path(self._directory), {
-                "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()) or 0,
-                "host": node_name(), "boot_id": boot_id(), "port": self.port})
+            write_json(
+                dashboard_path(self._directory),
+                {
+                    "pid": os.getpid(),
+                    "start_ticks": start_ticks(os.getpid()) or 0,
+                    "host": node_name(),
+                    "boot_id": boot_id(),
+                    "port": self.port,
+                },
+            )
 
     def _note(self) -> None:
         self._asked_at = time.monotonic()
-
-

@@ -40,8 +40,11 @@ class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.BatchNorm2d(width),
         )
 
     def forward(self, x):
@@ -49,8 +52,13 @@ class Block(nn.Module):
 
 
 model = nn.Sequential(
-    nn.Conv2d(1, 32, 3, padding=1), Block(32), nn.MaxPool2d(2),
-    nn.Conv2d(32, 64, 3, padding=1), Block(64), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+    nn.Conv2d(1, 32, 3, padding=1),
+    Block(32),
+    nn.MaxPool2d(2),
+    nn.Conv2d(32, 64, 3, padding=1),
+    Block(64),
+    nn.AdaptiveAvgPool2d(1),
+    nn.Flatten(),
     nn.Linear(64, 10),
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)

@@ -36,16 +36,22 @@ test_images, test_labels = test[:]
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.inner = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(),
-                                   nn.Conv2d(width, width, 3, padding=1))
+        self.inner = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1)
+        )
 
     def forward(self, x):
         return torch.relu(x + self.inner(x))
 
 
 def model():
-    return nn.Sequential(nn.Conv2d(1, 48, 3, padding=1), nn.Sequential(*map(Block, [48] * 4)),
-                         nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * 48, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 48, 3, padding=1),
+        nn.Sequential(*map(Block, [48] * 4)),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * 48, 10),
+    )
 
 
 def loss(net, batch):
@@ -58,9 +64,20 @@ def evaluate(net):
 
 def train_once(stack, seed):
     torch.manual_seed(seed)
-    trainer = Trainer(model(), train, loss, stack=Stack.of(stack), samples=args.samples,
-                      batch_size=64, lr=3e-3, evaluate=evaluate, eval_every=args.samples // 4,
-                      seed=seed, name=f"digits-{stack}", data_name="scikit-learn digits")
+    trainer = Trainer(
+        model(),
+        train,
+        loss,
+        stack=Stack.of(stack),
+        samples=args.samples,
+        batch_size=64,
+        lr=3e-3,
+        evaluate=evaluate,
+        eval_every=args.samples // 4,
+        seed=seed,
+        name=f"digits-{stack}",
+        data_name="scikit-learn digits",
+    )
     if seed == 0 and stack != "baseline":
         print(trainer.table)
     result = trainer.fit()
@@ -69,8 +86,16 @@ def train_once(stack, seed):
 
 
 def in_a_process(stack, seed):
-    words = [sys.executable, __file__, "--stack", stack, "--train", str(seed), "--samples",
-             str(args.samples)]
+    words = [
+        sys.executable,
+        __file__,
+        "--stack",
+        stack,
+        "--train",
+        str(seed),
+        "--samples",
+        str(args.samples),
+    ]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     *lines, run = done.stdout.splitlines() or [""]
     print("\n".join(lines), flush=True)

@@ -45,9 +45,16 @@ def main():
 
     torch.manual_seed(args.seed)
     shape = {"n_embd": 96, "n_layer": 4, "n_head": 4} if tiny else {}  # the defaults are GPT-2's
-    model = GPT2LMHeadModel(GPT2Config(
-        vocab_size=found.vocabulary, n_positions=window, use_cache=False, bos_token_id=None,
-        eos_token_id=None, **shape))
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=found.vocabulary,
+            n_positions=window,
+            use_cache=False,
+            bos_token_id=None,
+            eos_token_id=None,
+            **shape,
+        )
+    )
 
     def loss(net, batch):
         logits = net(input_ids=batch[:, :-1]).logits
@@ -56,23 +63,37 @@ def main():
     def evaluate(net):
         device = next(net.parameters()).device
         few = torch.utils.data.Subset(valid, range(min(len(valid), 128 if tiny else len(valid))))
-        nats = sum(float(loss(net, batch.to(device))) * len(batch)
-                   for batch in DataLoader(few, batch_size=16)) / len(few)
+        nats = sum(
+            float(loss(net, batch.to(device))) * len(batch)
+            for batch in DataLoader(few, batch_size=16)
+        ) / len(few)
         return {"loss": nats, "perplexity": float(torch.tensor(nats).exp())}
 
     batch = args.batch or (16 if tiny else 32)
     samples = args.samples or (1500 if tiny else 3 * len(train))
     trainer = Trainer(
-        model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
-        lr=args.lr or (2e-3 if tiny else 1e-4), evaluate=evaluate,
-        eval_every=max(batch, samples // 6), target=args.target, seed=args.seed,
-        name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}", data_name=found.name,
-        snapshots=args.snapshots, snapshot_every=200,
+        model,
+        train,
+        loss,
+        stack=Stack.of(args.stack),
+        samples=samples,
+        batch_size=batch,
+        lr=args.lr or (2e-3 if tiny else 1e-4),
+        evaluate=evaluate,
+        eval_every=max(batch, samples // 6),
+        target=args.target,
+        seed=args.seed,
+        name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}",
+        data_name=found.name,
+        snapshots=args.snapshots,
+        snapshot_every=200,
     )
     if trainer.rank == 0:
         parameters = sum(p.numel() for p in model.parameters())
-        print(f"{'a small GPT-2' if tiny else 'GPT-2 small'}, {parameters / 1e6:.1f} M parameters, "
-              f"on {found.name} as {found.tokens}, {trainer.device}")
+        print(
+            f"{'a small GPT-2' if tiny else 'GPT-2 small'}, {parameters / 1e6:.1f} M parameters, "
+            f"on {found.name} as {found.tokens}, {trainer.device}"
+        )
         print(trainer.table)
     result = trainer.fit(resume=args.resume)
     if trainer.rank == 0:

@@ -57,8 +57,10 @@ def load(folder: str | None, *, checked: bool = True) -> Images:
     for archive in (root, root / "cifar-10-binary.tar.gz", root / "cifar-10-python.tar.gz"):
         if archive.is_file():
             return _archive(archive, checked)
-    raise DataProblem(f"--data {root} holds no CIFAR-10: put cifar-10-binary.tar.gz or "
-                      "cifar-10-batches-bin/ there")
+    raise DataProblem(
+        f"--data {root} holds no CIFAR-10: put cifar-10-binary.tar.gz or "
+        "cifar-10-batches-bin/ there"
+    )
 
 
 def digits() -> Images:
@@ -72,8 +74,11 @@ def digits() -> Images:
     labels = torch.tensor(found.target)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     train, test = order[:1500], order[1500:]
-    return Images("scikit-learn digits at 32 × 32", (pixels[train], labels[train]),
-                  (pixels[test], labels[test]))
+    return Images(
+        "scikit-learn digits at 32 × 32",
+        (pixels[train], labels[train]),
+        (pixels[test], labels[test]),
+    )
 
 
 class Augmented(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -111,8 +116,10 @@ def _check(name: str, data: bytes, checked: bool) -> None:
     wanted = MD5.get(name)
     found = hashlib.md5(data, usedforsecurity=False).hexdigest()
     if checked and wanted is not None and found != wanted:
-        raise DataProblem(f"{name} has md5 {found}, not {wanted}: download it again, or say "
-                          "--unchecked if it is meant to differ")
+        raise DataProblem(
+            f"{name} has md5 {found}, not {wanted}: download it again, or say "
+            "--unchecked if it is meant to differ"
+        )
 
 
 def _archive(path: Path, checked: bool) -> Images:
@@ -127,16 +134,22 @@ def _archive(path: Path, checked: bool) -> Images:
                 raise DataProblem(f"{path} has no {missing[0]}: it is not CIFAR-10")
             read = _binary if names is BINARY else _pickled
             files = [tar.extractfile(held[name]) for name in names]
-            return _split([read(name, file.read() if file else b"")
-                           for name, file in zip(names, files, strict=True)])
+            return _split(
+                [
+                    read(name, file.read() if file else b"")
+                    for name, file in zip(names, files, strict=True)
+                ]
+            )
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataProblem(f"{path} is damaged ({error}): download it again") from None
 
 
 def _binary(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     if not data or len(data) % ROW:
-        raise DataProblem(f"{name} has {len(data):,} bytes, no multiple of {ROW:,}: "
-                          "it is truncated, download it again")
+        raise DataProblem(
+            f"{name} has {len(data):,} bytes, no multiple of {ROW:,}: "
+            "it is truncated, download it again"
+        )
     rows = np.frombuffer(data, np.uint8).reshape(-1, ROW)
     return rows[:, 1:], rows[:, 0]
 
@@ -171,7 +184,8 @@ def _split(parts: list[tuple[np.ndarray, np.ndarray]]) -> Images:
             raise DataProblem(f"a batch has pixels of shape {pixels.shape}, not (n, {ROW - 1:,})")
         if len(labels) != len(pixels) or not len(labels) or labels.max() > 9 or labels.min() < 0:
             raise DataProblem("a batch has labels that do not fit its images")
-        tensors.append((torch.tensor(pixels.reshape(-1, 3, 32, 32)),
-                        torch.tensor(labels.astype(np.int64))))
+        tensors.append(
+            (torch.tensor(pixels.reshape(-1, 3, 32, 32)), torch.tensor(labels.astype(np.int64)))
+        )
     train = tuple(torch.cat([part[i] for part in tensors[:-1]]) for i in range(2))
     return Images("CIFAR-10", (train[0], train[1]), tensors[-1])

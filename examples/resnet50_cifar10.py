@@ -44,8 +44,11 @@ def main():
     test = images.Augmented(found.test, train=False, mirror=False)
 
     torch.manual_seed(args.seed)
-    shape = {"embedding_size": 16, "hidden_sizes": [32, 64], "depths": [2, 2],
-             "layer_type": "basic"} if tiny else {}  # the defaults are ResNet-50's
+    shape = (
+        {"embedding_size": 16, "hidden_sizes": [32, 64], "depths": [2, 2], "layer_type": "basic"}
+        if tiny
+        else {}
+    )  # the defaults are ResNet-50's
     model = ResNetForImageClassification(ResNetConfig(num_labels=10, **shape))
 
     def loss(net, batch):
@@ -62,17 +65,28 @@ def main():
     batch = args.batch or (64 if tiny else 128)
     samples = args.samples or (4 if tiny else 90) * len(train)
     trainer = Trainer(
-        model, train, loss, stack=Stack.of(args.stack), samples=samples, batch_size=batch,
-        lr=args.lr or (3e-3 if tiny else 1e-4), evaluate=evaluate,
-        eval_every=min(len(train), samples), target=args.target, seed=args.seed,
+        model,
+        train,
+        loss,
+        stack=Stack.of(args.stack),
+        samples=samples,
+        batch_size=batch,
+        lr=args.lr or (3e-3 if tiny else 1e-4),
+        evaluate=evaluate,
+        eval_every=min(len(train), samples),
+        target=args.target,
+        seed=args.seed,
         data_name=found.name,
         name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
-        snapshots=args.snapshots, snapshot_every=200,
+        snapshots=args.snapshots,
+        snapshot_every=200,
     )
     if trainer.rank == 0:
         parameters = sum(p.numel() for p in model.parameters())
-        print(f"{'a small ResNet' if tiny else 'ResNet-50'}, {parameters / 1e6:.1f} M parameters, "
-              f"on {found.name}, {trainer.device}")
+        print(
+            f"{'a small ResNet' if tiny else 'ResNet-50'}, {parameters / 1e6:.1f} M parameters, "
+            f"on {found.name}, {trainer.device}"
+        )
         print(trainer.table)
     result = trainer.fit(resume=args.resume)
     if trainer.rank == 0:

@@ -66,8 +66,14 @@ def load(folder: str | None, bpe: str | None = None) -> Text:
     else:
         encode, vocabulary, tokens = (*_bpe(Path(bpe)), "GPT-2 BPE")
     kind = torch.uint8 if vocabulary <= 256 else torch.int32
-    return Text(name, torch.tensor(encode(train), dtype=kind),
-                torch.tensor(encode(valid), dtype=kind), vocabulary, tokens, words)
+    return Text(
+        name,
+        torch.tensor(encode(train), dtype=kind),
+        torch.tensor(encode(valid), dtype=kind),
+        vocabulary,
+        tokens,
+        words,
+    )
 
 
 def perplexity(nats_per_token: float, text: Text) -> str:
@@ -76,8 +82,10 @@ def perplexity(nats_per_token: float, text: Text) -> str:
     if text.words is None:
         return f"{told}, which compares only with runs on the same text"
     per_word = nats_per_token * len(text.valid) / text.words
-    return (f"{told}, {math.exp(min(per_word, 700)):.2f} per word: only the latter compares with "
-            "published WikiText-2 perplexities, and only if the text was not changed")
+    return (
+        f"{told}, {math.exp(min(per_word, 700)):.2f} per word: only the latter compares with "
+        "published WikiText-2 perplexities, and only if the text was not changed"
+    )
 
 
 def _one(text: Text) -> str:
@@ -97,11 +105,20 @@ def _wikitext(root: Path) -> tuple[str, str]:
         raise DataProblem(f"--data {root}: there is no such folder")
     found = []
     for part, other in (("train", "train"), ("valid", "validation")):
-        files = [f for pattern in (f"wiki.{part}.tokens", f"wiki.{part}.raw", f"{other}*.parquet",
-                                   f"*{other}*.parquet") for f in sorted(root.rglob(pattern))]
+        files = [
+            f
+            for pattern in (
+                f"wiki.{part}.tokens",
+                f"wiki.{part}.raw",
+                f"{other}*.parquet",
+                f"*{other}*.parquet",
+            )
+            for f in sorted(root.rglob(pattern))
+        ]
         if not files:
-            raise DataProblem(f"--data {root} holds no wiki.{part}.tokens, wiki.{part}.raw or "
-                              f"{other}….parquet")
+            raise DataProblem(
+                f"--data {root} holds no wiki.{part}.tokens, wiki.{part}.raw or {other}….parquet"
+            )
         found.append(_read(files[0]))
     return found[0], found[1]
 

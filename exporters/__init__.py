@@ -78,8 +78,9 @@ def _with(exporter: Exporter, options: dict[str, str]) -> Exporter:
     values: dict[str, Any] = {}
     for key, text in options.items():
         if key not in own:
-            raise ExportRefused(f"{exporter.name} has no option {key!r}: it has "
-                                f"{', '.join(own) or 'none'}")
+            raise ExportRefused(
+                f"{exporter.name} has no option {key!r}: it has {', '.join(own) or 'none'}"
+            )
         values[key] = _value(exporter.name, key, text, str(own[key].type))
     return cast(Exporter, replace(cast(Any, exporter), **values))
 

@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.samples import Exemplar
 
 from probe.store.live import Live, LivePage
@@ -75,8 +70,13 @@ class _Book:
         family.add_metric([label(v) for v in labels.values()], value)  # type: ignore[attr-defined]
 
     def counter(
-        self, name: str, about: str, value: float, created: float | None = None,
-        exemplar: Exemplar | None = None, **labels: Any,
+        self,
+        name: str,
+        about: str,
+        value: float,
+        created: float | None = None,
+        exemplar: Exemplar | None = None,
+        **labels: Any,
     ) -> None:
         """One sample; ``name`` without ``_total``."""
         family = self._found.get(name)
@@ -89,7 +89,8 @@ class _Book:
     def info(self, family_name: str, about: str, /, **labels: Any) -> None:
         """One sample, its labels being the information."""
         family = self._found.setdefault(
-            family_name, InfoMetricFamily(family_name, about, labels=()))
+            family_name, InfoMetricFamily(family_name, about, labels=())
+        )
         known = {key: label(value) for key, value in labels.items()}
         family.add_sample(f"{family_name}_info", known, 1)
 
@@ -108,9 +109,15 @@ def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
 
 
 def _info(book: _Book, meta: Mapping[str, Any]) -> None:
-    book.info("probe_run", "A run that goes on", run=meta.get("id", ""),
-              name=meta.get("name") or "", host=meta.get("host", ""),
-              started=meta.get("started", ""), data=meta.get("data", "unknown"))
+    book.info(
+        "probe_run",
+        "A run that goes on",
+        run=meta.get("id", ""),
+        name=meta.get("name") or "",
+        host=meta.get("host", ""),
+        started=meta.get("started", ""),
+        data=meta.get("data", "unknown"),
+    )
 
 
 def _page(book: _Book, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> None:
@@ -121,30 +128,60 @@ def _page(book: _Book, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> 
             continue
         at = own | {"device": device.device, "uuid": device.uuid}
         if device.provenance == "measured":
-            book.counter(f"probe_{kind}_energy_joules", "Energy since the run's begin, measured",
-                         device.energy_j, created, **at)
+            book.counter(
+                f"probe_{kind}_energy_joules",
+                "Energy since the run's begin, measured",
+                device.energy_j,
+                created,
+                **at,
+            )
             if device.power_w is not None:
-                book.gauge(f"probe_{kind}_power_watts", "Mean power over the last second",
-                           device.power_w, **at)
+                book.gauge(
+                    f"probe_{kind}_power_watts",
+                    "Mean power over the last second",
+                    device.power_w,
+                    **at,
+                )
         elif device.power_w is not None:
-            book.gauge(f"probe_{kind}_modelled_power_watts", "A model's power, not measured",
-                       device.power_w, **at)
+            book.gauge(
+                f"probe_{kind}_modelled_power_watts",
+                "A model's power, not measured",
+                device.power_w,
+                **at,
+            )
     _phases(book, own, page)
     _values(book, own, page)
     step = Exemplar({"step": str(page.steps)}, 1.0)
-    book.counter("probe_steps", "Optimizer steps that closed", page.steps,
-                 exemplar=step if page.steps else None, **own)
-    book.counter("probe_edges_lost", "Phase edges that found the ring full", page.edges_lost,
-                 **own)
-    book.counter("probe_sensor_gaps", "Readings that should have been and were not", page.gaps,
-                 **own)
-    book.gauge("probe_page_age_seconds", "Since the recorder last said anything",
-               max(0.0, (now_ns - page.time_ns) / NS_PER_S), **own)
+    book.counter(
+        "probe_steps",
+        "Optimizer steps that closed",
+        page.steps,
+        exemplar=step if page.steps else None,
+        **own,
+    )
+    book.counter("probe_edges_lost", "Phase edges that found the ring full", page.edges_lost, **own)
+    book.counter(
+        "probe_sensor_gaps", "Readings that should have been and were not", page.gaps, **own
+    )
+    book.gauge(
+        "probe_page_age_seconds",
+        "Since the recorder last said anything",
+        max(0.0, (now_ns - page.time_ns) / NS_PER_S),
+        **own,
+    )
     if page.last_edge_ns:
-        book.gauge("probe_run_idle_seconds", "Since a phase last began or ended",
-                   0.0 if page.final else max(0.0, (now_ns - page.last_edge_ns) / NS_PER_S), **own)
-    book.gauge("probe_run_ended", "1 once the run has ended: these are its totals",
-               float(page.final), **own)
+        book.gauge(
+            "probe_run_idle_seconds",
+            "Since a phase last began or ended",
+            0.0 if page.final else max(0.0, (now_ns - page.last_edge_ns) / NS_PER_S),
+            **own,
+        )
+    book.gauge(
+        "probe_run_ended",
+        "1 once the run has ended: these are its totals",
+        float(page.final),
+        **own,
+    )
 
 
 def _phases(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
@@ -159,8 +196,12 @@ def _phases(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
             if row.energy_j is not None:
                 _estimate(book, at, row.energy_j, row.low_j, row.high_j, row.status)
         if rest:
-            book.counter("probe_phase_energy_joules", about, sum(r.given_j for r in rest),
-                         **(dict(own) | {"device": device, "phase": REST}))
+            book.counter(
+                "probe_phase_energy_joules",
+                about,
+                sum(r.given_j for r in rest),
+                **(dict(own) | {"device": device, "phase": REST}),
+            )
     for rank in dict.fromkeys(t.rank for t in page.times):
         mine = sorted((t for t in page.times if t.rank == rank), key=lambda t: -t.seconds)
         for time in mine[:MOST_PHASES]:
@@ -170,15 +211,20 @@ def _phases(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
 
 
 def _estimate(
-    book: _Book, at: Mapping[str, Any], best: float, low: float | None, high: float | None,
+    book: _Book,
+    at: Mapping[str, Any],
+    best: float,
+    low: float | None,
+    high: float | None,
     status: str,
 ) -> None:
     about = "Best estimate of a phase's energy, and its 95 % interval; revised as data come"
     for bound, value in (("best", best), ("lower", low), ("upper", high)):
         if value is not None:
             book.gauge("probe_phase_energy_estimate_joules", about, value, **at, bound=bound)
-    book.gauge("probe_phase_status", "1 for how well a phase's energy is known", 1.0, **at,
-               status=status)
+    book.gauge(
+        "probe_phase_status", "1 for how well a phase's energy is known", 1.0, **at, status=status
+    )
 
 
 def _values(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
@@ -191,11 +237,17 @@ def _values(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
             name, about = _GAUGES[row.quantity]
             book.gauge(f"probe_{kind}_{name}", about, row.value, **at)
         elif row.quantity in _CLOCKS:
-            book.gauge(f"probe_{kind}_clock_hertz", "Clock", row.value, **at,
-                       domain=_CLOCKS[row.quantity])
+            book.gauge(
+                f"probe_{kind}_clock_hertz", "Clock", row.value, **at, domain=_CLOCKS[row.quantity]
+            )
         elif row.quantity == "power_cap_time":
-            book.counter(f"probe_{kind}_throttled_seconds", "Time held back",
-                         row.value, **at, reason="power_cap")
+            book.counter(
+                f"probe_{kind}_throttled_seconds",
+                "Time held back",
+                row.value,
+                **at,
+                reason="power_cap",
+            )
         elif row.quantity == "cpu_time":
             book.counter(f"probe_{kind}_cpu_seconds", "Processor time", row.value, **at)
 
@@ -205,8 +257,16 @@ def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
     book = _Book()
     run, total = report["run"], report["total"]
     own = {"run": run["id"]}
-    book.info("probe_run", "A run that was recorded", **own, name=run["name"], host=run["host"],
-              status=run["status"], started=run["started"], data=run["data"])
+    book.info(
+        "probe_run",
+        "A run that was recorded",
+        **own,
+        name=run["name"],
+        host=run["host"],
+        status=run["status"],
+        started=run["started"],
+        data=run["data"],
+    )
     book.gauge("probe_run_duration_seconds", "From begin to end", run["duration_s"], **own)
     book.gauge("probe_run_steps", "Optimizer steps", run["steps"], **own)
     _maybe(book, "probe_run_energy_joules", "Measured energy", total["energy_j"], own, "best")
@@ -223,9 +283,16 @@ def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
             book.gauge(name, about, total[key], **own)
     for row in report["sources"]:
         if row["energy_j"] is not None:
-            book.gauge("probe_source_energy_joules", "Energy by meter", row["energy_j"], **own,
-                       source=row["source"], device=row["device"], provenance=row["provenance"],
-                       in_total=str(row["in_total"]).lower())
+            book.gauge(
+                "probe_source_energy_joules",
+                "Energy by meter",
+                row["energy_j"],
+                **own,
+                source=row["source"],
+                device=row["device"],
+                provenance=row["provenance"],
+                in_total=str(row["in_total"]).lower(),
+            )
     for row in report["phases"]:
         at = own | {"device": row["device"], "phase": row["phase"]}
         book.gauge("probe_phase_duration_seconds", "Time in a phase", row["time_s"], **at)

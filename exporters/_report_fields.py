@@ -45,7 +45,8 @@ def devices(report: Mapping[str, Any]) -> Devices:
         measured.get("gpu", 0.0),
         measured.get("cpu", 0.0) + measured.get("psys", 0.0) + modelled.get("cpu", 0.0),
         measured.get("dram", 0.0) + modelled.get("ram", 0.0),
-        total["energy_j"] or 0.0, total["modelled_energy_j"] or 0.0,
+        total["energy_j"] or 0.0,
+        total["modelled_energy_j"] or 0.0,
     )
 
 
@@ -61,7 +62,8 @@ def grams(report: Mapping[str, Any]) -> float:
     known = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
     if not known:
         raise ExportRefused(
-            f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown")
+            f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown"
+        )
     return float(sum(known))
 
 
@@ -69,8 +71,10 @@ def intensity(report: Mapping[str, Any]) -> float:
     """g CO2e per kWh. Raises ExportRefused if it is unknown."""
     carbon = report["carbon"]
     if not carbon:
-        raise ExportRefused(f"{report['run']['id']} has no carbon intensity: give country= "
-                            "to watch(), or PROBE_COUNTRY")
+        raise ExportRefused(
+            f"{report['run']['id']} has no carbon intensity: give country= "
+            "to watch(), or PROBE_COUNTRY"
+        )
     return float(carbon["g_per_kwh"])
 
 
@@ -83,8 +87,11 @@ def country(report: Mapping[str, Any]) -> tuple[str, str]:
 
 def models(report: Mapping[str, Any], kind: str) -> list[str]:
     """Makers' names of the devices of a kind."""
-    return [row["model"] or row["device"] for row in report["sources"]
-            if kind_of(row["device"]) == kind and row["in_total"]]
+    return [
+        row["model"] or row["device"]
+        for row in report["sources"]
+        if kind_of(row["device"]) == kind and row["in_total"]
+    ]
 
 
 def counted(names: list[str]) -> str:

@@ -59,10 +59,14 @@ def scalars(run: StoredRun) -> Scalars:
         raise ExportRefused(f"{run.id} has no energy to log: `probe doctor` says why")
     told, machine = report["run"], report["machine"]
     config = {
-        "probe.run": told["id"], "probe.status": told["status"], "probe.host": told["host"],
-        "probe.data": told["data"], "probe.cpu": str(machine.get("cpu_model", "")),
-        "probe.devices": ", ".join(sorted({row["model"] or row["device"]
-                                           for row in report["sources"] if row["in_total"]})),
+        "probe.run": told["id"],
+        "probe.status": told["status"],
+        "probe.host": told["host"],
+        "probe.data": told["data"],
+        "probe.cpu": str(machine.get("cpu_model", "")),
+        "probe.devices": ", ".join(
+            sorted({row["model"] or row["device"] for row in report["sources"] if row["in_total"]})
+        ),
     }
     return Scalars(_rows(run), final, config)
 
@@ -71,9 +75,13 @@ def _final(report: Mapping[str, Any]) -> dict[str, float]:
     total, found = report["total"], {}
     low, high = total["energy_j_interval"] or (None, None)
     for name, value in (
-        ("total_j", total["energy_j"]), ("total_j_low", low), ("total_j_high", high),
-        ("co2e_g", total["co2e_g"]), ("modelled_j", total["modelled_energy_j"]),
-        ("modelled_co2e_g", total["modelled_co2e_g"]), ("coverage", total["coverage"]),
+        ("total_j", total["energy_j"]),
+        ("total_j_low", low),
+        ("total_j_high", high),
+        ("co2e_g", total["co2e_g"]),
+        ("modelled_j", total["modelled_energy_j"]),
+        ("modelled_co2e_g", total["modelled_co2e_g"]),
+        ("coverage", total["coverage"]),
     ):
         if value is not None:
             found[f"energy_final/{name}"] = float(value)
@@ -93,8 +101,12 @@ def _rows(run: StoredRun) -> list[Row]:
     reader = run.reader
     ranks = reader.ranks()
     host = timeline(reader, ranks[0]) if ranks else None
-    curves = [(d.curve, scene.reader.ahead_ns) for scene in open_scenes(run.path)
-              for d in scene.devices if d.source.in_total and d.curve is not None]
+    curves = [
+        (d.curve, scene.reader.ahead_ns)
+        for scene in open_scenes(run.path)
+        for d in scene.devices
+        if d.source.in_total and d.curve is not None
+    ]
     if host is None or not host.steps or not curves:
         return []
     closed = np.sort(host.step_ns)
@@ -127,9 +139,7 @@ def _rows(run: StoredRun) -> list[Row]:
     return rows
 
 
-def _apart(
-    closed: npt.NDArray[np.int64], begin_ns: int, apart_ns: float
-) -> npt.NDArray[np.int64]:
+def _apart(closed: npt.NDArray[np.int64], begin_ns: int, apart_ns: float) -> npt.NDArray[np.int64]:
     """Places of instants that are at least so far from each other and the begin."""
     cell = ((closed - begin_ns) / apart_ns).astype(np.int64)
     first = np.flatnonzero(np.diff(cell, prepend=0) > 0)
@@ -137,9 +147,7 @@ def _apart(
     return first[keep]
 
 
-def _logged(
-    run: StoredRun, at_ns: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64] | None:
+def _logged(run: StoredRun, at_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
     """Samples (or tokens) that the run logged between the instants; None if it did not."""
     values = run.reader.logged()
     told = values.get("samples") or values.get("tokens")

@@ -48,8 +48,10 @@ class Address:
         if not 0 <= self.port <= 65535:
             raise ExportRefused(f"port {self.port}: 1 to 65535, or 0 for any free one")
         if self.token is None and not _is_loopback(self.host):
-            raise ExportRefused(f"{self.host} can be reached from other machines: give a token "
-                                "(--token or PROBE_TOKEN)")
+            raise ExportRefused(
+                f"{self.host} can be reached from other machines: give a token "
+                "(--token or PROBE_TOKEN)"
+            )
         if (self.certfile is None) != (self.keyfile is None):
             raise ExportRefused("TLS needs both a certificate and its key")
 
@@ -79,10 +81,12 @@ class Endpoint:
         registry.register(self.collector)
         try:
             self._server, self._thread = start_wsgi_server(
-                address.port, address.host, registry, address.certfile, address.keyfile)
+                address.port, address.host, registry, address.certfile, address.keyfile
+            )
         except OSError as error:
-            raise ExportRefused(f"cannot listen on {address.host}:{address.port}: "
-                                f"{error.strerror or error}") from None
+            raise ExportRefused(
+                f"cannot listen on {address.host}:{address.port}: {error.strerror or error}"
+            ) from None
         if address.token is not None:
             inner = self._server.get_app()
             assert inner is not None
@@ -144,10 +148,9 @@ def _guarded(inner: Any, token: str) -> Any:
         given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
         if hmac.compare_digest(given, expected):
             return inner(environ, start_response)
-        start_response("401 Unauthorized", [("Content-Type", "text/plain"),
-                                            ("WWW-Authenticate", "Bearer")])
+        start_response(
+            "401 Unauthorized", [("Content-Type", "text/plain"), ("WWW-Authenticate", "Bearer")]
+        )
         return [b"a token is needed: Authorization: Bearer ...\n"]
 
     return application
-
-

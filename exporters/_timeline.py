@@ -19,8 +19,15 @@ Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_SLICES = 400_000  # what a viewer opens without complaint
-_COUNTERS = {"memory_used": "B", "sm_activity": "", "tensor_activity": "", "dram_activity": "",
-             "utilization": "", "temperature": "Cel", "sm_clock": "Hz"}
+_COUNTERS = {
+    "memory_used": "B",
+    "sm_activity": "",
+    "tensor_activity": "",
+    "dram_activity": "",
+    "utilization": "",
+    "temperature": "Cel",
+    "sm_clock": "Hz",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,11 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
         ExportRefused: no such steps, or too many slices for any viewer.
     """
     reader = run.reader
-    told = [(rank, host, timeline(reader, rank, device=True)) for rank in reader.ranks()
-            if (host := timeline(reader, rank)) is not None]
+    told = [
+        (rank, host, timeline(reader, rank, device=True))
+        for rank in reader.ranks()
+        if (host := timeline(reader, rank)) is not None
+    ]
     begin, end = reader.begin_ns, reader.end_ns()
     if steps != "all":
         begin, end = _range(steps, [host for _, host, _ in told], begin)
@@ -78,8 +88,10 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
             slices.append(_steps(group, host, begin, end))
     number = sum(len(s.name) for s in slices)
     if number > MOST_SLICES:
-        raise ExportRefused(f"{number} slices are more than a viewer opens: choose steps, for "
-                            "example --set steps=100:200")
+        raise ExportRefused(
+            f"{number} slices are more than a viewer opens: choose steps, for "
+            "example --set steps=100:200"
+        )
     return Tracks(slices, [one for one in _levels(run) if len(one.time_ns)], begin, end)
 
 
@@ -99,8 +111,9 @@ def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
 
 
 def _phases(group: str, track: str, told: Timeline) -> Slices:
-    return Slices(group, track, told.begin_ns, told.end_ns,
-                  [told.name(code) for code in told.code.tolist()])
+    return Slices(
+        group, track, told.begin_ns, told.end_ns, [told.name(code) for code in told.code.tolist()]
+    )
 
 
 def _steps(group: str, host: Timeline, begin_ns: int, end_ns: int) -> Slices:
@@ -127,5 +140,10 @@ def _levels(run: StoredRun) -> Iterator[Levels]:
 
 
 def _level(one: Series) -> Levels:
-    return Levels(one.source.device, one.source.quantity, _COUNTERS[one.source.quantity],
-                  one.time_ns, one.value)
+    return Levels(
+        one.source.device,
+        one.source.quantity,
+        _COUNTERS[one.source.quantity],
+        one.time_ns,
+        one.value,
+    )

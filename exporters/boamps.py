@@ -32,11 +32,16 @@ class BoAmps:
             )
 
             task = BoAmpsTask(
-                task_stage="training", task_family="other",
-                algorithms=[BoAmpsAlgorithm(framework="pytorch",
-                                            framework_version=run.report["torch"])],
-                dataset=[BoAmpsDataset(data_usage="input", data_type="other",
-                                       source=run.report["run"]["data"])],
+                task_stage="training",
+                task_family="other",
+                algorithms=[
+                    BoAmpsAlgorithm(framework="pytorch", framework_version=run.report["torch"])
+                ],
+                dataset=[
+                    BoAmpsDataset(
+                        data_usage="input", data_type="other", source=run.report["run"]["data"]
+                    )
+                ],
                 task_description=run.name,
             )
             content = map_emissions_to_boamps(row, task=task).to_dict()

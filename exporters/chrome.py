@@ -36,8 +36,10 @@ class Chrome:
         base_ns = int(other.get("baseTimeNanoseconds") or 0)
         ahead_ns = int(anchor["wall_ns"]) - int(anchor["monotonic_ns"]) - base_ns
         ours = _events(tracks(run, self.steps), ahead_ns)
-        content = other | {"traceEvents": [*other.get("traceEvents", []), *ours],
-                           "displayTimeUnit": "ms"}
+        content = other | {
+            "traceEvents": [*other.get("traceEvents", []), *ours],
+            "displayTimeUnit": "ms",
+        }
         write_whole(output, json.dumps(content, allow_nan=False))
         more = f", over {self.merge}" if self.merge else ""
         return f"{output}: {len(ours)} events{more}; open it at https://ui.perfetto.dev"
@@ -63,19 +65,40 @@ def _events(found: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
     def process(group: str) -> int:
         if group not in pids:
             pids[group] = _FIRST_PID + len(pids)
-            events.append({"ph": "M", "name": "process_name", "pid": pids[group], "tid": 0,
-                           "args": {"name": f"phasewatt {group}"}})
+            events.append(
+                {
+                    "ph": "M",
+                    "name": "process_name",
+                    "pid": pids[group],
+                    "tid": 0,
+                    "args": {"name": f"phasewatt {group}"},
+                }
+            )
         return pids[group]
 
     for number, one in enumerate(found.slices):
         pid = process(one.group)
-        events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": number,
-                       "args": {"name": one.track}})
+        events.append(
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": pid,
+                "tid": number,
+                "args": {"name": one.track},
+            }
+        )
         begin = (one.begin_ns + ahead_ns) / _NS_PER_US
         length = (one.end_ns - one.begin_ns) / _NS_PER_US
         events += [
-            {"ph": "X", "name": name, "cat": "phasewatt", "pid": pid, "tid": number,
-             "ts": round(at, 3), "dur": round(long, 3)}
+            {
+                "ph": "X",
+                "name": name,
+                "cat": "phasewatt",
+                "pid": pid,
+                "tid": number,
+                "ts": round(at, 3),
+                "dur": round(long, 3),
+            }
             for at, long, name in zip(begin.tolist(), length.tolist(), one.name, strict=True)
         ]
     for levels in found.levels:
@@ -84,8 +107,13 @@ def _events(found: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
         unit = levels.unit or "share"
         at = (levels.time_ns[inside] + ahead_ns) / _NS_PER_US
         events += [
-            {"ph": "C", "name": levels.track, "pid": pid, "ts": round(time, 3),
-             "args": {unit: value}}
+            {
+                "ph": "C",
+                "name": levels.track,
+                "pid": pid,
+                "ts": round(time, 3),
+                "args": {unit: value},
+            }
             for time, value in zip(at.tolist(), levels.value[inside].tolist(), strict=True)
         ]
     return events

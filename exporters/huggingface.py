@@ -29,19 +29,22 @@ class HuggingFace:
         try:
             from huggingface_hub import ModelCardData
         except ImportError:
-            raise ExportRefused("huggingface needs huggingface_hub: pip install "
-                                "'phasewatt[exporters]'") from None
+            raise ExportRefused(
+                "huggingface needs huggingface_hub: pip install 'phasewatt[exporters]'"
+            ) from None
         report = run.report
         name, iso = figures.country(report)
         hardware = figures.models(report, "gpu") or [report["machine"].get("cpu_model", "unknown")]
-        return ModelCardData(co2_eq_emissions={
-            "emissions": figures.grams(report),
-            "source": f"phasewatt {report['machine'].get('versions', {}).get('phasewatt', '')}: "
-                      f"{_share(report)}",
-            "training_type": self.training_type,
-            "geographical_location": name or iso or "unknown (world's average intensity)",
-            "hardware_used": figures.counted(hardware),
-        })
+        version = report["machine"].get("versions", {}).get("phasewatt", "")
+        return ModelCardData(
+            co2_eq_emissions={
+                "emissions": figures.grams(report),
+                "source": f"phasewatt {version}: {_share(report)}",
+                "training_type": self.training_type,
+                "geographical_location": name or iso or "unknown (world's average intensity)",
+                "hardware_used": figures.counted(hardware),
+            }
+        )
 
 
 def _share(report: dict[str, Any]) -> str:

@@ -47,15 +47,21 @@ class MLflow:
             for old in client.search_runs([experiment], f"tags.`{_ID}` = '{run.id}'"):
                 client.delete_run(old.info.run_id)
             made = client.create_run(
-                experiment, start_time=round(run.begin_s * _MS), run_name=plain(run.name),
+                experiment,
+                start_time=round(run.begin_s * _MS),
+                run_name=plain(run.name),
                 tags={_ID: run.id},
             ).info.run_id
-            metrics = [Metric(plain(name), value, round(row.wall_s * _MS), row.step)
-                       for row in told.rows for name, value in row.values.items()]
+            metrics = [
+                Metric(plain(name), value, round(row.wall_s * _MS), row.step)
+                for row in told.rows
+                for name, value in row.values.items()
+            ]
             last = run.report["run"]["steps"]
-            metrics += [Metric(plain(name), value,
-                               round(run.end_s * _MS), last)
-                        for name, value in told.final.items()]
+            metrics += [
+                Metric(plain(name), value, round(run.end_s * _MS), last)
+                for name, value in told.final.items()
+            ]
             for begin in range(0, len(metrics), _BATCH):
                 client.log_batch(made, metrics=metrics[begin : begin + _BATCH])
             for name, value in told.config.items():

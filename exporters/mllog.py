@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from ._errors import ExportRefused
 from ._run import StoredRun, write_whole
 
-WARNING = ("device meters only, not the node's supply: MLLOG-style, not a valid MLPerf power "
-           "measurement")
+WARNING = (
+    "device meters only, not the node's supply: MLLOG-style, not a valid MLPerf power measurement"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,31 @@ class MlLog:
         step_s = min(row["step_s"] for row in measured)
         begin_ms = _milliseconds(report["run"]["started"])
         meta = {"file": "phasewatt", "lineno": 0}
-        lines = [_line(begin_ms, "power_measurement_start", begin_ms / 1e3,
-                       meta | {"warning": WARNING, "run": run.id})]
+        lines = [
+            _line(
+                begin_ms,
+                "power_measurement_start",
+                begin_ms / 1e3,
+                meta | {"warning": WARNING, "run": run.id},
+            )
+        ]
         for row in measured:
             for number, watts in enumerate(row["power_w"]):
                 if watts is not None:
                     at = begin_ms + 1e3 * (row["begin_s"] + (number + 1) * row["step_s"])
-                    lines.append(_line(at, "power_reading", watts, meta | {
-                        "node": report["run"]["host"], "device": row["device"],
-                        "seconds": row["step_s"]}))
+                    lines.append(
+                        _line(
+                            at,
+                            "power_reading",
+                            watts,
+                            meta
+                            | {
+                                "node": report["run"]["host"],
+                                "device": row["device"],
+                                "seconds": row["step_s"],
+                            },
+                        )
+                    )
         end_ms = begin_ms + 1e3 * report["run"]["duration_s"]
         lines.append(_line(end_ms, "power_measurement_stop", end_ms / 1e3, meta))
         write_whole(output, "\n".join(lines) + "\n")
@@ -48,8 +65,14 @@ class MlLog:
 
 
 def _line(time_ms: float, key: str, value: Any, metadata: dict[str, Any]) -> str:
-    content = {"namespace": "", "time_ms": round(time_ms), "event_type": "POINT_IN_TIME",
-               "key": key, "value": value, "metadata": metadata}
+    content = {
+        "namespace": "",
+        "time_ms": round(time_ms),
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+        "value": value,
+        "metadata": metadata,
+    }
     return f":::MLLOG {json.dumps(content)}"
 
 

@@ -114,8 +114,9 @@ class Pusher:
                 broken = False
             except ExportRefused as error:
                 if not broken:
-                    print(f"probe: {error}; it is tried again every {self._every_s:g} s",
-                          flush=True)
+                    print(
+                        f"probe: {error}; it is tried again every {self._every_s:g} s", flush=True
+                    )
                 broken = True
             if last:
                 return
@@ -125,8 +126,9 @@ def page_data(run: LiveRun, page: LivePage) -> MetricsData:
     """What one node says of a run now."""
     begin_s = wall_s(run.meta, int(run.meta.get("begin_ns") or 0)) or page.wall_s
     resource = _resource({**run.meta, "host": page.node})
-    return metrics_data(live_points(page), resource, round(begin_s * NS_PER_S),
-                        round(page.wall_s * NS_PER_S))
+    return metrics_data(
+        live_points(page), resource, round(begin_s * NS_PER_S), round(page.wall_s * NS_PER_S)
+    )
 
 
 def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
@@ -141,8 +143,14 @@ def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
             ids[row["device"]] = str(own["hw.id"])
             yield _energy(row["device"], row["energy_j"], own)
         elif row["provenance"] == "modelled":
-            yield Point("probe.modelled.energy", "J", "A model's energy, not measured", "counter",
-                        row["energy_j"], own)
+            yield Point(
+                "probe.modelled.energy",
+                "J",
+                "A model's energy, not measured",
+                "counter",
+                row["energy_j"],
+                own,
+            )
     yield Point("probe.run.duration", "s", "From begin to end", "gauge", run["duration_s"], {})
     yield Point("probe.run.steps", "{step}", "Optimizer steps", "counter", run["steps"], {})
     low, high = total["energy_j_interval"] or (None, None)
@@ -156,13 +164,22 @@ def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
         if total[key] is not None:
             yield Point(name, unit, about, "gauge", total[key], {})
     for row in report["phases"]:
-        at: dict[str, str | int] = {"probe.phase": row["phase"], "hw.name": row["device"],
-                                    "hw.id": ids.get(row["device"], row["device"]),
-                                    "probe.provenance": row["provenance"]}
+        at: dict[str, str | int] = {
+            "probe.phase": row["phase"],
+            "hw.name": row["device"],
+            "hw.id": ids.get(row["device"], row["device"]),
+            "probe.provenance": row["provenance"],
+        }
         yield Point("probe.phase.duration", "s", "Time in a phase", "gauge", row["time_s"], at)
         low, high = row["energy_j_interval"] or (None, None)
-        yield from _bounded("probe.phase.energy", "Energy of a phase", row["energy_j"], low, high,
-                            at | {"probe.status": row["status"]})
+        yield from _bounded(
+            "probe.phase.energy",
+            "Energy of a phase",
+            row["energy_j"],
+            low,
+            high,
+            at | {"probe.status": row["status"]},
+        )
 
 
 def live_points(page: LivePage) -> Iterator[Point]:
@@ -175,19 +192,41 @@ def live_points(page: LivePage) -> Iterator[Point]:
             yield _energy(device.device, device.energy_j, own)
             if device.power_w is not None:
                 name = "hw.host.power" if kind_of(device.device) == "psys" else "hw.power"
-                yield Point(name, "W", "Mean power over the last second", "gauge",
-                            device.power_w, own)
+                yield Point(
+                    name, "W", "Mean power over the last second", "gauge", device.power_w, own
+                )
         else:
-            yield Point("probe.modelled.energy", "J", "A model's energy, not measured", "counter",
-                        device.energy_j, own)
+            yield Point(
+                "probe.modelled.energy",
+                "J",
+                "A model's energy, not measured",
+                "counter",
+                device.energy_j,
+                own,
+            )
     for row in page.phases:
-        at = {"probe.phase": row.phase, "hw.name": row.device,
-              "hw.id": ids.get(row.device, row.device)}
-        yield Point("probe.phase.energy", "J", "Energy handed to a phase; never revised",
-                    "counter", row.given_j, at)
+        at = {
+            "probe.phase": row.phase,
+            "hw.name": row.device,
+            "hw.id": ids.get(row.device, row.device),
+        }
+        yield Point(
+            "probe.phase.energy",
+            "J",
+            "Energy handed to a phase; never revised",
+            "counter",
+            row.given_j,
+            at,
+        )
     for spent in page.times:
-        yield Point("probe.phase.duration", "s", "Time in a phase on the host", "counter",
-                    spent.seconds, {"probe.phase": spent.phase, "probe.rank": spent.rank})
+        yield Point(
+            "probe.phase.duration",
+            "s",
+            "Time in a phase on the host",
+            "counter",
+            spent.seconds,
+            {"probe.phase": spent.phase, "probe.rank": spent.rank},
+        )
     for value in page.values:
         if kind_of(value.device) != "gpu":
             continue
@@ -216,22 +255,30 @@ def metrics_data(
         grouped.setdefault(point.name, []).append(point)
 
     def metric(name: str, mine: list[Point]) -> Metric:
-        rows = [sdk.NumberDataPoint(dict(one.attributes), begin_ns, end_ns, one.value)
-                for one in mine]
+        rows = [
+            sdk.NumberDataPoint(dict(one.attributes), begin_ns, end_ns, one.value) for one in mine
+        ]
         cumulative = sdk.AggregationTemporality.CUMULATIVE
         kind = mine[0].kind
         data = sdk.Gauge(rows) if kind == "gauge" else sdk.Sum(rows, cumulative, kind == "counter")
         return sdk.Metric(name, mine[0].about, mine[0].unit, data)
 
-    scope = sdk.ScopeMetrics(InstrumentationScope("phasewatt"),
-                             [metric(name, mine) for name, mine in grouped.items()], SEMCONV)
+    scope = sdk.ScopeMetrics(
+        InstrumentationScope("phasewatt"),
+        [metric(name, mine) for name, mine in grouped.items()],
+        SEMCONV,
+    )
     return sdk.MetricsData([sdk.ResourceMetrics(Resource(dict(resource)), [scope], SEMCONV)])
 
 
 def _resource(run: Mapping[str, Any]) -> dict[str, str]:
     """Of report["run"] or run.json."""
-    return {"service.name": "phasewatt", "host.name": str(run.get("host") or ""),
-            "probe.run.id": str(run.get("id") or ""), "probe.run.name": str(run.get("name") or "")}
+    return {
+        "service.name": "phasewatt",
+        "host.name": str(run.get("host") or ""),
+        "probe.run.id": str(run.get("id") or ""),
+        "probe.run.name": str(run.get("name") or ""),
+    }
 
 
 def _hardware(device: str, id_: str, model: str) -> dict[str, str | int]:
@@ -246,18 +293,23 @@ def _energy(device: str, joules: float, own: Mapping[str, str | int]) -> Point:
 
 
 def _bounded(
-    name: str, about: str, best: float | None, low: float | None, high: float | None,
+    name: str,
+    about: str,
+    best: float | None,
+    low: float | None,
+    high: float | None,
     attributes: Mapping[str, str | int],
 ) -> Iterator[Point]:
     for bound, value in (("best", best), ("lower", low), ("upper", high)):
         if value is not None:
-            yield Point(name, "J", about, "gauge", value,
-                        {**attributes, "probe.bound": bound})
+            yield Point(name, "J", about, "gauge", value, {**attributes, "probe.bound": bound})
 
 
 def _missing() -> ExportRefused:
-    return ExportRefused("otlp needs OpenTelemetry's SDK: "
-                         "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http")
+    return ExportRefused(
+        "otlp needs OpenTelemetry's SDK: "
+        "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+    )
 
 
 def _encoded(data: MetricsData) -> Any:
@@ -273,8 +325,9 @@ class _Sender:
 
     def __init__(self, endpoint: str):
         if not endpoint.startswith(("http://", "https://")):
-            raise ExportRefused(f"endpoint={endpoint!r} is no URL: write for example "
-                                "http://localhost:4318")
+            raise ExportRefused(
+                f"endpoint={endpoint!r} is no URL: write for example http://localhost:4318"
+            )
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         except ImportError:

@@ -1,7 +1,7 @@
 """Parquet: what was recorded as one table, for pandas, polars or DuckDB.
 
-    probe export RUN --to parquet                        every sample of every meter
-    probe export RUN --to parquet --set table=spans      every phase of every rank
+probe export RUN --to parquet                        every sample of every meter
+probe export RUN --to parquet --set table=spans      every phase of every rank
 """
 
 from __future__ import annotations
@@ -23,18 +23,27 @@ from ._errors import ExportRefused
 from ._run import StoredRun, write_whole
 
 _TIME = pa.timestamp("ns", tz="UTC")
-SAMPLES = pa.schema([
-    ("time", _TIME), ("value", pa.float64()), ("unit", pa.dictionary(pa.int16(), pa.string())),
-    ("quantity", pa.dictionary(pa.int16(), pa.string())),
-    ("device", pa.dictionary(pa.int16(), pa.string())),
-    ("source", pa.dictionary(pa.int16(), pa.string())),
-    ("provenance", pa.dictionary(pa.int16(), pa.string())),
-])
-SPANS = pa.schema([
-    ("begin", _TIME), ("end", _TIME), ("phase", pa.dictionary(pa.int16(), pa.string())),
-    ("rank", pa.int32()), ("step", pa.int64()),
-    ("clock", pa.dictionary(pa.int16(), pa.string())),
-])
+SAMPLES = pa.schema(
+    [
+        ("time", _TIME),
+        ("value", pa.float64()),
+        ("unit", pa.dictionary(pa.int16(), pa.string())),
+        ("quantity", pa.dictionary(pa.int16(), pa.string())),
+        ("device", pa.dictionary(pa.int16(), pa.string())),
+        ("source", pa.dictionary(pa.int16(), pa.string())),
+        ("provenance", pa.dictionary(pa.int16(), pa.string())),
+    ]
+)
+SPANS = pa.schema(
+    [
+        ("begin", _TIME),
+        ("end", _TIME),
+        ("phase", pa.dictionary(pa.int16(), pa.string())),
+        ("rank", pa.int32()),
+        ("step", pa.int64()),
+        ("clock", pa.dictionary(pa.int16(), pa.string())),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,9 @@ class Parquet:
             raise ExportRefused(f"table={self.table!r}: write {' or '.join(tables)}")
         table = tables[self.table](run)
         content = io.BytesIO()
-        pq.write_table(table.replace_schema_metadata({"phasewatt.run": run.id}), content,
-                       compression="zstd")
+        pq.write_table(
+            table.replace_schema_metadata({"phasewatt.run": run.id}), content, compression="zstd"
+        )
         write_whole(output, content.getvalue())
         return f"{output}: {table.num_rows} {self.table}"
 
@@ -68,9 +78,16 @@ def samples(run: StoredRun) -> pa.Table:
     for one in run.reader.series():
         source, number = one.source, len(one.time_ns)
         told = (source.unit, source.quantity, source.device, source.id, str(source.provenance))
-        parts.append(pa.table(
-            [pa.array(one.time_ns + ahead_ns, _TIME), pa.array(one.value),
-             *(_repeated(text, number) for text in told)], schema=SAMPLES))
+        parts.append(
+            pa.table(
+                [
+                    pa.array(one.time_ns + ahead_ns, _TIME),
+                    pa.array(one.value),
+                    *(_repeated(text, number) for text in told),
+                ],
+                schema=SAMPLES,
+            )
+        )
     return pa.concat_tables(parts).sort_by("time") if parts else SAMPLES.empty_table()
 
 
@@ -87,11 +104,19 @@ def spans(run: StoredRun) -> pa.Table:
             names = pa.array([told.name(int(code)) for code in codes], pa.string())
             step = np.searchsorted(np.sort(told.step_ns), told.begin_ns, "right")
             number = len(told.code)
-            parts.append(pa.table(
-                [pa.array(told.begin_ns + ahead_ns, _TIME), pa.array(told.end_ns + ahead_ns, _TIME),
-                 pa.DictionaryArray.from_arrays(pa.array(place, pa.int16()), names),
-                 pa.array(np.full(number, rank, np.int32)), pa.array(step.astype(np.int64)),
-                 _repeated(clock, number)], schema=SPANS))
+            parts.append(
+                pa.table(
+                    [
+                        pa.array(told.begin_ns + ahead_ns, _TIME),
+                        pa.array(told.end_ns + ahead_ns, _TIME),
+                        pa.DictionaryArray.from_arrays(pa.array(place, pa.int16()), names),
+                        pa.array(np.full(number, rank, np.int32)),
+                        pa.array(step.astype(np.int64)),
+                        _repeated(clock, number),
+                    ],
+                    schema=SPANS,
+                )
+            )
     return pa.concat_tables(parts) if parts else SPANS.empty_table()
 
 

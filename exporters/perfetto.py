@@ -49,8 +49,9 @@ class _Writer:
     def slices(self, one: Slices) -> None:
         track = self.track(one.track, self.track(one.group))
         event = self.protos.TrackEvent
-        for begin, end, name in zip(one.begin_ns.tolist(), one.end_ns.tolist(), one.name,
-                                    strict=True):
+        for begin, end, name in zip(
+            one.begin_ns.tolist(), one.end_ns.tolist(), one.name, strict=True
+        ):
             packet = self.packet()
             packet.timestamp = begin
             packet.track_event.type, packet.track_event.track_uuid = event.TYPE_SLICE_BEGIN, track
@@ -66,8 +67,9 @@ class _Writer:
     def levels(self, one: Levels, begin_ns: int, end_ns: int) -> None:
         track = self.track(one.track, self.track(one.group), one.unit)
         inside = (one.time_ns >= begin_ns) & (one.time_ns <= end_ns)
-        for time, value in zip(one.time_ns[inside].tolist(), one.value[inside].tolist(),
-                               strict=True):
+        for time, value in zip(
+            one.time_ns[inside].tolist(), one.value[inside].tolist(), strict=True
+        ):
             packet = self.packet()
             packet.timestamp = time
             event = packet.track_event
@@ -90,7 +92,8 @@ class Perfetto:
             from perfetto.trace_builder.proto_builder import TraceProtoBuilder
         except ImportError:
             raise ExportRefused(
-                "perfetto needs its package: pip install 'phasewatt[exporters]'") from None
+                "perfetto needs its package: pip install 'phasewatt[exporters]'"
+            ) from None
         found = tracks(run, self.steps)
         writer = _Writer(TraceProtoBuilder(), protos)
         self._clocks(writer, run.reader.meta)
@@ -107,8 +110,11 @@ class Perfetto:
         anchor = meta["anchor"]
         packet = writer.packet()
         packet.sequence_flags = _CLEARED
-        for clock, time in ((_MONOTONIC, anchor["monotonic_ns"]), (_REALTIME, anchor["wall_ns"]),
-                            (_BOOTTIME, anchor["monotonic_ns"])):
+        for clock, time in (
+            (_MONOTONIC, anchor["monotonic_ns"]),
+            (_REALTIME, anchor["wall_ns"]),
+            (_BOOTTIME, anchor["monotonic_ns"]),
+        ):
             one = packet.clock_snapshot.clocks.add()
             one.clock_id, one.timestamp = clock, int(time)
 

@@ -1,8 +1,8 @@
 """Prometheus: live runs over HTTP, a stored run as a text file.
 
-    probe.watch(prometheus=9400)            the recorder serves its run while it lasts, and a little
-    probe serve runs --port 9400            one endpoint for all live runs of a directory
-    probe export RUN --to prometheus        final figures for node_exporter's textfile collector
+probe.watch(prometheus=9400)            the recorder serves its run while it lasts, and a little
+probe serve runs --port 9400            one endpoint for all live runs of a directory
+probe export RUN --to prometheus        final figures for node_exporter's textfile collector
 """
 
 from __future__ import annotations

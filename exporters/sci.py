@@ -25,8 +25,10 @@ class SoftwareCarbonIntensity:
     def export(self, run: StoredRun, output: Path) -> str:
         report = run.report
         if self.embodied_g is None:
-            raise ExportRefused("sci needs M, the hardware's embodied carbon that falls to this "
-                                "run, in g: --set embodied_g=… (0 is a claim, not a default)")
+            raise ExportRefused(
+                "sci needs M, the hardware's embodied carbon that falls to this "
+                "run, in g: --set embodied_g=… (0 is a claim, not a default)"
+            )
         counted = figures.samples(report)
         if counted is None:
             raise ExportRefused(f"{run.id} logged no samples, tokens or steps: no unit R")
@@ -37,13 +39,22 @@ class SoftwareCarbonIntensity:
         units = number / self.per
         operational = energy_kwh * g_per_kwh
         content = {
-            "standard": "ISO/IEC 21031:2024", "run": run.id,
+            "standard": "ISO/IEC 21031:2024",
+            "run": run.id,
             "sci": (operational + self.embodied_g) / units,
             "sci_unit": f"gCO2e per {self.per:g} {unit}",
-            "E": {"value": energy_kwh, "unit": "kWh", "measured": figures.kwh(known.measured_j),
-                  "modelled": figures.kwh(known.modelled_j)},
-            "I": {"value": g_per_kwh, "unit": "gCO2e/kWh", "source": report["carbon"]["source"],
-                  "label": report["carbon"]["label"]},
+            "E": {
+                "value": energy_kwh,
+                "unit": "kWh",
+                "measured": figures.kwh(known.measured_j),
+                "modelled": figures.kwh(known.modelled_j),
+            },
+            "I": {
+                "value": g_per_kwh,
+                "unit": "gCO2e/kWh",
+                "source": report["carbon"]["source"],
+                "label": report["carbon"]["label"],
+            },
             "M": {"value": self.embodied_g, "unit": "gCO2e", "source": "given"},
             "R": {"value": units, "unit": f"{self.per:g} {unit}"},
             "note": "offsets do not count; energy of the cooling and of other nodes is not in E",

@@ -34,8 +34,12 @@ class TensorBoard:
             writer.write(Event(wall_time=wall_s, **values).SerializeToString())
 
         def write_scalars(wall_s: float, step: int, values: dict[str, float]) -> None:
-            summary = Summary(value=[Summary.Value(tag=plain(name), simple_value=value)
-                                     for name, value in values.items()])
+            summary = Summary(
+                value=[
+                    Summary.Value(tag=plain(name), simple_value=value)
+                    for name, value in values.items()
+                ]
+            )
             write(wall_s, step=step, summary=summary)
 
         begin_s, end_s = run.begin_s, run.end_s

@@ -47,14 +47,20 @@ class Trackio:
         rows.append((last, run.end_s, dict(told.final)))
         output.mkdir(parents=True, exist_ok=True)
         content = {
-            "project": plain(self.project), "name": plain(f"{run.name} {run.id}"),
-            "config": dict(told.config), "steps": [step for step, _, _ in rows],
+            "project": plain(self.project),
+            "name": plain(f"{run.name} {run.id}"),
+            "config": dict(told.config),
+            "steps": [step for step, _, _ in rows],
             "times": [datetime.fromtimestamp(wall_s, UTC).isoformat() for _, wall_s, _ in rows],
             "rows": [values for _, _, values in rows],
         }
         done = subprocess.run(
-            [sys.executable, "-c", _WRITE], input=json.dumps(content), text=True,
-            capture_output=True, check=False, timeout=120,
+            [sys.executable, "-c", _WRITE],
+            input=json.dumps(content),
+            text=True,
+            capture_output=True,
+            check=False,
+            timeout=120,
             env=os.environ | {"TRACKIO_DIR": str(output.resolve())},
         )
         if done.returncode:

@@ -35,13 +35,23 @@ class WeightsAndBiases:
         home = output / "wandb"
         home.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(
-            silent=True, console="off", disable_git=True, save_code=False,
-            x_disable_stats=True, x_disable_meta=True, x_save_requirements=False,
+            silent=True,
+            console="off",
+            disable_git=True,
+            save_code=False,
+            x_disable_stats=True,
+            x_disable_meta=True,
+            x_save_requirements=False,
         )
         with tempfile.TemporaryDirectory(dir=home, prefix=".new-") as folder:
             offline = wandb.init(
-                mode="offline", dir=folder, project=plain(self.project), id=id_,
-                name=plain(run.name)[:_LONGEST_NAME], config=dict(told.config), settings=settings,
+                mode="offline",
+                dir=folder,
+                project=plain(self.project),
+                id=id_,
+                name=plain(run.name)[:_LONGEST_NAME],
+                config=dict(told.config),
+                settings=settings,
             )
             for row in told.rows:
                 offline.log(dict(row.values), step=row.step)

@@ -24,6 +24,7 @@ class Wire:
 
     def counted(self, hook: Hook, sent: Callable[[Any, Any], int]) -> Hook:
         """``hook`` with its traffic counted; ``sent(state, bucket)`` is what it sends."""
+
         def counting(state: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
             buffer = bucket.buffer()
             self.whole += buffer.numel() * buffer.element_size()

@@ -42,10 +42,17 @@ class Stack:
     @classmethod
     def paper(cls) -> Stack:
         """All that the paper stacks, bf16 for its half precision; ZeRO-2 where there are ranks."""
-        return cls([
-            GradientAccumulation(k=4, adaptive=True), WarmupCosine(), Clipping(1.0),
-            MixedPrecision("bf16"), Checkpointing(), Zero(2),
-        ], name="paper")
+        return cls(
+            [
+                GradientAccumulation(k=4, adaptive=True),
+                WarmupCosine(),
+                Clipping(1.0),
+                MixedPrecision("bf16"),
+                Checkpointing(),
+                Zero(2),
+            ],
+            name="paper",
+        )
 
     @classmethod
     def of(cls, text: str) -> Stack:
@@ -60,8 +67,10 @@ class Stack:
         names = [word.strip() for word in text.split(",") if word.strip()]
         for name in names:
             if name not in known:
-                raise TechniqueRefused(f"no technique is called {name!r}; there are: baseline, "
-                                       f"paper, {', '.join(sorted(known))}")
+                raise TechniqueRefused(
+                    f"no technique is called {name!r}; there are: baseline, "
+                    f"paper, {', '.join(sorted(known))}"
+                )
         return cls([known[name]() for name in names], name="+".join(names))
 
     def __iter__(self) -> Iterator[Technique]:
@@ -83,8 +92,9 @@ class Stack:
             return f"stack {self.name}: no technique, fp32, constant rate"
         rows = [("technique", "equation", "settings", "should change")]
         for technique in self.techniques:
-            rows.append((technique.name, technique.equation, settings(technique),
-                         technique.predicts(plan)))
+            rows.append(
+                (technique.name, technique.equation, settings(technique), technique.predicts(plan))
+            )
         wide = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"stack {self.name}"]
         for row in rows:
@@ -101,8 +111,9 @@ def settings(technique: Technique) -> str:
     """Its fields that are not None: ``k=4 mode=split``."""
     if not dataclasses.is_dataclass(technique):
         return ""
-    values = ((field.name, getattr(technique, field.name))
-              for field in dataclasses.fields(technique))
+    values = (
+        (field.name, getattr(technique, field.name)) for field in dataclasses.fields(technique)
+    )
     return " ".join(f"{name}={value}" for name, value in values if value is not None)
 
 
@@ -123,11 +134,15 @@ def discover() -> dict[str, type[Technique]]:
         try:
             kind = entry.load()
         except Exception as error:
-            raise TechniqueRefused(f"the technique {entry.name!r} ({entry.value}) cannot be "
-                                   f"loaded: {type(error).__name__}: {error}") from error
+            raise TechniqueRefused(
+                f"the technique {entry.name!r} ({entry.value}) cannot be "
+                f"loaded: {type(error).__name__}: {error}"
+            ) from error
         if not _is_one(kind):
-            raise TechniqueRefused(f"{entry.value} is no technique: it lacks one of name, "
-                                   "equation, requires, conflicts, after, plan, predicts")
+            raise TechniqueRefused(
+                f"{entry.value} is no technique: it lacks one of name, "
+                "equation, requires, conflicts, after, plan, predicts"
+            )
         if kind.name in found:
             raise TechniqueRefused(f"{entry.value} calls itself {kind.name!r}, which is taken")
         found[kind.name] = kind
@@ -136,8 +151,10 @@ def discover() -> dict[str, type[Technique]]:
 
 def _is_one(kind: Any) -> bool:
     named = isinstance(getattr(kind, "name", None), str)
-    return named and all(hasattr(kind, part) for part in (
-        "equation", "requires", "conflicts", "after", "plan", "predicts"))
+    return named and all(
+        hasattr(kind, part)
+        for part in ("equation", "requires", "conflicts", "after", "plan", "predicts")
+    )
 
 
 def _ordered(techniques: list[Technique]) -> list[Technique]:
@@ -152,8 +169,10 @@ def _ordered(techniques: list[Technique]) -> list[Technique]:
         for other in sorted(technique.requires - by_name.keys()):
             raise TechniqueRefused(f"{technique.name} needs {other}: add it to the stack")
     # By name where nothing else orders them: a stack is a set, however it was written.
-    graph = {name: [n for n in sorted(by_name) if n in by_name[name].after | by_name[name].requires]
-             for name in sorted(by_name)}
+    graph = {
+        name: [n for n in sorted(by_name) if n in by_name[name].after | by_name[name].requires]
+        for name in sorted(by_name)
+    }
     try:
         return [by_name[name] for name in TopologicalSorter(graph).static_order()]
     except CycleError as error:

@@ -3,7 +3,14 @@
 from . import dashboards, export, gains, joules, multi_rank, recording, training
 from ._runner import Figure, Item
 
-ITEMS = [*recording.ITEMS, *joules.ITEMS, *training.ITEMS, *export.ITEMS, *gains.ITEMS,
-         *dashboards.ITEMS, *multi_rank.ITEMS]
+ITEMS = [
+    *recording.ITEMS,
+    *joules.ITEMS,
+    *training.ITEMS,
+    *export.ITEMS,
+    *gains.ITEMS,
+    *dashboards.ITEMS,
+    *multi_rank.ITEMS,
+]
 
 __all__ = ["ITEMS", "Figure", "Item"]

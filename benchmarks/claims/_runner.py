@@ -36,8 +36,9 @@ class Item:
 
 def call(command: list[str], where: Path = ROOT, **extra: str) -> subprocess.CompletedProcess[str]:
     """Run to the end; the tail of what a failed command said goes to stderr."""
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False,
-                          env=os.environ | extra)
+    done = subprocess.run(
+        command, cwd=where, capture_output=True, text=True, check=False, env=os.environ | extra
+    )
     if done.returncode:
         tail = (done.stdout + done.stderr).splitlines()[-30:]
         print(*(f"    | {line}" for line in tail), sep="\n", file=sys.stderr)
@@ -59,8 +60,10 @@ def tests(*paths: str) -> Iterator[Figure]:
     """A line for each test function: how many of its cases passed. A skipped one shows nothing."""
     with tempfile.TemporaryDirectory() as folder:
         xml = Path(folder) / "results.xml"
-        call([sys.executable, "-m", "pytest", "-q", "--timeout=7200", f"--junitxml={xml}", *paths],
-             PROVE="1")
+        call(
+            [sys.executable, "-m", "pytest", "-q", "--timeout=7200", f"--junitxml={xml}", *paths],
+            PROVE="1",
+        )
         cases = list(ElementTree.parse(xml).iter("testcase")) if xml.exists() else []
     names = dict.fromkeys(case.get("name", "").partition("[")[0] for case in cases)
     for name in names:

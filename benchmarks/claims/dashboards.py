@@ -15,18 +15,28 @@ def fast() -> Iterator[Figure]:
     benchmark("seeing.py")
     found = result("dashboard_speed")
     big, list_, lag, cost = (found[name] for name in ("big", "list", "lag", "cost"))
-    yield Figure(f"{big['samples'] / 1e6:.1f} M samples: first chart, bar 2.5 s",
-                 f"{big['first_s']:.2f} s", big["first_s"] <= 2.5)
-    yield Figure("zoom until the finer data are drawn, bar 300 ms", f"{big['zoom_ms']:.0f} ms",
-                 big["zoom_ms"] <= 300)
+    yield Figure(
+        f"{big['samples'] / 1e6:.1f} M samples: first chart, bar 2.5 s",
+        f"{big['first_s']:.2f} s",
+        big["first_s"] <= 2.5,
+    )
+    yield Figure(
+        "zoom until the finer data are drawn, bar 300 ms",
+        f"{big['zoom_ms']:.0f} ms",
+        big["zoom_ms"] <= 300,
+    )
     yield Figure("memory of the server, bar 400 MiB", f"{big['mib']:.0f} MiB", big["mib"] <= 400)
-    yield Figure(f"{list_['runs']} runs listed, bar 1.5 s", f"{list_['list_s']:.2f} s",
-                 list_["held"])
+    yield Figure(
+        f"{list_['runs']} runs listed, bar 1.5 s", f"{list_['list_s']:.2f} s", list_["held"]
+    )
     yield Figure("from disk to screen, p95, bar 1 s", f"{lag['lag_p95_s']:.2f} s", lag["held"])
     mean, bound = cost["slower"]["looked at"]
-    yield Figure(f"training with {cost['clients']} clients, bar 0.5 %; A/A upper "
-                 f"{cost['slower']['alone'][1]:.2%}", f"{mean:+.2%}, upper 95 % {bound:+.2%}",
-                 cost["held"])
+    yield Figure(
+        f"training with {cost['clients']} clients, bar 0.5 %; A/A upper "
+        f"{cost['slower']['alone'][1]:.2%}",
+        f"{mean:+.2%}, upper 95 % {bound:+.2%}",
+        cost["held"],
+    )
 
 
 def guarded() -> Iterator[Figure]:

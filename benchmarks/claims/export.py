@@ -11,27 +11,42 @@ def scraped() -> Iterator[Figure]:
     yield from tests("tests/integration/test_prometheus.py")
     benchmark("scrape.py")
     found = result("scrape")
-    yield Figure(f"handler p95, {found['series_per_gpu']:.0f} series a GPU, bar 5 ms",
-                 f"{found['handler_p95_ms']:.2f} ms", found["handler_p95_ms"] <= 5.0)
+    yield Figure(
+        f"handler p95, {found['series_per_gpu']:.0f} series a GPU, bar 5 ms",
+        f"{found['handler_p95_ms']:.2f} ms",
+        found["handler_p95_ms"] <= 5.0,
+    )
     mean, bound = found["slower"]["scraped"]
-    yield Figure("training slower while scraped at 1 Hz, bar 0.5 %; A/A upper "
-                 f"{found['slower']['alone'][1]:.2%}",
-                 f"{mean:.2%}, upper 95 % {bound:.2%}", bound <= 0.005)
+    yield Figure(
+        "training slower while scraped at 1 Hz, bar 0.5 %; A/A upper "
+        f"{found['slower']['alone'][1]:.2%}",
+        f"{mean:.2%}, upper 95 % {bound:.2%}",
+        bound <= 0.005,
+    )
 
 
 def handed_on() -> Iterator[Figure]:
-    yield from tests("tests/contract/test_exporters.py", "tests/contract/test_trackers.py",
-                     "tests/unit/exporters")
+    yield from tests(
+        "tests/contract/test_exporters.py",
+        "tests/contract/test_trackers.py",
+        "tests/unit/exporters",
+    )
 
 
 def reports() -> Iterator[Figure]:
-    yield from tests("tests/contract/test_reports.py", "tests/browser", "tests/unit/probe/account",
-                     "tests/integration/test_summary.py")
+    yield from tests(
+        "tests/contract/test_reports.py",
+        "tests/browser",
+        "tests/unit/probe/account",
+        "tests/integration/test_summary.py",
+    )
     benchmark("day.py")
     found = result("report_1day")
-    yield Figure(f"report of {found['hours']:g} h and {found['gpus']} GPUs, bars 5 s, 500 MiB",
-                 f"{found['seconds']} s, {found['mib']} MiB; total off by "
-                 f"{found['total_off']:.0e}", found["held"])
+    yield Figure(
+        f"report of {found['hours']:g} h and {found['gpus']} GPUs, bars 5 s, 500 MiB",
+        f"{found['seconds']} s, {found['mib']} MiB; total off by {found['total_off']:.0e}",
+        found["held"],
+    )
 
 
 ITEMS = [

@@ -16,7 +16,8 @@ def verdicts() -> Iterator[Figure]:
             f"{line['technique']}, {line['mode']}, {line['runs']} {blocks}",
             f"coverage {line['held']} %, gain {line['gain']} %, cost gain {line['cost_gain']} %, "
             f"any cell {line['any_cell']} %, adds up to {line['closure']:.0e}",
-            not line["missed"])
+            not line["missed"],
+        )
     yield Figure("comparisons of each", str(found["comparisons"]), found["comparisons"] >= 2000)
     yield from tests("tests/unit/probe/gains", "tests/contract/test_comparisons.py")
 
@@ -30,10 +31,13 @@ def real_ablation() -> Iterator[Figure]:
         failed = benchmark("ablation.py", "--design", design)
         found = result(f"ablation-{design}")
         sound = {True: "sound", False: "UNSOUND, as one in twenty is by chance"}.get(found["sound"])
-        yield Figure(f"{design}: {found['trials']} trials, {found['blocks']} blocks"
-                     + (", bar 10 min" if design == "cumulative" else ""),
-                     f"{found['minutes']} min, killed after {found['killed_after']}, the same "
-                     f"table again: {found['same_table']}; no-op {sound}", not failed)
+        yield Figure(
+            f"{design}: {found['trials']} trials, {found['blocks']} blocks"
+            + (", bar 10 min" if design == "cumulative" else ""),
+            f"{found['minutes']} min, killed after {found['killed_after']}, the same "
+            f"table again: {found['same_table']}; no-op {sound}",
+            not failed,
+        )
 
 
 def compared() -> Iterator[Figure]:

@@ -17,19 +17,24 @@ def thousand_joules() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         rig = NvmlRig(place, gpus=2, power_w=250.0, period_s=0.1)
-        processes.run(processes.PLAIN, place, "4.0",
-                    extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "1"})
+        processes.run(
+            processes.PLAIN, place, "4.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "1"}
+        )
         told = processes.probe(place, "report", "latest", "--format", "json").stdout
     report = json.loads(told)
     truth = 250.0 * report["run"]["duration_s"]
     total = report["total"]
-    yield Figure(f"250 W for {report['run']['duration_s']:.3f} s = {truth:.1f} J, bar ± 25 J",
-                 f"{total['energy_j']:.1f} J", abs(total["energy_j"] - truth) <= 25.0)
+    yield Figure(
+        f"250 W for {report['run']['duration_s']:.3f} s = {truth:.1f} J, bar ± 25 J",
+        f"{total['energy_j']:.1f} J",
+        abs(total["energy_j"] - truth) <= 25.0,
+    )
     modelled = total["modelled_energy_j"]
     yield Figure("the modelled CPU beside it", f"{modelled} J", bool(modelled))
     counted = [s["uuid"] for s in report["sources"] if s["in_total"]]
-    yield Figure("of two cards the visible one is counted", ", ".join(counted),
-                 counted == [rig.uuid(1)])
+    yield Figure(
+        "of two cards the visible one is counted", ", ".join(counted), counted == [rig.uuid(1)]
+    )
     yield from tests("tests/integration/test_totals.py")
 
 
@@ -49,22 +54,32 @@ def simulated_joules() -> Iterator[Figure]:
                     f"{figures['resolved_energy']:.0f} % of energy"
                 )
                 missed = "; ".join(figures["missed"])
-                yield Figure(f"{float(period) * 1e3:g} ms counter, {step} steps, {world}",
-                             f"{text}{'; ' if missed else ''}{missed}", not missed)
+                yield Figure(
+                    f"{float(period) * 1e3:g} ms counter, {step} steps, {world}",
+                    f"{text}{'; ' if missed else ''}{missed}",
+                    not missed,
+                )
     locked = found["locked"]
-    yield Figure("locked steps: none resolved, bounds hold",
-                 f"{locked['none_resolved']} and {locked['bounds_hold']} of {locked['seeds']}",
-                 locked["none_resolved"] == locked["bounds_hold"] == locked["seeds"])
+    yield Figure(
+        "locked steps: none resolved, bounds hold",
+        f"{locked['none_resolved']} and {locked['bounds_hold']} of {locked['seeds']}",
+        locked["none_resolved"] == locked["bounds_hold"] == locked["seeds"],
+    )
 
 
 def streamed_joules() -> Iterator[Figure]:
-    yield from tests("tests/unit/probe/attribution/test_accumulator.py",
-                     "tests/unit/probe/recorder/test_attribution.py")
+    yield from tests(
+        "tests/unit/probe/attribution/test_accumulator.py",
+        "tests/unit/probe/recorder/test_attribution.py",
+    )
     benchmark("recorder.py", "--seconds", "60", "--period", "0.02")
     found = result("recorder-20ms")
     said = f", {found['warnings'][0]}" if found["warnings"] else ""
-    yield Figure(f"recorder beside {found['gpus_measured']} GPUs with 20 ms counters, bar 15 %",
-                 f"{100 * found['cpu_share']:.1f} % of a core{said}", found["cpu_share"] <= 0.15)
+    yield Figure(
+        f"recorder beside {found['gpus_measured']} GPUs with 20 ms counters, bar 15 %",
+        f"{100 * found['cpu_share']:.1f} % of a core{said}",
+        found["cpu_share"] <= 0.15,
+    )
 
 
 def real_joules() -> Iterator[Figure]:

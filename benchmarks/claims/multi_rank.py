@@ -21,9 +21,13 @@ def reductions() -> Iterator[Figure]:
         yield Figure(
             f"{line['megabytes']:.0f} MB of gradients, k = {line['k']}, bar 20 %",
             f"{1e3 * line['ours_s']:.2f} ms, independently {1e3 * line['truth_s']:.2f} ms: "
-            f"{line['off']:+.1%}", abs(line["off"]) <= 0.20)
-    yield from tests("tests/unit/probe/timeline/test_ddp_reductions.py",
-                     "tests/unit/probe/timeline/test_rank_waiting.py")
+            f"{line['off']:+.1%}",
+            abs(line["off"]) <= 0.20,
+        )
+    yield from tests(
+        "tests/unit/probe/timeline/test_ddp_reductions.py",
+        "tests/unit/probe/timeline/test_rank_waiting.py",
+    )
 
 
 def hooks() -> Iterator[Figure]:
@@ -31,7 +35,9 @@ def hooks() -> Iterator[Figure]:
     for line in result("hook_cpu_warm")["lines"]:
         yield Figure(
             f"CPU time in hooks, rank {line['rank']} of {line['ranks']}, bar 35 µs a step",
-            f"{line['us']:.1f} ± {line['half_us']:.1f} µs", line["us"] + line["half_us"] <= 35.0)
+            f"{line['us']:.1f} ± {line['half_us']:.1f} µs",
+            line["us"] + line["half_us"] <= 35.0,
+        )
 
 
 ITEMS = [

@@ -22,18 +22,29 @@ def fresh_clone() -> Iterator[Figure]:
             shutil.copy(ROOT / path, clone / path)
         begin = time.monotonic()
         call(["make", "build"], clone)
-        yield Figure("make build, everything installed anew",
-                     f"{time.monotonic() - begin:.0f} s", bool(list(clone.glob("dist/*.whl"))))
+        yield Figure(
+            "make build, everything installed anew",
+            f"{time.monotonic() - begin:.0f} s",
+            bool(list(clone.glob("dist/*.whl"))),
+        )
         begin = time.monotonic()
         demo = call(["make", "demo"], clone)
         seconds = time.monotonic() - begin
-        rows = [line for line in demo.stdout.splitlines()
-                if line.split()[:1] in (["forward"], ["backward"], ["optimizer"])]
-        yield Figure("make demo", f"exit {demo.returncode}, {seconds:.0f} s, {len(rows)} rows of "
-                     "named phases", demo.returncode == 0 and len(rows) >= 6 and seconds < 240)
+        rows = [
+            line
+            for line in demo.stdout.splitlines()
+            if line.split()[:1] in (["forward"], ["backward"], ["optimizer"])
+        ]
+        yield Figure(
+            "make demo",
+            f"exit {demo.returncode}, {seconds:.0f} s, {len(rows)} rows of named phases",
+            demo.returncode == 0 and len(rows) >= 6 and seconds < 240,
+        )
         done = call(["make", "test"], clone)
-        last = next((line.strip("= ") for line in reversed(done.stdout.splitlines())
-                     if " passed" in line), "no summary")
+        last = next(
+            (line.strip("= ") for line in reversed(done.stdout.splitlines()) if " passed" in line),
+            "no summary",
+        )
         yield Figure("make test", f"exit {done.returncode}, {last}", done.returncode == 0)
 
 
@@ -43,11 +54,12 @@ def overhead() -> Iterator[Figure]:
         step_us = found["step_us"]
         bar = 35.0 if size == "2 ms" else 0.005 * step_us
         for way, cost in found["ways"].items():
-            text = (f"{cost['mean_us']:.1f} µs a step, at most {cost['upper_us']:.1f} (95 %), "
-                    f"{100 * cost['share']:.2f} %")
+            text = (
+                f"{cost['mean_us']:.1f} µs a step, at most {cost['upper_us']:.1f} (95 %), "
+                f"{100 * cost['share']:.2f} %"
+            )
             if way == "phasewatt":
-                yield Figure(f"{size} step: {way}, bar {bar:.0f} µs", text,
-                             cost["upper_us"] <= bar)
+                yield Figure(f"{size} step: {way}, bar {bar:.0f} µs", text, cost["upper_us"] <= bar)
             else:
                 yield Figure(f"{size} step: {way}", text, True)
     benchmark("startup.py")
@@ -55,8 +67,9 @@ def overhead() -> Iterator[Figure]:
     for key, what, bar in (("import_ms", "import probe", 60), ("watch_enter_ms", "watch()", 150)):
         values = sorted(start[key])
         middle = values[len(values) // 2]
-        yield Figure(f"{what}, bar {bar} ms", f"{middle:.1f} ms, worst {values[-1]:.1f} ms",
-                     middle <= bar)
+        yield Figure(
+            f"{what}, bar {bar} ms", f"{middle:.1f} ms, worst {values[-1]:.1f} ms", middle <= bar
+        )
     heavy = start["heavy_modules_imported"]
     yield Figure("heavy modules that import probe pulls", ", ".join(heavy) or "none", not heavy)
     more = start["threads_added"]
@@ -77,8 +90,11 @@ def nvml_errors() -> Iterator[Figure]:
 
     with tempfile.TemporaryDirectory() as folder:
         functions = len(NvmlRig(Path(folder)).functions)
-    yield Figure("functions × error codes, each at open and in mid-run",
-                 f"{functions} × {len(CODES)} = {functions * len(CODES)}", True)
+    yield Figure(
+        "functions × error codes, each at open and in mid-run",
+        f"{functions} × {len(CODES)} = {functions * len(CODES)}",
+        True,
+    )
     yield from tests("tests/contract/test_nvml_errors.py")
 
 
@@ -89,19 +105,29 @@ def offline() -> Iterator[Figure]:
 def recorder() -> Iterator[Figure]:
     benchmark("recorder.py")
     found = result("recorder")
-    yield Figure(f"recorder beside {found['gpus_measured']} GPUs and 1,000 edges/s, bar 2 %",
-                 f"{100 * found['cpu_share']:.2f} % of a core", found["cpu_share"] <= 0.02)
+    yield Figure(
+        f"recorder beside {found['gpus_measured']} GPUs and 1,000 edges/s, bar 2 %",
+        f"{100 * found['cpu_share']:.2f} % of a core",
+        found["cpu_share"] <= 0.02,
+    )
     yield Figure("on disk", f"{found['bytes_per_row']:.1f} bytes a row", True)
     benchmark("recorder.py", "--steps", "1000000")
     found = result("recorder-memory")
     for who in ("trainer", "recorder"):
         growth = found[f"{who}_growth_mib"]
-        yield Figure(f"growth of the {who} over 10⁶ steps, bar 5 MB",
-                     f"{growth:.1f} MiB", growth * 1.048576 <= 5)
-    yield Figure("edges kept, bar 95 %", f"{100 * found['kept_share']:.2f} %",
-                 found["kept_share"] >= 0.95)
-    yield Figure("edges neither kept nor counted as lost", str(found["unaccounted"]),
-                 found["unaccounted"] == 0)
+        yield Figure(
+            f"growth of the {who} over 10⁶ steps, bar 5 MB",
+            f"{growth:.1f} MiB",
+            growth * 1.048576 <= 5,
+        )
+    yield Figure(
+        "edges kept, bar 95 %", f"{100 * found['kept_share']:.2f} %", found["kept_share"] >= 0.95
+    )
+    yield Figure(
+        "edges neither kept nor counted as lost",
+        str(found["unaccounted"]),
+        found["unaccounted"] == 0,
+    )
 
 
 ITEMS = [

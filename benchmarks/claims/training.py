@@ -17,9 +17,12 @@ def books() -> Iterator[Figure]:
     found = result("accumulation")
     for name, bar in (("variance", 0.03), ("stack", 0.05)):
         row = found["ways"][name]
-        yield Figure(f"{name}: share of a step of {found['parameters'] / 1e6:.1f} M parameters, "
-                     f"bar {bar:.0%}; A/A upper {found['ways']['A/A']['upper']:.2%}",
-                     f"{row['mean']:.2%}, upper 95 % {row['upper']:.2%}", row["upper"] <= bar)
+        yield Figure(
+            f"{name}: share of a step of {found['parameters'] / 1e6:.1f} M parameters, "
+            f"bar {bar:.0%}; A/A upper {found['ways']['A/A']['upper']:.2%}",
+            f"{row['mean']:.2%}, upper 95 % {row['upper']:.2%}",
+            row["upper"] <= bar,
+        )
 
 
 def loops() -> Iterator[Figure]:
@@ -32,14 +35,19 @@ def loops() -> Iterator[Figure]:
         better = name in ("hand-written", "phasewatt") or mine["median_us"] < row["median_us"]
         yield Figure(f"{name} adds to a step", f"{row['median_us']} µs", better)
     shipped = found["shipped"]["ours"]
-    yield Figure("≤ 1 % of the shipped model's step",
-                 f"{shipped['mean']:.2%}, upper 95 % {shipped['upper']:.2%}",
-                 shipped["upper"] <= 0.01)
+    yield Figure(
+        "≤ 1 % of the shipped model's step",
+        f"{shipped['mean']:.2%}, upper 95 % {shipped['upper']:.2%}",
+        shipped["upper"] <= 0.01,
+    )
 
 
 def stacks() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_training.py", "-k",
-                     "subset or paper or refused or third_party or compressed")
+    yield from tests(
+        "tests/integration/test_training.py",
+        "-k",
+        "subset or paper or refused or third_party or compressed",
+    )
 
 
 def memory() -> Iterator[Figure]:

@@ -39,8 +39,9 @@ class Comparisons:
             key = (base, tuple(others), target, self._stamps(base, *others))
             found = self._known.get(key)
             if found is None:
-                found = self._known[key] = compare(base, list(others), directory=self._directory,
-                                                   target=target or None)
+                found = self._known[key] = compare(
+                    base, list(others), directory=self._directory, target=target or None
+                )
                 while len(self._known) > _KEPT:
                     self._known.popitem(last=False)
             return found
@@ -59,7 +60,8 @@ class Comparisons:
         """Names and ids of this directory only: a path must not lead out of it."""
         parts = [part.strip() for part in reference.split(",")]
         if len(reference) > _LONGEST_REFERENCE or any(
-                "/" in part or "\0" in part or part.startswith((".", "~")) for part in parts):
+            "/" in part or "\0" in part or part.startswith((".", "~")) for part in parts
+        ):
             raise UsageError("write a run's name or id, or several with commas")
 
     def _stamps(self, *references: str) -> tuple[object, ...]:

@@ -62,8 +62,9 @@ class Library:
         if not plain or path.parent != self.directory or not (path / RUN_FILE).is_file():
             with self._lock:
                 self._open.pop(run_id, None)
-            raise UnknownRunError("there is no such run here: it was deleted, or the address is "
-                                  "wrong")
+            raise UnknownRunError(
+                "there is no such run here: it was deleted, or the address is wrong"
+            )
         return path
 
     def _read(self) -> list[dict[str, Any]]:
@@ -88,8 +89,10 @@ def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
         return row
     modelled = [d.energy_j for d in live.devices if d.provenance == "modelled"]
     return row | {
-        "energy_j": live.energy_j(), "modelled_energy_j": sum(modelled) if modelled else None,
-        "steps": max(page.steps for page in live.pages), "power_w": live.power_w(),
+        "energy_j": live.energy_j(),
+        "modelled_energy_j": sum(modelled) if modelled else None,
+        "steps": max(page.steps for page in live.pages),
+        "power_w": live.power_w(),
     }
 
 

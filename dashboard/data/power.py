@@ -25,8 +25,9 @@ _ENERGY, _W = "energy", "W"
 Read = Raw | Rolled
 
 
-def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = (),
-          bins: int = BINS) -> Power | None:
+def power(
+    run: OpenRun, span: tuple[float, float], devices: Collection[str] = (), bins: int = BINS
+) -> Power | None:
     """Of every device that has a meter of energy or power, else a model's; None if nothing was
     read in ``span`` (seconds since the run's begin).
     """
@@ -43,23 +44,32 @@ def power(run: OpenRun, span: tuple[float, float], devices: Collection[str] = ()
     finest_s = min(_finest_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
     number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
     edges = np.linspace(low, high, number + 1)
-    rows = [_binned(meter.source, read, _seen(meter, read, other, known), edges, gaps)
-            for meter, read, other in zip(chosen, reads, polled, strict=True)]
+    rows = [
+        _binned(meter.source, read, _seen(meter, read, other, known), edges, gaps)
+        for meter, read, other in zip(chosen, reads, polled, strict=True)
+    ]
     mean = np.array([row[0] for row in rows])
     if not np.isfinite(mean).any():
         return None
     return Power(
-        (edges - begin_ns) / 1e9, [meter.source.device for meter in chosen],
+        (edges - begin_ns) / 1e9,
+        [meter.source.device for meter in chosen],
         [str(meter.source.provenance) for meter in chosen],
         mean,
-        np.array([row[1] for row in rows]), np.array([row[2] for row in rows]),
+        np.array([row[1] for row in rows]),
+        np.array([row[2] for row in rows]),
         _caps(chosen, meters, low, high),
         max((float(_line(read)[0][-1]) - begin_ns) / 1e9 for read in reads if read is not None),
     )
 
 
-def levels(run: OpenRun, span: tuple[float, float], quantities: Collection[str],
-           devices: Collection[str] = (), points: int = POINTS) -> list[Level]:
+def levels(
+    run: OpenRun,
+    span: tuple[float, float],
+    quantities: Collection[str],
+    devices: Collection[str] = (),
+    points: int = POINTS,
+) -> list[Level]:
     """Gauges of some quantities."""
     begin_ns = run.reader.begin_ns
     low, high = (begin_ns + int(s * 1e9) for s in span)
@@ -104,13 +114,22 @@ def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
     """What reads a counter's device as power: it shows how far power went within a bin."""
     if not _is_counter(meter.source):
         return None
-    return next((other for other in meters if other.source.device == meter.source.device
-                 and other.source.unit == _W and other.source.kind is Kind.GAUGE
-                 and other.source.quantity in ("power", "power_samples")), None)
+    return next(
+        (
+            other
+            for other in meters
+            if other.source.device == meter.source.device
+            and other.source.unit == _W
+            and other.source.kind is Kind.GAUGE
+            and other.source.quantity in ("power", "power_samples")
+        ),
+        None,
+    )
 
 
-def _seen(meter: Meter, read: Read | None, polled: Meter | None,
-          known: Mapping[int, Read]) -> tuple[Read, float] | None:
+def _seen(
+    meter: Meter, read: Read | None, polled: Meter | None, known: Mapping[int, Read]
+) -> tuple[Read, float] | None:
     """What tells the least and the most of a bin, and its scale."""
     if not _is_counter(meter.source):
         return None if read is None else (read, meter.source.scale)
@@ -118,24 +137,26 @@ def _seen(meter: Meter, read: Read | None, polled: Meter | None,
     return None if polled is None or other is None else (other, polled.source.scale)
 
 
-def read_all(
-    meters: Sequence[Meter], low: int, high: int, points: int = POINTS
-) -> dict[int, Read]:
+def read_all(meters: Sequence[Meter], low: int, high: int, points: int = POINTS) -> dict[int, Read]:
     """Samples of a short span, buckets of a long one (about ``points`` of them), some before and
     after it; by ``id`` of the meter. Files are read once for all meters of a node. One that says
     nothing is not there.
     """
     seconds = (high - low) / 1e9
     margin = int(max(2.0, 0.02 * seconds) * 1e9)
-    label = next((label for label, width_s in WIDTHS.items() if seconds / width_s <= points),
-                 list(WIDTHS)[-1])
+    label = next(
+        (label for label, width_s in WIDTHS.items() if seconds / width_s <= points),
+        list(WIDTHS)[-1],
+    )
     found: dict[int, Read] = {}
     for history in {id(meter.history): meter.history for meter in meters}.values():
         mine = [meter for meter in meters if meter.history is history]
         wanted = [meter.index for meter in mine]
         reads: Mapping[int, Read] = (
-            history.raw(wanted, low - margin, high + margin) if seconds <= _RAW_S else
-            history.rolled(wanted, low - margin, high + margin, label))
+            history.raw(wanted, low - margin, high + margin)
+            if seconds <= _RAW_S
+            else history.rolled(wanted, low - margin, high + margin, label)
+        )
         found |= {id(meter): reads[meter.index] for meter in mine if meter.index in reads}
     return found
 
@@ -153,7 +174,10 @@ def _finest_s(meter: Meter, read: Read | None) -> float:
 
 
 def _binned(
-    source: Source, read: Read | None, seen: tuple[Read, float] | None, edges: Floats,
+    source: Source,
+    read: Read | None,
+    seen: tuple[Read, float] | None,
+    edges: Floats,
     gaps: Sequence[Gap],
 ) -> tuple[Floats, Floats, Floats]:
     """(mean, least, most) in W per bin."""
@@ -166,8 +190,11 @@ def _binned(
     low, high = _extremes(seen[0], edges)
     scale = seen[1]
     known = np.isfinite(mean)
-    return (mean, np.where(known, np.fmin(low * scale, mean), np.nan),
-            np.where(known, np.fmax(high * scale, mean), np.nan))
+    return (
+        mean,
+        np.where(known, np.fmin(low * scale, mean), np.nan),
+        np.where(known, np.fmax(high * scale, mean), np.nan),
+    )
 
 
 def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
@@ -232,17 +259,22 @@ def _extremes(read: Read, edges: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _caps(chosen: Sequence[Meter], meters: Sequence[Meter], low: int,
-          high: int) -> list[float | None]:
+def _caps(
+    chosen: Sequence[Meter], meters: Sequence[Meter], low: int, high: int
+) -> list[float | None]:
     """The last limit that was read near the span; it is read now and then only."""
-    limits = {meter.source.device: meter for meter in meters
-              if meter.source.quantity == "power_limit"}
+    limits = {
+        meter.source.device: meter for meter in meters if meter.source.quantity == "power_limit"
+    }
     wanted = [limits[meter.source.device] for meter in chosen if meter.source.device in limits]
     reads = read_all(wanted, max(low, high - int(60e9)), high) if wanted else {}
     if not reads and wanted:
         reads = read_all(wanted, low - int(60e9), high)
-    last = {meter.source.device: float(_line(reads[id(meter)])[1][-1]) * meter.source.scale
-            for meter in wanted if id(meter) in reads}
+    last = {
+        meter.source.device: float(_line(reads[id(meter)])[1][-1]) * meter.source.scale
+        for meter in wanted
+        if id(meter) in reads
+    }
     return [last.get(meter.source.device) for meter in chosen]
 
 

@@ -18,11 +18,18 @@ def crew(run: OpenRun) -> Crew:
 def _crew(run: OpenRun) -> Crew:
     if not run.live:
         told = run.report()
-        return Crew(False, told["ranks"], told["hosts"], told["communication"], told["attempts"],
-                    told["balance"])
+        return Crew(
+            False,
+            told["ranks"],
+            told["hosts"],
+            told["communication"],
+            told["attempts"],
+            told["balance"],
+        )
     reader = run.reader
     members = {one.rank: one for one in reader.members if one.role == "rank"}
     ranks: list[dict[str, Any]] = [
         {"rank": rank, "host": one.host, "steps": None, "devices": [], "energy_j": None}
-        for rank, one in sorted(members.items())]
+        for rank, one in sorted(members.items())
+    ]
     return Crew(True, ranks, balance=balance(reader))

@@ -172,7 +172,8 @@ class OpenRun:
             several = len(nodes) > 1
             return [
                 Meter(self._histories[node], index, _named(source, node, several))
-                for node in nodes for index, source in enumerate(read_sources(node))
+                for node in nodes
+                for index, source in enumerate(read_sources(node))
             ]
 
 
@@ -185,26 +186,36 @@ def _named(source: Source, node: Path, several: bool) -> Source:
 def _waiting(reader: RunReader) -> Overview:
     meta = reader.meta
     return Overview(
-        id=reader.id, name=str(meta.get("name") or ""), status=str(reader.status),
-        started=str(meta.get("started") or ""), host=str(meta.get("host") or ""),
-        duration_s=(reader.end_ns() - reader.begin_ns) / 1e9, steps=int(meta.get("steps") or 0),
+        id=reader.id,
+        name=str(meta.get("name") or ""),
+        status=str(reader.status),
+        started=str(meta.get("started") or ""),
+        host=str(meta.get("host") or ""),
+        duration_s=(reader.end_ns() - reader.begin_ns) / 1e9,
+        steps=int(meta.get("steps") or 0),
     )
 
 
 def _live(reader: RunReader, live: Live) -> Overview:
     modelled = [d.energy_j for d in live.devices if d.provenance == "modelled"]
     meta = reader.meta
-    values = {(value.device, value.quantity): value.value
-              for page in live.pages for value in page.values}
+    values = {
+        (value.device, value.quantity): value.value for page in live.pages for value in page.values
+    }
     caps = [watts for (_, quantity), watts in values.items() if quantity == "power_limit"]
     return Overview(
-        id=reader.id, name=str(meta.get("name") or ""), status="running",
-        started=str(meta.get("started") or ""), host=str(meta.get("host") or ""),
+        id=reader.id,
+        name=str(meta.get("name") or ""),
+        status="running",
+        started=str(meta.get("started") or ""),
+        host=str(meta.get("host") or ""),
         duration_s=(reader.end_ns() - reader.begin_ns) / 1e9,
         steps=max(page.steps for page in live.pages),
         ranks=max(1, int(meta.get("ranks") or 1)),
-        energy_j=live.energy_j(), modelled_j=sum(modelled) if modelled else None,
-        power_w=live.power_w(), cap_w=sum(caps) if caps else None,
+        energy_j=live.energy_j(),
+        modelled_j=sum(modelled) if modelled else None,
+        power_w=live.power_w(),
+        cap_w=sum(caps) if caps else None,
         phases=tuple(_live_phases(live.pages)),
         warnings=tuple(str(line) for line in meta.get("warnings") or ()),
     )
@@ -235,15 +246,26 @@ def _joules(page: LivePage, several: bool) -> list[PhaseRow]:
                 continue
             time_ = times.get(phase.phase)
             rest_j -= phase.energy_j or 0.0
-            power = phase.energy_j / time_.seconds if (
-                time_ and time_.seconds > 0 and phase.energy_j is not None) else None
-            rows.append(PhaseRow(
-                phase=phase.phase, device=prefix + phase.device,
-                count=time_.count if time_ else None, time_s=time_.seconds if time_ else None,
-                energy_j=phase.energy_j, interval_j=_limits(phase), power_w=power,
-                status=phase.status))
-        rows.append(PhaseRow(phase="unresolved", device=prefix + device.device,
-                             energy_j=max(0.0, rest_j)))
+            power = (
+                phase.energy_j / time_.seconds
+                if (time_ and time_.seconds > 0 and phase.energy_j is not None)
+                else None
+            )
+            rows.append(
+                PhaseRow(
+                    phase=phase.phase,
+                    device=prefix + phase.device,
+                    count=time_.count if time_ else None,
+                    time_s=time_.seconds if time_ else None,
+                    energy_j=phase.energy_j,
+                    interval_j=_limits(phase),
+                    power_w=power,
+                    status=phase.status,
+                )
+            )
+        rows.append(
+            PhaseRow(phase="unresolved", device=prefix + device.device, energy_j=max(0.0, rest_j))
+        )
     return rows
 
 
@@ -257,39 +279,69 @@ def _seconds(page: LivePage, several: bool) -> list[PhaseRow]:
     """Of the node's first rank."""
     prefix = f"{page.node}/" if several else ""
     first = min((time.rank for time in page.times), default=0)
-    return [PhaseRow(phase=time.phase, device=f"{prefix}rank {first}", count=time.count,
-                     time_s=time.seconds, provenance="measured")
-            for time in page.times if time.rank == first]
+    return [
+        PhaseRow(
+            phase=time.phase,
+            device=f"{prefix}rank {first}",
+            count=time.count,
+            time_s=time.seconds,
+            provenance="measured",
+        )
+        for time in page.times
+        if time.rank == first
+    ]
 
 
 def _reported(report: Mapping[str, Any]) -> Overview:
     run, total, cost = report["run"], report["total"], report.get("cost")
     values = report["values"]
-    logged = {name: values[name]["sum"] for name in ("samples", "tokens")
-              if values.get(name, {}).get("sum")}
+    logged = {
+        name: values[name]["sum"]
+        for name in ("samples", "tokens")
+        if values.get(name, {}).get("sum")
+    }
     joules, price = total["energy_j"], total["cost"]
     said = tariffs(dict(report))
     return Overview(
-        id=run["id"], name=run["name"], status=run["status"], ended_by=run["ended_by"],
-        started=run["started"], host=run["host"], duration_s=run["duration_s"],
-        steps=run["steps"], ranks=run["ranks"], energy_j=joules,
-        interval_j=_pair(total["energy_j_interval"]), modelled_j=total["modelled_energy_j"],
+        id=run["id"],
+        name=run["name"],
+        status=run["status"],
+        ended_by=run["ended_by"],
+        started=run["started"],
+        host=run["host"],
+        duration_s=run["duration_s"],
+        steps=run["steps"],
+        ranks=run["ranks"],
+        energy_j=joules,
+        interval_j=_pair(total["energy_j_interval"]),
+        modelled_j=total["modelled_energy_j"],
         power_w=joules / run["duration_s"] if joules is not None and run["duration_s"] else None,
-        co2e_g=total["co2e_g"], modelled_co2e_g=total["modelled_co2e_g"],
+        co2e_g=total["co2e_g"],
+        modelled_co2e_g=total["modelled_co2e_g"],
         cost=f"{price:.4g} {cost['currency']}".strip() if cost and price is not None else "",
-        carbon="; ".join(said), coverage=total["coverage"], logged=logged,
+        carbon="; ".join(said),
+        coverage=total["coverage"],
+        logged=logged,
         phases=tuple(_row(row) for row in report["phases"]),
-        sources=tuple(report["sources"]), absent=tuple(report["absent"]),
-        quality=tuple(quality(dict(report))), machine=tuple(machine(dict(report))),
+        sources=tuple(report["sources"]),
+        absent=tuple(report["absent"]),
+        quality=tuple(quality(dict(report))),
+        machine=tuple(machine(dict(report))),
         warnings=tuple(report["warnings"]),
     )
 
 
 def _row(row: Mapping[str, Any]) -> PhaseRow:
     return PhaseRow(
-        phase=row["phase"], device=row["device"], count=row["count"], time_s=row["time_s"],
-        energy_j=row["energy_j"], interval_j=_pair(row["energy_j_interval"]),
-        bounds_j=_pair(row["bounds_j"]), power_w=row["power_w"], status=row["status"],
+        phase=row["phase"],
+        device=row["device"],
+        count=row["count"],
+        time_s=row["time_s"],
+        energy_j=row["energy_j"],
+        interval_j=_pair(row["energy_j_interval"]),
+        bounds_j=_pair(row["bounds_j"]),
+        power_w=row["power_w"],
+        status=row["status"],
         provenance=row["provenance"],
     )
 

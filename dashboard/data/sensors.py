@@ -33,8 +33,14 @@ class Sensors:
 def _asked() -> dict[str, Any]:
     command = [sys.executable, "-m", "probe", "doctor", "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S,
-                              stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
         found = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise StoreError(f"`probe doctor` gave no answer: {type(error).__name__}") from None

@@ -58,8 +58,11 @@ def anatomy(run: OpenRun, at_s: float, step_s: float) -> Anatomy | None:
     begin_s = reader.begin_ns / 1e9
     cut = [_cut(name, table, names, low, high, begin_s) for name, table, names in lanes]
     times = (closed - reader.begin_ns) / 1e9
-    measured = [meter.source.device for meter in speaking(run.meters())
-                if meter.source.provenance.value == MEASURED]
+    measured = [
+        meter.source.device
+        for meter in speaking(run.meters())
+        if meter.source.provenance.value == MEASURED
+    ]
     watts = power(run, (float(times[0]), float(times[-1])), measured, 120) if measured else None
     return Anatomy(first, times, [lane for lane in cut if len(lane.begin_s)], watts)
 
@@ -93,12 +96,14 @@ def _steps(lanes: list[_Spans], centre: int) -> tuple[int, Floats] | None:
     return int(table.step[new[first]]), closed[first : last + 1].astype(np.float64)
 
 
-def _cut(name: str, table: SpanTable, names: dict[int, str], low: float, high: float,
-         begin_s: float) -> Lane:
+def _cut(
+    name: str, table: SpanTable, names: dict[int, str], low: float, high: float, begin_s: float
+) -> Lane:
     keep = (table.end_ns > low) & (table.begin_ns < high) & (table.code != Code.OUTSIDE)
     mine = table.take(keep)
     return Lane(
-        name, np.maximum(mine.begin_ns, low) / 1e9 - begin_s,
+        name,
+        np.maximum(mine.begin_ns, low) / 1e9 - begin_s,
         np.minimum(mine.end_ns, high) / 1e9 - begin_s,
         [names.get(int(code), "other") for code in mine.code],
     )
@@ -112,8 +117,9 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
     if len(closed) < 8:
         return None
     low, high = int(closed[0]), int(closed[-1])
-    meters = [meter for meter in speaking(run.meters())
-              if meter.source.provenance.value == MEASURED]
+    meters = [
+        meter for meter in speaking(run.meters()) if meter.source.provenance.value == MEASURED
+    ]
     gaps = run.reader.gaps()
     curves = []
     reads = read_all(meters, low, high)
@@ -126,11 +132,12 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
             curves.append((at, joules))
     apart_ns = max((float(np.median(np.diff(at))) for at, _ in curves), default=0.0)
     mean_ns = (high - low) / (len(closed) - 1)
-    size = max(1, int(np.ceil((len(closed) - 1) / _BLOCKS)), int(np.ceil(
-        _UPDATES * apart_ns / mean_ns)))
+    size = max(
+        1, int(np.ceil((len(closed) - 1) / _BLOCKS)), int(np.ceil(_UPDATES * apart_ns / mean_ns))
+    )
     if (len(closed) - 1) // size < 4:
         curves, size = [], max(1, int(np.ceil((len(closed) - 1) / _BLOCKS)))
-    ends = closed[:: size].astype(np.float64)
+    ends = closed[::size].astype(np.float64)
     middle: Floats = np.arange(len(ends) - 1, dtype=np.float64) * size + size / 2
     if curves and len(curves) == len(meters):
         joules_at = np.sum([np.interp(ends, at, joules) for at, joules in curves], axis=0)
@@ -143,8 +150,16 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
         value = np.diff(ends) / 1e9 / size
         each = np.diff(closed) / 1e9
         blocks = [each[i * size : (i + 1) * size] for i in range(len(value))]
-        found = Drift(middle, value, np.array([np.quantile(b, 0.05) for b in blocks]),
-                      np.array([np.quantile(b, 0.95) for b in blocks]), "s", size, (), MEASURED)
+        found = Drift(
+            middle,
+            value,
+            np.array([np.quantile(b, 0.05) for b in blocks]),
+            np.array([np.quantile(b, 0.95) for b in blocks]),
+            "s",
+            size,
+            (),
+            MEASURED,
+        )
     return replace(found, changes=changes(found.value))
 
 
@@ -165,5 +180,8 @@ def changes(value: Floats) -> list[int]:
     found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(held)
     ends = found.predict(pen=penalty)
     levels = [float(np.median(value[a:b])) for a, b in pairwise([0, *ends])]
-    return [end for end, before, after in zip(ends[:-1], levels, levels[1:], strict=False)
-            if abs(after - before) > max(_CHANGE * level, noise)]
+    return [
+        end
+        for end, before, after in zip(ends[:-1], levels, levels[1:], strict=False)
+        if abs(after - before) > max(_CHANGE * level, noise)
+    ]

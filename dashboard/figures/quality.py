@@ -10,53 +10,88 @@ from probe.report.sentences import short
 
 from ..chart_data import Chart, Column, Overview
 
-COLUMNS = (Column("device", "device"), Column("kind", "kind"), Column("method", "by"),
-           Column("energy", "energy"), Column("period", "an update every"),
-           Column("gaps", "gaps"), Column("note", "remark"))
+COLUMNS = (
+    Column("device", "device"),
+    Column("kind", "kind"),
+    Column("method", "by"),
+    Column("energy", "energy"),
+    Column("period", "an update every"),
+    Column("gaps", "gaps"),
+    Column("note", "remark"),
+)
 
 
 def quality(run: Overview) -> Chart:
     """A row for each meter; no picture says it better."""
     rows: list[Sequence[Any]] = []
     for source in run.sources:
-        counted = "counts into the total" if source["in_total"] else (
-            "never added to what was measured" if source["provenance"] == "modelled"
-            else "beside the total")
+        counted = (
+            "counts into the total"
+            if source["in_total"]
+            else (
+                "never added to what was measured"
+                if source["provenance"] == "modelled"
+                else "beside the total"
+            )
+        )
         note = f"{counted}; {source['note']}" if source.get("note") else counted
-        rows.append([source["device"], source["provenance"], source["method"],
-                     energy(source["energy_j"]),
-                     duration(source["period_s"]) if source["period_s"] else "—",
-                     source["gaps"], note])
-    told = "; ".join(f"{what}: {how}" for what, how in run.quality if not what.startswith(
-        tuple(str(source["device"]) for source in run.sources)))
+        rows.append(
+            [
+                source["device"],
+                source["provenance"],
+                source["method"],
+                energy(source["energy_j"]),
+                duration(source["period_s"]) if source["period_s"] else "—",
+                source["gaps"],
+                note,
+            ]
+        )
+    told = "; ".join(
+        f"{what}: {how}"
+        for what, how in run.quality
+        if not what.startswith(tuple(str(source["device"]) for source in run.sources))
+    )
     if run.live:
         told = "Figures of the meters appear when the run has ended."
-    return Chart(told[:1].upper() + told[1:] + ("" if told.endswith(".") else "."), None, COLUMNS,
-                 rows)
+    return Chart(
+        told[:1].upper() + told[1:] + ("" if told.endswith(".") else "."), None, COLUMNS, rows
+    )
 
 
-_BUSY = {"sm_activity": "SM", "tensor_activity": "tensor cores", "dram_activity": "DRAM",
-         "power_cap_time": "under the power cap"}
+_BUSY = {
+    "sm_activity": "SM",
+    "tensor_activity": "tensor cores",
+    "dram_activity": "DRAM",
+    "power_cap_time": "under the power cap",
+}
 
 
 def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
     """A row for each phase of each device, a column for what was busy, in % of peak or of time."""
     names = [name for name in _BUSY if any(row["quantity"] == name for row in rates)]
-    columns = [Column("device", "device"), Column("phase", "phase"),
-               *(Column(name, f"{_BUSY[name]} (%)") for name in names)]
+    columns = [
+        Column("device", "device"),
+        Column("phase", "phase"),
+        *(Column(name, f"{_BUSY[name]} (%)") for name in names),
+    ]
     told = {(row["device"], row["phase"], row["quantity"]): row for row in rates}
     rows: list[Sequence[Any]] = []
     for device, phase in dict.fromkeys((row["device"], row["phase"]) for row in rates):
         found = [told.get((device, phase, name)) for name in names]
         if any(one is not None and one["value"] is not None for one in found):
             rows.append([device, phase, *(_share(one) for one in found)])
-    held = [(row["device"], row["phase"], row["value"]) for row in rates
-            if row["quantity"] == "power_cap_time" and row["value"]]
+    held = [
+        (row["device"], row["phase"], row["value"])
+        for row in rates
+        if row["quantity"] == "power_cap_time" and row["value"]
+    ]
     device, phase, share = max(held, key=lambda one: one[2], default=("", "", 0.0))
     caption = "Attributed like energy, with 95 % intervals; a dash cannot be told apart."
     if share > 0.01:
-        caption += (f" The power cap held {short(device, 40)} back for {100 * share:.0f} % of "
-                    f"{short(phase, 40)}.")
+        caption += (
+            f" The power cap held {short(device, 40)} back for {100 * share:.0f} % of "
+            f"{short(phase, 40)}."
+        )
     return Chart(caption, None, columns, rows)
 
 
@@ -69,5 +104,7 @@ def _share(row: Mapping[str, Any] | None) -> str:
 
 def absent(run: Overview) -> list[tuple[str, str, str | None]]:
     """(what, why not, the command that mends it) of what could not be measured."""
-    return [(str(one.get("what", "")), str(one.get("reason", "")), one.get("remedy"))
-            for one in run.absent]
+    return [
+        (str(one.get("what", "")), str(one.get("reason", "")), one.get("remedy"))
+        for one in run.absent
+    ]

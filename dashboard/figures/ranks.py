@@ -17,85 +17,164 @@ Cells = list[list[str]]
 
 def waiting(crew: Crew) -> Chart:
     """Mean waiting of each rank per step, the slowest marked."""
-    columns = [Column("rank", "rank"), Column("host", "host"),
-               Column("waiting_s", "waits per step (s)"), Column("share", "of a step (%)"),
-               Column("last_share", "comes last in (%)"), Column("waiting_j", "energy waiting (J)")]
+    columns = [
+        Column("rank", "rank"),
+        Column("host", "host"),
+        Column("waiting_s", "waits per step (s)"),
+        Column("share", "of a step (%)"),
+        Column("last_share", "comes last in (%)"),
+        Column("waiting_j", "energy waiting (J)"),
+    ]
     told = crew.balance
     if told is None:
-        return Chart("Too few steps yet in which the ranks met." if crew.live else
-                     "It is not known when the ranks met: no blocking collective and no DDP was "
-                     "seen, or the hosts' clocks were not compared.", None, columns)
+        return Chart(
+            "Too few steps yet in which the ranks met."
+            if crew.live
+            else "It is not known when the ranks met: no blocking collective and no DDP was "
+            "seen, or the hosts' clocks were not compared.",
+            None,
+            columns,
+        )
     hosts = {row["rank"]: row["host"] for row in crew.ranks}
-    rows = [[row["rank"], hosts.get(row["rank"], ""), row["waiting_s"],
-             100 * row["waiting_s"] / told["step_s"], 100 * row["last_share"],
-             row.get("waiting_j")] for row in told["ranks"]]
+    rows = [
+        [
+            row["rank"],
+            hosts.get(row["rank"], ""),
+            row["waiting_s"],
+            100 * row["waiting_s"] / told["step_s"],
+            100 * row["last_share"],
+            row.get("waiting_j"),
+        ]
+        for row in told["ranks"]
+    ]
     shown = sorted(rows, key=lambda row: -row[2])[:_MOST]
     names = [f"rank {row[0]}" for row in shown]
     slowest = told["slowest"]
-    drawn = figure([{
-        "type": "bar", "orientation": "h", "y": names, "x": [1e3 * row[2] for row in shown],
-        "marker": {"color": [VERMILLION if row[0] == slowest else BLUE for row in shown]},
-        "text": [f" {duration(row[2])}" + (", the slowest" if row[0] == slowest else "")
-                 for row in shown],
-        "textposition": "outside", "cliponaxis": False, "hoverinfo": "skip",
-    }], height=70 + 26 * len(shown), x="waits per step (ms)", bargap=0.3,
+    drawn = figure(
+        [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "y": names,
+                "x": [1e3 * row[2] for row in shown],
+                "marker": {"color": [VERMILLION if row[0] == slowest else BLUE for row in shown]},
+                "text": [
+                    f" {duration(row[2])}" + (", the slowest" if row[0] == slowest else "")
+                    for row in shown
+                ],
+                "textposition": "outside",
+                "cliponaxis": False,
+                "hoverinfo": "skip",
+            }
+        ],
+        height=70 + 26 * len(shown),
+        x="waits per step (ms)",
+        bargap=0.3,
         xaxis={"range": [0, 1450 * max(*(row[2] for row in shown), 1e-6)], "fixedrange": True},
-        yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True})
+        yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
+    )
     return Chart(_caption(told), drawn, columns, rows)
 
 
 def _caption(told: Any) -> str:
     skew, step_s = told["skew_s"], told["step_s"]
-    apart = (f"The first and the last rank come {duration(skew['median'])} apart in the middle, "
-             f"{duration(skew['p95'])} in one step of twenty; a step takes {duration(step_s)}.")
+    apart = (
+        f"The first and the last rank come {duration(skew['median'])} apart in the middle, "
+        f"{duration(skew['p95'])} in one step of twenty; a step takes {duration(step_s)}."
+    )
     if told["slowest"] is None:
         return f"No rank is slower than chance. {apart}"
     most = max(row["waiting_s"] for row in told["ranks"])
-    return (f"Rank {told['slowest']} is the slowest: others wait up to {duration(most)} for it, "
-            f"{100 * most / step_s:.0f} % of a step. {apart}")
+    return (
+        f"Rank {told['slowest']} is the slowest: others wait up to {duration(most)} for it, "
+        f"{100 * most / step_s:.0f} % of a step. {apart}"
+    )
 
 
 def communication(crew: Crew) -> Chart:
     """Three numbers that are never merged, as a table."""
-    columns = [Column("rank", "rank"), Column("blocking_s", "blocking (s)"),
-               Column("busy_s", "busy (s)"), Column("exposed_s", "exposed at least (s)"),
-               Column("cost_s", "exposed + contention (s)"), Column("method", "how")]
+    columns = [
+        Column("rank", "rank"),
+        Column("blocking_s", "blocking (s)"),
+        Column("busy_s", "busy (s)"),
+        Column("exposed_s", "exposed at least (s)"),
+        Column("cost_s", "exposed + contention (s)"),
+        Column("method", "how"),
+    ]
     rows = [[row[column.key] for column in columns] for row in crew.communication]
-    return Chart("Per step that reduces gradients: collectives in which the training waited; how "
-                 "long collectives ran; what backward waited for at its end; and how much longer "
-                 "it took than without them." if rows else
-                 "Told when the run has ended." if crew.live else "None was seen.",
-                 None, columns, rows)
+    return Chart(
+        "Per step that reduces gradients: collectives in which the training waited; how "
+        "long collectives ran; what backward waited for at its end; and how much longer "
+        "it took than without them."
+        if rows
+        else "Told when the run has ended."
+        if crew.live
+        else "None was seen.",
+        None,
+        columns,
+        rows,
+    )
 
 
 def people(crew: Crew) -> Cells:
     """Cells of the table of ranks."""
-    return [[str(row["rank"]), row["host"], _or_dash(row["steps"]),
-             ", ".join(row["devices"]) or "—",
-             "—" if row["energy_j"] is None else energy(row["energy_j"])] for row in crew.ranks]
+    return [
+        [
+            str(row["rank"]),
+            row["host"],
+            _or_dash(row["steps"]),
+            ", ".join(row["devices"]) or "—",
+            "—" if row["energy_j"] is None else energy(row["energy_j"]),
+        ]
+        for row in crew.ranks
+    ]
 
 
 def places(crew: Crew) -> Cells:
     """Cells of the table of hosts."""
-    return [[row["host"], row["status"], ", ".join(map(str, row["ranks"])),
-             "—" if row["energy_j"] is None else energy(row["energy_j"]), clock(row["clock"]),
-             row["ended_by"]] for row in crew.hosts]
+    return [
+        [
+            row["host"],
+            row["status"],
+            ", ".join(map(str, row["ranks"])),
+            "—" if row["energy_j"] is None else energy(row["energy_j"]),
+            clock(row["clock"]),
+            row["ended_by"],
+        ]
+        for row in crew.hosts
+    ]
 
 
 def tries(crew: Crew) -> Cells:
     """Cells of the table of attempts."""
-    return [[str(row["attempt"]), row["host"], f"{row['begin_s']:.1f}", f"{row['end_s']:.1f}",
-             str(row["steps"]), "—" if row["energy_j"] is None else energy(row["energy_j"]),
-             "—" if row["lost_j"] is None else energy(row["lost_j"]), row["ended_by"]]
-            for row in crew.attempts]
+    return [
+        [
+            str(row["attempt"]),
+            row["host"],
+            f"{row['begin_s']:.1f}",
+            f"{row['end_s']:.1f}",
+            str(row["steps"]),
+            "—" if row["energy_j"] is None else energy(row["energy_j"]),
+            "—" if row["lost_j"] is None else energy(row["lost_j"]),
+            row["ended_by"],
+        ]
+        for row in crew.attempts
+    ]
 
 
 def costs(crew: Crew) -> Cells:
     """Cells of the table of communication."""
-    return [[f"rank {row['rank']}", *(
-        "—" if row[key] is None else duration(row[key])
-        for key in ("blocking_s", "busy_s", "exposed_s", "cost_s")), row["method"]]
-        for row in crew.communication]
+    return [
+        [
+            f"rank {row['rank']}",
+            *(
+                "—" if row[key] is None else duration(row[key])
+                for key in ("blocking_s", "busy_s", "exposed_s", "cost_s")
+            ),
+            row["method"],
+        ]
+        for row in crew.communication
+    ]
 
 
 def _or_dash(value: object) -> str:

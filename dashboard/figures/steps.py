@@ -20,8 +20,12 @@ _LABELLED = 0.06  # of the width; a shorter bar has no room for its name
 
 def anatomy(found: Anatomy | None) -> Chart:
     """Lanes of phases on each clock, power beneath, one axis of milliseconds."""
-    columns = [Column("lane", "lane"), Column("phase", "phase"), Column("begin_ms", "from (ms)"),
-               Column("end_ms", "to (ms)")]
+    columns = [
+        Column("lane", "lane"),
+        Column("phase", "phase"),
+        Column("begin_ms", "from (ms)"),
+        Column("end_ms", "to (ms)"),
+    ]
     if found is None or not found.lanes:
         return Chart("No whole step was recorded at this time.", None, columns)
     zero = float(found.steps_s[0])
@@ -30,31 +34,60 @@ def anatomy(found: Anatomy | None) -> Chart:
     rows: list[list[Any]] = []
     for place, lane in enumerate(found.lanes):
         begin, end = ((1e3 * (at - zero)) for at in (lane.begin_s, lane.end_s))
-        rows += [[lane.name, phase, round(float(b), 4), round(float(e), 4)]
-                 for phase, b, e in zip(lane.phase, begin, end, strict=True)]
+        rows += [
+            [lane.name, phase, round(float(b), 4), round(float(e), 4)]
+            for phase, b, e in zip(lane.phase, begin, end, strict=True)
+        ]
         for phase in dict.fromkeys(lane.phase):
             mine = [i for i, name in enumerate(lane.phase) if name == phase]
             wide = [float(end[i] - begin[i]) >= _LABELLED * 1e3 * width for i in mine]
-            data.append({
-                "type": "bar", "orientation": "h", "y": [place] * len(mine),
-                "base": listed(begin[mine]), "x": listed(end[mine] - begin[mine]), "width": 0.62,
-                "marker": {"color": colour(phase), "line": {"width": 0.5, "color": "#ffffff"}},
-                "text": [plain(phase, 16) if w else "" for w in wide], "textposition": "inside",
-                "insidetextanchor": "middle", "textangle": 0,
-                "insidetextfont": {"color": "#ffffff", "size": 12},
-                "hovertext": [f"{plain(phase)}<br>{duration(float(end[i] - begin[i]) / 1e3)}"
-                              for i in mine], "hoverinfo": "text", "constraintext": "inside",
-            })
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "y": [place] * len(mine),
+                    "base": listed(begin[mine]),
+                    "x": listed(end[mine] - begin[mine]),
+                    "width": 0.62,
+                    "marker": {"color": colour(phase), "line": {"width": 0.5, "color": "#ffffff"}},
+                    "text": [plain(phase, 16) if w else "" for w in wide],
+                    "textposition": "inside",
+                    "insidetextanchor": "middle",
+                    "textangle": 0,
+                    "insidetextfont": {"color": "#ffffff", "size": 12},
+                    "hovertext": [
+                        f"{plain(phase)}<br>{duration(float(end[i] - begin[i]) / 1e3)}"
+                        for i in mine
+                    ],
+                    "hoverinfo": "text",
+                    "constraintext": "inside",
+                }
+            )
     lanes_share = 0.62 if found.power is not None else 1.0
     layout: dict[str, Any] = {
         "barmode": "overlay",
-        "yaxis": {"autorange": "reversed", "tickvals": list(range(len(found.lanes))),
-                  "ticktext": [plain(lane.name, 24) for lane in found.lanes], "showgrid": False,
-                  "zeroline": False, "domain": [1 - lanes_share + (0.06 if found.power else 0), 1],
-                  "fixedrange": True},
-        "shapes": [{"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0,
-                    "y1": 1, "line": {"color": "#808080", "width": 1, "dash": "dot"}}
-                   for x in listed(1e3 * (found.steps_s - zero))],
+        "yaxis": {
+            "autorange": "reversed",
+            "tickvals": list(range(len(found.lanes))),
+            "ticktext": [plain(lane.name, 24) for lane in found.lanes],
+            "showgrid": False,
+            "zeroline": False,
+            "domain": [1 - lanes_share + (0.06 if found.power else 0), 1],
+            "fixedrange": True,
+        },
+        "shapes": [
+            {
+                "type": "line",
+                "xref": "x",
+                "yref": "paper",
+                "x0": x,
+                "x1": x,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "#808080", "width": 1, "dash": "dot"},
+            }
+            for x in listed(1e3 * (found.steps_s - zero))
+        ],
     }
     if found.power is not None:
         moved = _moved(found, zero)
@@ -62,18 +95,29 @@ def anatomy(found: Anatomy | None) -> Chart:
             trace["yaxis"] = "y2"
         data += moved
         layout["xaxis"] = {"anchor": "y2"}
-        layout["yaxis2"] = {"domain": [0, 1 - lanes_share], "rangemode": "tozero", "anchor": "x",
-                            "title": {"text": "W", "standoff": 4}, "automargin": True,
-                            "gridcolor": "#e3e3e6", "fixedrange": True}
+        layout["yaxis2"] = {
+            "domain": [0, 1 - lanes_share],
+            "rangemode": "tozero",
+            "anchor": "x",
+            "title": {"text": "W", "standoff": 4},
+            "automargin": True,
+            "gridcolor": "#e3e3e6",
+            "fixedrange": True,
+        }
     number = len(found.steps_s) - 1
-    drawn = figure(data, height=110 + 44 * len(found.lanes) + (110 if found.power else 0),
-                   x="ms", **layout)
-    caption = (f"{'Step' if number == 1 else 'Steps'} {found.first_step}"
-               + (f" to {found.first_step + number - 1}" if number > 1 else "")
-               + f", {duration(width / number)} each. ")
+    drawn = figure(
+        data, height=110 + 44 * len(found.lanes) + (110 if found.power else 0), x="ms", **layout
+    )
+    caption = (
+        f"{'Step' if number == 1 else 'Steps'} {found.first_step}"
+        + (f" to {found.first_step + number - 1}" if number > 1 else "")
+        + f", {duration(width / number)} each. "
+    )
     if found.power is not None:
-        caption += ("Power is the meter's mean over its update period: it cannot follow a phase "
-                    "that is shorter.")
+        caption += (
+            "Power is the meter's mean over its update period: it cannot follow a phase "
+            "that is shorter."
+        )
     return Chart(caption, drawn, columns, rows)
 
 
@@ -89,19 +133,41 @@ def _moved(found: Anatomy, zero: float) -> list[dict[str, Any]]:
 
 def drift(found: Drift | None) -> Chart:
     """Joules (or seconds) per step along the run, with the places where the level changed."""
-    columns = [Column("step", "step"), Column("value", "per step"), Column("low", "from"),
-               Column("high", "to"), Column("unit", "unit"), Column("change", "level changes here")]
+    columns = [
+        Column("step", "step"),
+        Column("value", "per step"),
+        Column("low", "from"),
+        Column("high", "to"),
+        Column("unit", "unit"),
+        Column("change", "level changes here"),
+    ]
     if found is None:
         return Chart("Too few steps to see a drift.", None, columns)
     x = listed(found.steps)
     y, low, high = (listed(values) for values in (found.value, found.low, found.high))
-    rows = [[step, value, a, b, found.unit, i in set(found.changes)]
-            for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))]
+    rows = [
+        [step, value, a, b, found.unit, i in set(found.changes)]
+        for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))
+    ]
     data: list[dict[str, Any]] = [
-        {"type": "scatter", "mode": "lines", "x": x + x[::-1], "y": high + low[::-1],
-         "fill": "toself", "fillcolor": BAND, "line": {"width": 0}, "hoverinfo": "skip"},
-        {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": {"color": BLUE, "width": 1.8},
-         "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + found.unit + "<extra></extra>"},
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": x + x[::-1],
+            "y": high + low[::-1],
+            "fill": "toself",
+            "fillcolor": BAND,
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": x,
+            "y": y,
+            "line": {"color": BLUE, "width": 1.8},
+            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + found.unit + "<extra></extra>",
+        },
     ]
     bounds = [0, *found.changes, len(found.value)]
     levels = [float(np.median(found.value[a:b])) for a, b in pairwise(bounds)]
@@ -109,27 +175,60 @@ def drift(found: Drift | None) -> Chart:
     shapes, notes = [], []
     for place, change in enumerate(found.changes):
         at = float(found.steps[change]) - found.block / 2
-        shapes.append({"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0,
-                       "y1": 1, "line": {"color": VERMILLION, "width": 1.2, "dash": "dash"}})
+        shapes.append(
+            {
+                "type": "line",
+                "xref": "x",
+                "yref": "paper",
+                "x0": at,
+                "x1": at,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": VERMILLION, "width": 1.2, "dash": "dash"},
+            }
+        )
         percent = 100 * (levels[place + 1] / levels[place] - 1) if levels[place] else 0.0
-        notes.append({"x": at, "y": 1, "xref": "x", "yref": "paper", "text": f"{percent:+.0f} %",
-                      "showarrow": False, "xanchor": "left", "yanchor": "top", "xshift": 4,
-                      "font": {"color": VERMILLION}})
-    drawn = figure(data, height=260, x="optimizer step", y=f"{found.unit} per step",
-                   shapes=shapes[:12], annotations=notes[:12], yaxis={"rangemode": "tozero"})
+        notes.append(
+            {
+                "x": at,
+                "y": 1,
+                "xref": "x",
+                "yref": "paper",
+                "text": f"{percent:+.0f} %",
+                "showarrow": False,
+                "xanchor": "left",
+                "yanchor": "top",
+                "xshift": 4,
+                "font": {"color": VERMILLION},
+            }
+        )
+    drawn = figure(
+        data,
+        height=260,
+        x="optimizer step",
+        y=f"{found.unit} per step",
+        shapes=shapes[:12],
+        annotations=notes[:12],
+        yaxis={"rangemode": "tozero"},
+    )
     what = "energy" if found.unit == "J" else "time"
     if found.changes:
-        told = (f"The {what} of a step changed {len(found.changes)} time"
-                f"{'s' if len(found.changes) > 1 else ''}, from {said(levels[0])} at first to "
-                f"{said(levels[-1])} at last.")
+        told = (
+            f"The {what} of a step changed {len(found.changes)} time"
+            f"{'s' if len(found.changes) > 1 else ''}, from {said(levels[0])} at first to "
+            f"{said(levels[-1])} at last."
+        )
     else:
         told = f"No lasting change: {said(float(np.median(found.value)))} a step."
-    told += (" Each point is "
-             + ("one step" if found.block == 1 else f"the mean of {found.block} steps")
-             + (", the band what the meter's update period leaves open."
-                if found.unit == "J" else ", the band holds 9 of 10 steps."))
+    told += (
+        " Each point is "
+        + ("one step" if found.block == 1 else f"the mean of {found.block} steps")
+        + (
+            ", the band what the meter's update period leaves open."
+            if found.unit == "J"
+            else ", the band holds 9 of 10 steps."
+        )
+    )
     if found.unit == "s":
         told += " No meter: time, not energy."
     return Chart(told, drawn, columns, rows)
-
-

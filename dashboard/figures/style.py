@@ -16,9 +16,17 @@ from probe.report.sentences import short
 BLUE, VERMILLION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
 OCHRE, BROWN, GREY = "#b07d00", "#94734a", "#808080"
 PHASES = {
-    "forward": BLUE, "backward": VERMILLION, "optimizer": GREEN, "communication": PURPLE,
-    "data": OCHRE, "recompute": "#c2685f", "eval": "#5f8f3e", "checkpoint": BROWN,
-    "other": GREY, "unattributed": "#8f8f98", "unresolved": "#8f8f98",
+    "forward": BLUE,
+    "backward": VERMILLION,
+    "optimizer": GREEN,
+    "communication": PURPLE,
+    "data": OCHRE,
+    "recompute": "#c2685f",
+    "eval": "#5f8f3e",
+    "checkpoint": BROWN,
+    "other": GREY,
+    "unattributed": "#8f8f98",
+    "unresolved": "#8f8f98",
 }
 SERIES = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
@@ -38,18 +46,23 @@ def colour(phase: str) -> str:
     return SERIES[sum(map(ord, whole)) % (len(SERIES) - 1)]
 
 
-def figure(data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str = "",
-           **layout: Any) -> Figure:
+def figure(
+    data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str = "", **layout: Any
+) -> Figure:
     """A figure of ours; titles of axes are with their units."""
     frame: dict[str, Any] = {
         "height": height,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1d1d1f"},
-        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff",
-        "showlegend": False, "hovermode": "closest", "dragmode": "zoom",
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "showlegend": False,
+        "hovermode": "closest",
+        "dragmode": "zoom",
         "uirevision": "kept",
         "modebar": {"orientation": "v"},
-        "xaxis": axis(x), "yaxis": axis(y),
+        "xaxis": axis(x),
+        "yaxis": axis(y),
     }
     for key, value in layout.items():
         known = frame.get(key)
@@ -59,8 +72,15 @@ def figure(data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str =
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """With a light grid and room for its labels."""
-    return {"title": {"text": title, "standoff": 8}, "automargin": True, "gridcolor": "#e3e3e6",
-            "zerolinecolor": "#b9b9be", "linecolor": "#b9b9be", "ticks": "", **more}
+    return {
+        "title": {"text": title, "standoff": 8},
+        "automargin": True,
+        "gridcolor": "#e3e3e6",
+        "zerolinecolor": "#b9b9be",
+        "linecolor": "#b9b9be",
+        "ticks": "",
+        **more,
+    }
 
 
 def plain(text: object, longest: int = 60) -> str:
@@ -70,5 +90,9 @@ def plain(text: object, longest: int = 60) -> str:
 
 def listed(values: Any) -> list[Any]:
     """Numbers as JSON can hold them: what is not finite is nothing."""
-    return [None if value is None or value != value or abs(value) == float("inf")
-            else float(f"{value:.6g}") for value in values]
+    return [
+        None
+        if value is None or value != value or abs(value) == float("inf")
+        else float(f"{value:.6g}")
+        for value in values
+    ]

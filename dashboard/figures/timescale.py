@@ -41,5 +41,3 @@ class TimeScale:
     def values(self, seconds: Floats) -> list[float | None]:
         """In the unit, with enough digits for a microsecond in a minute."""
         return [None if s != s else round(float(s) / self.seconds, 7) for s in seconds]
-
-

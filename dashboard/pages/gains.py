@@ -29,26 +29,55 @@ def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: A
     others = [one for one in others if isinstance(one, str) and one]
     base, target = (one if isinstance(one, str) else "" for one in (base, target))
     choices = _choices(of, [base, *others])
-    form = html.Form([
-        html.Div([html.Label("base: what you had", htmlFor=ids.BASE),
-                  html.Select([html.Option("", value=""), *_options(choices, [base])],
-                              id=ids.BASE, name="base")]),
-        html.Div([html.Label("held against it: what you changed (Ctrl for several)",
-                             htmlFor=ids.OTHERS),
-                  html.Select(_options(choices, others), id=ids.OTHERS, name="other",
-                              multiple=True, size=str(min(5, max(2, len(choices)))))]),
-        html.Div([html.Label("until a target, like loss<=2.5 (may be empty)",
-                             htmlFor=ids.TARGET),
-                  dcc.Input(id=ids.TARGET, name="target", value=target, type="text",
-                            maxLength=100)]),
-        html.Button("Compare", type="submit"),
-    ], className="form", method="get", action=of.href(urls.GAINS))
+    form = html.Form(
+        [
+            html.Div(
+                [
+                    html.Label("base: what you had", htmlFor=ids.BASE),
+                    html.Select(
+                        [html.Option("", value=""), *_options(choices, [base])],
+                        id=ids.BASE,
+                        name="base",
+                    ),
+                ]
+            ),
+            html.Div(
+                [
+                    html.Label(
+                        "held against it: what you changed (Ctrl for several)", htmlFor=ids.OTHERS
+                    ),
+                    html.Select(
+                        _options(choices, others),
+                        id=ids.OTHERS,
+                        name="other",
+                        multiple=True,
+                        size=str(min(5, max(2, len(choices)))),
+                    ),
+                ]
+            ),
+            html.Div(
+                [
+                    html.Label("until a target, like loss<=2.5 (may be empty)", htmlFor=ids.TARGET),
+                    dcc.Input(
+                        id=ids.TARGET, name="target", value=target, type="text", maxLength=100
+                    ),
+                ]
+            ),
+            html.Button("Compare", type="submit"),
+        ],
+        className="form",
+        method="get",
+        action=of.href(urls.GAINS),
+    )
     asked = {"base": base, "others": others, "target": target}
     return shell(
-        form, dcc.Store(id=_ASKED, data=asked),
-        dcc.Loading(html.Div(id=ids.COMPARISON, className="results"), type="dot",
-                    delay_show=300),
-        *_ablations(of), title=TITLE, wide=True)
+        form,
+        dcc.Store(id=_ASKED, data=asked),
+        dcc.Loading(html.Div(id=ids.COMPARISON, className="results"), type="dot", delay_show=300),
+        *_ablations(of),
+        title=TITLE,
+        wide=True,
+    )
 
 
 def register(app: Dash) -> None:
@@ -61,22 +90,28 @@ def register(app: Dash) -> None:
         others = asked.get("others")
         others = [str(one) for one in others] if isinstance(others, list) else []
         if not base or not others:
-            return notice("Choose a base and what to hold against it. A name stands for all runs "
-                          "so named: three or more of each make a verdict possible.")
+            return notice(
+                "Choose a base and what to hold against it. A name stands for all runs "
+                "so named: three or more of each make a verdict possible."
+            )
         try:
-            return comparison(desk().comparisons.compare(base, others, target),
-                              lambda view: _links(base, others, target, view))
+            return comparison(
+                desk().comparisons.compare(base, others, target),
+                lambda view: _links(base, others, target, view),
+            )
         except (ProbeError, OSError) as error:
             return trouble(error)
         except Exception as error:
-            return trouble(f"This cannot be compared: {type(error).__name__}. A run may be "
-                           "damaged.")
+            return trouble(
+                f"This cannot be compared: {type(error).__name__}. A run may be damaged."
+            )
 
 
 def _links(base: str, others: Sequence[str], target: str, view: str) -> tuple[str, str]:
     href = desk().href
-    table_, csv = (href(urls.gains_data(kind, view, base, others, target))
-                   for kind in (urls.TABLE, urls.CSV))
+    table_, csv = (
+        href(urls.gains_data(kind, view, base, others, target)) for kind in (urls.TABLE, urls.CSV)
+    )
     return table_, csv
 
 
@@ -89,9 +124,7 @@ def charts(found: Mapping[str, Any]) -> dict[str, tuple[str, Chart]]:
     return made
 
 
-def comparison(
-    found: Mapping[str, Any], links: Callable[[str], tuple[str, str]]
-) -> list[Any]:
+def comparison(found: Mapping[str, Any], links: Callable[[str], tuple[str, str]]) -> list[Any]:
     """Verdict first, then where it lies, then all figures."""
     made = charts(found)
 
@@ -108,15 +141,27 @@ def comparison(
             *(_figures(one) for one in part.tables if not one.title),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
             html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
-            *(html.Details([html.Summary(f"{one.title[:1].upper()}{one.title[1:]}: figures"),
-                            _figures(one)]) for one in part.tables if one.title),
+            *(
+                html.Details(
+                    [
+                        html.Summary(f"{one.title[:1].upper()}{one.title[1:]}: figures"),
+                        _figures(one),
+                    ]
+                )
+                for one in part.tables
+                if one.title
+            ),
         ]
     return [*shown, html.Div([shown_as("pareto")], className="cards")]
 
 
 def _figures(one: Table) -> Any:
-    return table(one.head, one.rows, caption=one.title or "Totals",
-                 numbers=[i for i in range(len(one.head)) if i not in one.text])
+    return table(
+        one.head,
+        one.rows,
+        caption=one.title or "Totals",
+        numbers=[i for i in range(len(one.head)) if i not in one.text],
+    )
 
 
 def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:
@@ -126,19 +171,27 @@ def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:
     for row in rows:
         if row["name"]:
             names[row["name"]] = names.get(row["name"], 0) + 1
-    found = [{"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
-             for name, count in names.items()]
+    found = [
+        {"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
+        for name, count in names.items()
+    ]
     found += [{"value": row["id"], "label": row["id"]} for row in rows if row["id"] not in names]
     found = found[:_MOST_CHOICES]
     known = {one["value"] for one in found}
-    return found + [{"value": one, "label": one} for one in dict.fromkeys(asked)
-                    if one and one not in known]
+    return found + [
+        {"value": one, "label": one} for one in dict.fromkeys(asked) if one and one not in known
+    ]
 
 
 def _options(choices: Sequence[Mapping[str, str]], chosen: Sequence[str]) -> list[Any]:
-    return [html.Option(one["label"], value=one["value"],
-                        selected="selected" if one["value"] in chosen else None)
-            for one in choices]
+    return [
+        html.Option(
+            one["label"],
+            value=one["value"],
+            selected="selected" if one["value"] in chosen else None,
+        )
+        for one in choices
+    ]
 
 
 def _ablations(of: Desk) -> list[Any]:
@@ -147,12 +200,29 @@ def _ablations(of: Desk) -> list[Any]:
         try:
             chart = views.by_technique(found)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            shown.append(trouble(f"The ablation in {found['folder']} was made by another version "
-                                 "and cannot be shown: run `probe ablate` there again."))
+            shown.append(
+                trouble(
+                    f"The ablation in {found['folder']} was made by another version "
+                    "and cannot be shown: run `probe ablate` there again."
+                )
+            )
             continue
-        shown.append(html.Div([card(
-            f"ablation-{place}", f"Ablation in {found['folder']}: {found['design']}, "
-            f"{found.get('blocks')} blocks", chart=chart, wide=True, hrefs=(
-                of.href(urls.ablation_data(urls.TABLE, found["folder"])),
-                of.href(urls.ablation_data(urls.CSV, found["folder"]))))], className="cards"))
+        shown.append(
+            html.Div(
+                [
+                    card(
+                        f"ablation-{place}",
+                        f"Ablation in {found['folder']}: {found['design']}, "
+                        f"{found.get('blocks')} blocks",
+                        chart=chart,
+                        wide=True,
+                        hrefs=(
+                            of.href(urls.ablation_data(urls.TABLE, found["folder"])),
+                            of.href(urls.ablation_data(urls.CSV, found["folder"])),
+                        ),
+                    )
+                ],
+                className="cards",
+            )
+        )
     return [html.H2("Technique by technique"), *shown] if shown else []

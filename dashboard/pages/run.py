@@ -8,18 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dash import (
-    ClientsideFunction,
-    Dash,
-    Input,
-    Output,
-    Patch,
-    State,
-    ctx,
-    dcc,
-    html,
-    no_update,
-)
+from dash import ClientsideFunction, Dash, Input, Output, Patch, State, ctx, dcc, html, no_update
 
 from probe.errors import ProbeError
 from probe.report.numbers import duration, energy, number
@@ -65,27 +54,38 @@ def layout(run_id: str = "", t: str | None = None, d: str | None = None, **_: An
         run = of.library.open(run_id)
         live, devices, seen = run.live, _devices(run), run.seen()
     except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return shell(trouble(error), dcc.Link("All runs", href=of.href("/")),
-                     title="This run cannot be shown")
+        return shell(
+            trouble(error),
+            dcc.Link("All runs", href=of.href("/")),
+            title="This run cannot be shown",
+        )
     state = urls.State.of(t, d)
-    cards = [card(name, view.title, wide=view.wide, extra=_extras(name, of.href, run_id, devices,
-                                                                  state))
-             for name, view in VIEWS.items()]
+    cards = [
+        card(name, view.title, wide=view.wide, extra=_extras(name, of.href, run_id, devices, state))
+        for name, view in VIEWS.items()
+    ]
     return shell(
-        dcc.Store(id=ids.RUN, data=run_id), dcc.Store(id=ids.SPAN, data=state.query()),
-        dcc.Store(id=ids.LATER), dcc.Store(id=ids.SEEN, data=seen),
+        dcc.Store(id=ids.RUN, data=run_id),
+        dcc.Store(id=ids.SPAN, data=state.query()),
+        dcc.Store(id=ids.LATER),
+        dcc.Store(id=ids.SEEN, data=seen),
         *(dcc.Store(id=ids.slow(name), data=seen) for name in _SLOW),
         dcc.Interval(id=ids.TICK, interval=_EVERY_MS, disabled=not live),
         dcc.Interval(id=ids.SLOW_TICK, interval=_SLOW_MS),
-        html.Div(id=_HEAD), html.Div(id=ids.STRIP), html.Div(id=ids.NOTICES),
+        html.Div(id=_HEAD),
+        html.Div(id=ids.STRIP),
+        html.Div(id=ids.NOTICES),
         html.Div(cards, className="cards"),
-        html.Section([html.H2("How well it was measured"), html.Div(id=_METERS)],
-                     className="card wide"),
-        wide=True)
+        html.Section(
+            [html.H2("How well it was measured"), html.Div(id=_METERS)], className="card wide"
+        ),
+        wide=True,
+    )
 
 
-def _extras(name: str, href: Any, run_id: str, devices: Sequence[str],
-            state: urls.State) -> list[Any]:
+def _extras(
+    name: str, href: Any, run_id: str, devices: Sequence[str], state: urls.State
+) -> list[Any]:
     """Above the power chart: which part of the run, which devices.
 
     They are links, to be opened beside or shared; a plain click is ``page.js``'s, which changes the
@@ -95,20 +95,28 @@ def _extras(name: str, href: Any, run_id: str, devices: Sequence[str],
         return []
 
     def link(label: str, to: urls.State, on: bool, **data: str) -> Any:
-        return html.A(label, href=href(urls.run(run_id, to)), className="on" if on else "",
-                      **aria(current="true" if on else "false"), **_data(data))
+        return html.A(
+            label,
+            href=href(urls.run(run_id, to)),
+            className="on" if on else "",
+            **aria(current="true" if on else "false"),
+            **_data(data),
+        )
 
     spans = [("whole run", state.everything())]
-    spans += [(label, urls.State(None, seconds, state.devices))
-              for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))]
+    spans += [
+        (label, urls.State(None, seconds, state.devices))
+        for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))
+    ]
     links = [link(label, one, one == state, t=one.query().get("t", "")) for label, one in spans]
     extra: list[Any] = [html.Nav(links, className="spans", **aria(label="Part of the run"))]
     if 1 < len(devices) <= _MANY_DEVICES:
         boxes = [link("all devices", replace(state, devices=()), not state.devices, d="")]
         for device in devices:
             only = tuple(one for one in devices if (one in state.devices) != (one == device))
-            boxes.append(link(device, replace(state, devices=only), device in state.devices,
-                              d=device))
+            boxes.append(
+                link(device, replace(state, devices=only), device in state.devices, d=device)
+            )
         extra.append(html.Nav(boxes, className="spans", **aria(label="Devices")))
     return extra
 
@@ -127,10 +135,16 @@ def register(app: Dash) -> None:
     """What is shown follows the run; a chart over time follows its zoom and the devices."""
 
     @app.callback(
-        Output(_HEAD, "children"), Output(ids.STRIP, "children"), Output(ids.NOTICES, "children"),
-        Output(ids.SEEN, "data"), Output(ids.TICK, "disabled"),
-        Input(ids.RUN, "data"), Input(ids.TICK, "n_intervals"),
-        Input(ids.SLOW_TICK, "n_intervals"), State(ids.SEEN, "data"))
+        Output(_HEAD, "children"),
+        Output(ids.STRIP, "children"),
+        Output(ids.NOTICES, "children"),
+        Output(ids.SEEN, "data"),
+        Output(ids.TICK, "disabled"),
+        Input(ids.RUN, "data"),
+        Input(ids.TICK, "n_intervals"),
+        Input(ids.SLOW_TICK, "n_intervals"),
+        State(ids.SEEN, "data"),
+    )
     def follow(run_id: Any, _tick: Any, _slow: Any, seen: Any) -> Any:
         try:
             run = desk().library.open(str(run_id))
@@ -152,24 +166,40 @@ def register(app: Dash) -> None:
     for name, view in VIEWS.items():
         _follow(app, name, view)
     app.clientside_callback(
-        ClientsideFunction("phasewatt", "later"), Output(ids.LATER, "data"),
-        Input(ids.graph("power"), "figure"), State(ids.RUN, "data"), State(ids.SPAN, "data"),
-        State(ids.LATER, "data"), prevent_initial_call=True)
+        ClientsideFunction("phasewatt", "later"),
+        Output(ids.LATER, "data"),
+        Input(ids.graph("power"), "figure"),
+        State(ids.RUN, "data"),
+        State(ids.SPAN, "data"),
+        State(ids.LATER, "data"),
+        prevent_initial_call=True,
+    )
     app.clientside_callback(
-        ClientsideFunction("phasewatt", "slowly"), [Output(ids.slow(name), "data")
-                                                    for name in _SLOW],
-        Input(ids.SLOW_TICK, "n_intervals"), Input(ids.TICK, "disabled"), State(ids.SEEN, "data"),
-        *(State(ids.slow(name), "data") for name in _SLOW), prevent_initial_call=True)
+        ClientsideFunction("phasewatt", "slowly"),
+        [Output(ids.slow(name), "data") for name in _SLOW],
+        Input(ids.SLOW_TICK, "n_intervals"),
+        Input(ids.TICK, "disabled"),
+        State(ids.SEEN, "data"),
+        *(State(ids.slow(name), "data") for name in _SLOW),
+        prevent_initial_call=True,
+    )
     zoomed = [name for name, view in VIEWS.items() if view.time and name != "anatomy"]
     app.clientside_callback(
-        ClientsideFunction("phasewatt", "zoomed"), Output(ids.SPAN, "data"),
+        ClientsideFunction("phasewatt", "zoomed"),
+        Output(ids.SPAN, "data"),
         *(Input(ids.graph(name), "relayoutData") for name in zoomed),
-        *(State(ids.graph(name), "figure") for name in zoomed), State(ids.SPAN, "data"),
-        prevent_initial_call=True)
+        *(State(ids.graph(name), "figure") for name in zoomed),
+        State(ids.SPAN, "data"),
+        prevent_initial_call=True,
+    )
 
-    @app.callback(Output(_METERS, "children"), Input(ids.LATER, "data"),
-                  Input(ids.slow(_METERS), "data"), State(ids.RUN, "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output(_METERS, "children"),
+        Input(ids.LATER, "data"),
+        Input(ids.slow(_METERS), "data"),
+        State(ids.RUN, "data"),
+        prevent_initial_call=True,
+    )
     def meters(_later: Any, _seen: Any, run_id: Any) -> Any:
         try:
             run = desk().library.open(str(run_id))
@@ -184,27 +214,33 @@ def _follow(app: Dash, name: str, view: View) -> None:
     Two callbacks: one that also followed ``SEEN`` would wait for it before it drew at all.
     """
     told = (
-        Output(ids.graph(name), "figure"), Output(ids.caption(name), "children"),
+        Output(ids.graph(name), "figure"),
+        Output(ids.caption(name), "children"),
         Output({"type": "plot", "view": name}, "style"),
         Output(ids.links(name) | {"kind": "table"}, "href"),
-        Output(ids.links(name) | {"kind": "csv"}, "href"))
-    again = [Output(one.component_id, one.component_property, allow_duplicate=True)
-             for one in told]
+        Output(ids.links(name) | {"kind": "csv"}, "href"),
+    )
+    again = [Output(one.component_id, one.component_property, allow_duplicate=True) for one in told]
 
     if view.first:
+
         @app.callback(*told, Input(ids.RUN, "data"), State(ids.SPAN, "data"))
         def draw(run_id: Any, asked: Any) -> Any:
             return _answer(name, run_id, asked, whole=True)
     else:
+
         @app.callback(*told, Input(ids.LATER, "data"), prevent_initial_call=True)
         def draw_later(asked: Any) -> Any:
             asked = asked if isinstance(asked, dict) else {}
             return _answer(name, asked.get("run"), asked, whole=True)
 
     @app.callback(
-        *again, Input(ids.SEEN if view.first else ids.slow(name), "data"),
+        *again,
+        Input(ids.SEEN if view.first else ids.slow(name), "data"),
         Input(ids.SPAN, "data") if view.first and view.time else State(ids.SPAN, "data"),
-        State(ids.RUN, "data"), prevent_initial_call=True)
+        State(ids.RUN, "data"),
+        prevent_initial_call=True,
+    )
     def follow(_seen: Any, asked: Any, run_id: Any) -> Any:
         return _answer(name, run_id, asked, whole=False)
 
@@ -238,8 +274,11 @@ def said(error: Exception) -> str:
     if isinstance(error, ProbeError):
         return f"{error}."
     place = traceback.extract_tb(error.__traceback__)[-1]
-    print(f"dashboard: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"[:500],
-          file=sys.stderr, flush=True)
+    print(
+        f"dashboard: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"[:500],
+        file=sys.stderr,
+        flush=True,
+    )
     return f"This cannot be shown: {type(error).__name__}."
 
 
@@ -249,12 +288,21 @@ def _head(run: Overview) -> Any:
     ranks: list[Any] = []
     if run.ranks > 1:
         ranks = [", ", dcc.Link(f"{run.ranks} ranks", href=desk().href(urls.ranks(run.id)))]
-    return html.Header([
-        html.H1(run.name or run.id),
-        html.P([badge(run.status), f"{ended} {'for' if run.live else 'after'} "
-                f"{duration(run.duration_s)}{steps}", *ranks, f", begun {run.started[:19]} UTC on "
-                f"{run.host} ", html.Code(run.id)], className="soft"),
-    ])
+    return html.Header(
+        [
+            html.H1(run.name or run.id),
+            html.P(
+                [
+                    badge(run.status),
+                    f"{ended} {'for' if run.live else 'after'} {duration(run.duration_s)}{steps}",
+                    *ranks,
+                    f", begun {run.started[:19]} UTC on {run.host} ",
+                    html.Code(run.id),
+                ],
+                className="soft",
+            ),
+        ]
+    )
 
 
 def strip(run: Overview) -> Any:
@@ -264,8 +312,10 @@ def strip(run: Overview) -> Any:
     verdict: Any = ""
     if found is not None:
         row, share, what = found
-        verdict = html.P([html.Strong(row.phase), f" takes most of the {what}: "
-                          f"{100 * share:.0f} %."], className="verdict")
+        verdict = html.P(
+            [html.Strong(row.phase), f" takes most of the {what}: {100 * share:.0f} %."],
+            className="verdict",
+        )
     return html.Div([verdict, tiles(shown)])
 
 
@@ -285,8 +335,9 @@ def _each(run: Overview) -> Any:
     logged = run.logged or {}
     for key, unit in (("samples", "sample"), ("tokens", "token")):
         if joules is not None and logged.get(key):
-            return tile(f"per {unit}", energy(joules / logged[key]),
-                        f"{logged[key]:.0f} {key}", kind)
+            return tile(
+                f"per {unit}", energy(joules / logged[key]), f"{logged[key]:.0f} {key}", kind
+            )
     if joules is not None and run.steps:
         return tile("per step", energy(joules / run.steps), f"{run.steps} steps", kind)
     if run.steps:
@@ -297,8 +348,12 @@ def _each(run: Overview) -> Any:
 def _power(run: Overview) -> Any:
     when = "now" if run.live else "on average"
     if run.power_w is None and run.modelled_j is not None and run.duration_s and not run.live:
-        return tile("mean power, by a model", f"{number(run.modelled_j / run.duration_s)} W",
-                    "processor and memory", "modelled")
+        return tile(
+            "mean power, by a model",
+            f"{number(run.modelled_j / run.duration_s)} W",
+            "processor and memory",
+            "modelled",
+        )
     if run.power_w is None:
         return tile(f"power {when}", "—", "not measured")
     cap = f"of {number(run.cap_w)} W cap" if run.cap_w else ""
@@ -307,8 +362,11 @@ def _power(run: Overview) -> Any:
 
 def _waste(run: Overview) -> Any:
     share = wasted(run)
-    return tile("waits or idles", "—" if share is None else f"{100 * share:.0f} %",
-                "data, other ranks, before and after")
+    return tile(
+        "waits or idles",
+        "—" if share is None else f"{100 * share:.0f} %",
+        "data, other ranks, before and after",
+    )
 
 
 def _carbon(run: Overview) -> Any:
@@ -323,8 +381,9 @@ def _carbon(run: Overview) -> Any:
 def _coverage(run: Overview) -> Any:
     if run.coverage is None:
         return tile("seen by a meter", "—", "when it has ended" if run.live else "no meter")
-    return tile("seen by a meter", f"{100 * run.coverage:.1f} %",
-                "of the run; the rest is extrapolated")
+    return tile(
+        "seen by a meter", f"{100 * run.coverage:.1f} %", "of the run; the rest is extrapolated"
+    )
 
 
 def _notices(run: Overview) -> Any:
@@ -337,19 +396,32 @@ def _meters(run: Overview, rates: Sequence[Mapping[str, Any]]) -> Any:
     chart = quality(run)
     told: list[Any] = [html.P(chart.caption, className="caption")]
     if chart.rows:
-        told.append(table([c.label for c in chart.columns], chart.rows, caption="Meters",
-                          numbers=(3, 4, 5)))
+        told.append(
+            table([c.label for c in chart.columns], chart.rows, caption="Meters", numbers=(3, 4, 5))
+        )
     busy = activity(rates)
     if busy.rows:
-        told += [html.H3("How busy each phase kept the device"),
-                 html.P(busy.caption, className="caption"),
-                 table([c.label for c in busy.columns], busy.rows, caption="Activity",
-                       numbers=range(2, len(busy.columns)))]
+        told += [
+            html.H3("How busy each phase kept the device"),
+            html.P(busy.caption, className="caption"),
+            table(
+                [c.label for c in busy.columns],
+                busy.rows,
+                caption="Activity",
+                numbers=range(2, len(busy.columns)),
+            ),
+        ]
     missing = absent(run)
     if missing:
-        told += [html.H3("Not measured"), html.Ul([
-            html.Li([html.Strong(what), f": {why} ", html.Code(mend) if mend else ""])
-            for what, why, mend in missing])]
+        told += [
+            html.H3("Not measured"),
+            html.Ul(
+                [
+                    html.Li([html.Strong(what), f": {why} ", html.Code(mend) if mend else ""])
+                    for what, why, mend in missing
+                ]
+            ),
+        ]
     if run.machine:
         told.append(table(["where", ""], run.machine, caption="Machine"))
     return told

@@ -35,31 +35,49 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Row], Any]]] = {
 
 def layout(sort: str = "", q: str = "", page: str = "1", **_: Any) -> Any:
     """The page for ``?sort=-energy&q=resnet&page=2``."""
-    asked = {"sort": sort if isinstance(sort, str) else "", "q": q if isinstance(q, str) else "",
-             "page": page if isinstance(page, str) else "1"}
+    asked = {
+        "sort": sort if isinstance(sort, str) else "",
+        "q": q if isinstance(q, str) else "",
+        "page": page if isinstance(page, str) else "1",
+    }
     return shell(
-        html.Div([
-            html.Label("Show runs whose name has", htmlFor=_FILTER),
-            dcc.Input(id=_FILTER, value=asked["q"], debounce=True, type="text", maxLength=100),
-        ], className="filter"),
-        dcc.Store(id="runs-asked", data=asked), dcc.Store(id="runs-seen"),
+        html.Div(
+            [
+                html.Label("Show runs whose name has", htmlFor=_FILTER),
+                dcc.Input(id=_FILTER, value=asked["q"], debounce=True, type="text", maxLength=100),
+            ],
+            className="filter",
+        ),
+        dcc.Store(id="runs-asked", data=asked),
+        dcc.Store(id="runs-seen"),
         html.Div(_table(desk(), asked)[0], id=ids.RUNS),
-        dcc.Interval(id=ids.RUNS_TICK, interval=_EVERY_MS), title=TITLE, wide=True)
+        dcc.Interval(id=ids.RUNS_TICK, interval=_EVERY_MS),
+        title=TITLE,
+        wide=True,
+    )
 
 
 def register(app: Dash) -> None:
     """The table follows the directory; the filter is part of the address."""
 
     @app.callback(
-        Output(ids.RUNS, "children"), Output("runs-seen", "data"),
+        Output(ids.RUNS, "children"),
+        Output("runs-seen", "data"),
         Input(ids.RUNS_TICK, "n_intervals"),
-        State("runs-asked", "data"), State("runs-seen", "data"), prevent_initial_call=True)
+        State("runs-asked", "data"),
+        State("runs-seen", "data"),
+        prevent_initial_call=True,
+    )
     def follow(_: Any, asked: Any, seen: Any) -> Any:
         made, stamp = _table(desk(), asked if isinstance(asked, dict) else {})
         return (no_update, no_update) if stamp == seen else (made, stamp)
 
-    @app.callback(Output(ids.URL, "search"), Input(_FILTER, "value"), State("runs-asked", "data"),
-                  prevent_initial_call=True)
+    @app.callback(
+        Output(ids.URL, "search"),
+        Input(_FILTER, "value"),
+        State("runs-asked", "data"),
+        prevent_initial_call=True,
+    )
     def filtered(text: Any, asked: Any) -> Any:
         asked = asked if isinstance(asked, dict) else {}
         wanted = str(text or "")[:100]
@@ -73,8 +91,7 @@ def _table(of: Desk, asked: Mapping[str, Any]) -> tuple[Any, str]:
     if not rows:
         return _empty(of), "empty"
     wanted = str(asked.get("q", "")).strip().lower()
-    shown = [row for row in rows
-             if wanted in f"{row['name']} {row['id']} {row['status']}".lower()]
+    shown = [row for row in rows if wanted in f"{row['name']} {row['id']} {row['status']}".lower()]
     sort = str(asked.get("sort", ""))
     shown = _sorted(shown, sort)
     page = _page(asked.get("page"), len(shown))
@@ -85,13 +102,28 @@ def _table(of: Desk, asked: Mapping[str, Any]) -> tuple[Any, str]:
     if not shown:
         body.append(notice("No run has that in its name, id or status."))
         return body, stamp
-    head = html.Tr([*(_heading(of, key, label, sort, wanted)
-                      for key, (label, _) in _COLUMNS.items()), html.Th("power", scope="col")])
-    body.append(html.Div(html.Table([
-        html.Caption("Runs", className="hidden"), html.Thead(head),
-        html.Tbody([_row(of, row) for row in part]),
-    ], className="runs"), className="scroll", tabIndex=0, role="region",
-        **aria(label="Runs")))
+    head = html.Tr(
+        [
+            *(_heading(of, key, label, sort, wanted) for key, (label, _) in _COLUMNS.items()),
+            html.Th("power", scope="col"),
+        ]
+    )
+    body.append(
+        html.Div(
+            html.Table(
+                [
+                    html.Caption("Runs", className="hidden"),
+                    html.Thead(head),
+                    html.Tbody([_row(of, row) for row in part]),
+                ],
+                className="runs",
+            ),
+            className="scroll",
+            tabIndex=0,
+            role="region",
+            **aria(label="Runs"),
+        )
+    )
     if len(shown) > PER_PAGE:
         body.append(_pages(of, sort, wanted, page, len(shown)))
     return body, stamp
@@ -114,35 +146,52 @@ def _heading(of: Desk, key: str, label: str, sort: str, wanted: str) -> Any:
     mark = " ▲" if up else " ▼" if down else ""
     link = dcc.Link(label + mark, href=of.href("/") + _query(following, wanted, 1))
     order = aria(sort="ascending" if up else "descending") if up or down else {}
-    return html.Th(link, scope="col", className="" if key in ("name", "status", "started") else "n",
-                   **order)
+    return html.Th(
+        link, scope="col", className="" if key in ("name", "status", "started") else "n", **order
+    )
 
 
 def _row(of: Desk, row: Row) -> Any:
     name = str(row["name"] or row["id"])
     if row["problem"]:
-        cells = [html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
-                 html.Td(badge("unreadable")),
-                 html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1)]
+        cells = [
+            html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
+            html.Td(badge("unreadable")),
+            html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1),
+        ]
         return html.Tr(cells, className="bad")
     joules, model = _joules(row)
     each, unit = _each(row)
     power = row.get("power") or {}
     live = row["status"] == "running"
     watts = row.get("power_w")
-    return html.Tr([
-        html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
-        html.Td(badge(str(row["status"]))),
-        html.Td(_begun(row["started"])),
-        html.Td("" if row["duration_s"] is None else duration(row["duration_s"]), className="n"),
-        html.Td("" if row["steps"] is None else str(row["steps"]), className="n"),
-        html.Td([energy(joules), html.Small("a model's") if model and joules is not None else ""],
-                className="n modelled" if model else "n"),
-        html.Td("" if each is None else [energy(each), html.Small(unit)],
-                className="n modelled" if model else "n"),
-        html.Td(f"{number(watts)} W now" if live and watts is not None else sparkline(
-            power.get("power_w") or [], modelled=power.get("provenance") == "modelled")),
-    ], className="live" if live else "")
+    return html.Tr(
+        [
+            html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
+            html.Td(badge(str(row["status"]))),
+            html.Td(_begun(row["started"])),
+            html.Td(
+                "" if row["duration_s"] is None else duration(row["duration_s"]), className="n"
+            ),
+            html.Td("" if row["steps"] is None else str(row["steps"]), className="n"),
+            html.Td(
+                [energy(joules), html.Small("a model's") if model and joules is not None else ""],
+                className="n modelled" if model else "n",
+            ),
+            html.Td(
+                "" if each is None else [energy(each), html.Small(unit)],
+                className="n modelled" if model else "n",
+            ),
+            html.Td(
+                f"{number(watts)} W now"
+                if live and watts is not None
+                else sparkline(
+                    power.get("power_w") or [], modelled=power.get("provenance") == "modelled"
+                )
+            ),
+        ],
+        className="live" if live else "",
+    )
 
 
 def _link(of: Desk, row: Row, name: str) -> Any:
@@ -181,8 +230,12 @@ def _pages(of: Desk, sort: str, wanted: str, page: int, count: int) -> Any:
     links: list[Any] = [f"page {page} of {last}"]
     for target, label in ((page - 1, "newer"), (page + 1, "older")):
         if 1 <= target <= last:
-            links.append(dcc.Link(label if not sort else ("before", "after")[target > page],
-                                  href=of.href("/") + _query(sort, wanted, target)))
+            links.append(
+                dcc.Link(
+                    label if not sort else ("before", "after")[target > page],
+                    href=of.href("/") + _query(sort, wanted, target),
+                )
+            )
     return html.Nav(links, className="pages", **aria(label="Pages of the table"))
 
 
@@ -193,13 +246,22 @@ def _query(sort: str, wanted: str, page: int) -> str:
 
 
 def _empty(of: Desk) -> Any:
-    return html.Div([
-        html.H2("No run yet"),
-        html.P(["Nothing was recorded in ", html.Code(str(of.directory)), ". Watch a training "
-                "without touching it:"]),
-        html.Pre("probe run -- python train.py"),
-        html.P("or from inside it:"),
-        html.Pre("import probe\n\nwith probe.watch(model, optimizer, name=\"first\") as run:\n"
-                 "    ..."),
-        html.P("It appears here as soon as it begins."),
-    ], className="empty")
+    return html.Div(
+        [
+            html.H2("No run yet"),
+            html.P(
+                [
+                    "Nothing was recorded in ",
+                    html.Code(str(of.directory)),
+                    ". Watch a training without touching it:",
+                ]
+            ),
+            html.Pre("probe run -- python train.py"),
+            html.P("or from inside it:"),
+            html.Pre(
+                'import probe\n\nwith probe.watch(model, optimizer, name="first") as run:\n    ...'
+            ),
+            html.P("It appears here as soon as it begins."),
+        ],
+        className="empty",
+    )

@@ -23,7 +23,8 @@ def layout(**_: Any) -> Any:
         html.P("What a run that is started on this machine would measure.", className="soft"),
         html.Button("Look again", id=ids.EXAMINE, type="button"),
         dcc.Loading(html.Div(id=ids.SENSORS, className="results"), type="dot", delay_show=200),
-        title=TITLE)
+        title=TITLE,
+    )
 
 
 def register(app: Dash) -> None:
@@ -36,8 +37,10 @@ def register(app: Dash) -> None:
         except ProbeError as error:
             return trouble(error)
         except (KeyError, TypeError, AttributeError, ValueError):
-            return trouble("`probe doctor` says something that this page does not understand: "
-                           "are both of one version?")
+            return trouble(
+                "`probe doctor` says something that this page does not understand: "
+                "are both of one version?"
+            )
 
 
 def findings(found: Mapping[str, Any]) -> list[Any]:
@@ -48,14 +51,27 @@ def findings(found: Mapping[str, Any]) -> list[Any]:
         for one in sensor["absent"]:
             key = str(one["reason"]), str(one["remedy"] or "")
             missing.setdefault(key, []).append(str(one["what"]))
-        rows = [[one["device"], one["quantity"].replace("_", " "), one["method"],
-                 one["provenance"], "yes" if one["in_total"] else "no",
-                 duration(one["resolution_s"]) if one["resolution_s"] else "", one["note"]]
-                for one in sensor["sources"]]
+        rows = [
+            [
+                one["device"],
+                one["quantity"].replace("_", " "),
+                one["method"],
+                one["provenance"],
+                "yes" if one["in_total"] else "no",
+                duration(one["resolution_s"]) if one["resolution_s"] else "",
+                one["note"],
+            ]
+            for one in sensor["sources"]
+        ]
         if rows:
-            shown += [html.H2(sensor["sensor"]), table(
-                ["device", "quantity", "by", "kind", "in the total", "updates every", "remark"],
-                rows, caption=sensor["sensor"])]
+            shown += [
+                html.H2(sensor["sensor"]),
+                table(
+                    ["device", "quantity", "by", "kind", "in the total", "updates every", "remark"],
+                    rows,
+                    caption=sensor["sensor"],
+                ),
+            ]
         shown += [notice(with_code(line), "warn") for line in sensor["warnings"]]
     if missing:
         shown.append(html.H2("Not there"))
@@ -63,7 +79,8 @@ def findings(found: Mapping[str, Any]) -> list[Any]:
         text: list[Any] = [html.Strong(", ".join(names)), f": {reason}"]
         shown.append(notice([*text, html.Pre(remedy)] if remedy else text, "warn"))
     versions = [[name, version or "not installed"] for name, version in found["versions"].items()]
-    shown += [html.H2("Versions"), table(["package", "version"],
-                                         [*versions, ["python", found["python"]]],
-                                         caption="Versions")]
+    shown += [
+        html.H2("Versions"),
+        table(["package", "version"], [*versions, ["python", found["python"]]], caption="Versions"),
+    ]
     return shown

@@ -28,10 +28,12 @@ def main() -> int:
     names = [name for name in ("cluster", "date", "run") if name in found.schema.names]
     counters = found.to_table(
         columns=[*names, "device", "source", "value"],
-        filter=(pc.field("quantity") == "energy") & (pc.field("provenance") == "measured"))
+        filter=(pc.field("quantity") == "energy") & (pc.field("provenance") == "measured"),
+    )
     # A counter's joules are what it has grown.
     grown = counters.group_by([*names, "device", "source"]).aggregate(
-        [("value", "min"), ("value", "max")])
+        [("value", "min"), ("value", "max")]
+    )
     joules = pc.subtract(grown["value_max"], grown["value_min"])
     rows = grown.append_column("joules", joules).to_pylist()
     for row in sorted(rows, key=lambda row: [str(row[name]) for name in [*names, "device"]]):

@@ -19,8 +19,13 @@ from .runner import Ablation
 
 
 def ablate(
-    techniques: Sequence[str], command: Sequence[str], *, design: str = "cumulative",
-    blocks: int = 3, dir: str | Path = "runs/ablation", seed: int = 0,  # noqa: A002
+    techniques: Sequence[str],
+    command: Sequence[str],
+    *,
+    design: str = "cumulative",
+    blocks: int = 3,
+    dir: str | Path = "runs/ablation",  # noqa: A002
+    seed: int = 0,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run an ablation, or go on with it, and tell what it found (the JSON of ``probe ablate``).

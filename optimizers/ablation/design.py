@@ -51,8 +51,9 @@ class Design:
         known = discover()
         for name in techniques:
             if name not in known:
-                raise UsageError(f"no technique is called {name!r}; there are: "
-                                 f"{', '.join(sorted(known))}")
+                raise UsageError(
+                    f"no technique is called {name!r}; there are: {', '.join(sorted(known))}"
+                )
         made = cls(kind, tuple(techniques), blocks, seed)
         if not valid(frozenset(techniques)):
             Stack.of(",".join(techniques))  # says why
@@ -76,8 +77,9 @@ class Design:
                 raise UsageError("no order of these techniques passes through stacks that can run")
             return found
         try:
-            return sampled_orders(self.techniques, valid, _ORDERS,
-                                  random.Random(f"{self.seed} orders {block}"))
+            return sampled_orders(
+                self.techniques, valid, _ORDERS, random.Random(f"{self.seed} orders {block}")
+            )
         except ValueError as error:
             raise UsageError(f"{error}: fewer techniques, or another design") from None
 
@@ -93,11 +95,17 @@ class Design:
             full = frozenset(self.techniques)
             sets = [full, *(full - {name} for name in self.techniques if valid(full - {name}))]
         else:
-            passed = {frozenset(order[:n]) for order in self.joining(block)
-                      for n in range(1, len(order) + 1)}
+            passed = {
+                frozenset(order[:n])
+                for order in self.joining(block)
+                for n in range(1, len(order) + 1)
+            }
             sets = sorted(passed, key=lambda some: (len(some), sorted(some)))
-        named = {some: Arm("+".join(name for name in self.techniques if name in some), some)
-                 for some in sets if some}
+        named = {
+            some: Arm("+".join(name for name in self.techniques if name in some), some)
+            for some in sets
+            if some
+        }
         return [Arm("baseline", frozenset()), Arm(NO_OP, frozenset()), *named.values()]
 
     def order(self, block: int) -> list[Arm]:
@@ -114,4 +122,3 @@ def valid(techniques: Set) -> bool:
     except TechniqueRefused:
         return False
     return True
-

@@ -42,72 +42,105 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
     runs = {(one.block, one.arm): ablation.folder / one.run for one in ablation.done()}
     names = list(dict.fromkeys(arm.name for block in whole for arm in design.arms(block)))
     places = {name: [block for block in whole if (block, name) in runs] for name in names}
-    campaign = Campaign.over([(name, [runs[block, name] for block in places[name]])
-                              for name in names])
+    campaign = Campaign.over(
+        [(name, [runs[block, name] for block in places[name]]) for name in names]
+    )
     sides = {
-        name: [replace(trial, block=str(block))
-               for trial, block in zip(side.trials, places[name], strict=True)]
-        for name, side in zip(names, campaign.sides, strict=True)}
+        name: [
+            replace(trial, block=str(block))
+            for trial, block in zip(side.trials, places[name], strict=True)
+        ]
+        for name, side in zip(names, campaign.sides, strict=True)
+    }
     return evaluate(design, whole, sides, campaign.question(tolerance)) | {
-        "folder": str(ablation.folder), "command": ablation.command,
-        "trials": len(ablation.done()), "missing": len(ablation.missing())}
+        "folder": str(ablation.folder),
+        "command": ablation.command,
+        "trials": len(ablation.done()),
+        "missing": len(ablation.missing()),
+    }
 
 
 def evaluate(
-    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]],
-    question: Question,
+    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], question: Question
 ) -> dict[str, Any]:
     """Of trials by arm, their ``block`` set."""
     bases = trials[_BASE]
     shares = classes(bases)
 
     def against(base: str, other: str) -> dict[str, Any]:
-        found = compare(Side(base, trials[base]), [Side(other, trials[other])], question,
-                        shares=shares)
+        found = compare(
+            Side(base, trials[base]), [Side(other, trials[other])], question, shares=shares
+        )
         return dict(found["comparisons"][0])
 
     nothing = against(_BASE, NO_OP)
-    told_of = [nothing[kind]["interval"] for kind in ("time_s", "energy_j")
-               if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None]
+    told_of = [
+        nothing[kind]["interval"]
+        for kind in ("time_s", "energy_j")
+        if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None
+    ]
     told: dict[str, Any] = {
-        "schema": 1, "design": design.kind, "techniques": list(design.techniques),
-        "blocks": len(blocks), "mode": question.mode, "no_op": nothing,
+        "schema": 1,
+        "design": design.kind,
+        "techniques": list(design.techniques),
+        "blocks": len(blocks),
+        "mode": question.mode,
+        "no_op": nothing,
         "sound": all(map(_holds_zero, told_of)) if told_of and len(blocks) > 1 else None,
     }
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
-        told["steps"] = [{"technique": technique, "step": against(before, after),
-                          "in_all": against(_BASE, after)}
-                         for technique, (before, after)
-                         in zip(design.techniques, pairwise(arms), strict=True)]
+        told["steps"] = [
+            {
+                "technique": technique,
+                "step": against(before, after),
+                "in_all": against(_BASE, after),
+            }
+            for technique, (before, after) in zip(design.techniques, pairwise(arms), strict=True)
+        ]
     elif design.kind == "leave-one-out":
         by_set = {arm.techniques: arm.name for arm in design.arms(0)[2:]} | {frozenset(): _BASE}
         full = frozenset(design.techniques)
         told["all"] = against(_BASE, by_set[full])
         told["left_out"] = [
             {"technique": name, "gain": against(by_set[full - {name}], by_set[full])}
-            for name in design.techniques if full - {name} in by_set]
+            for name in design.techniques
+            if full - {name} in by_set
+        ]
     else:
         told["shapley"] = _shapley(design, blocks, trials, shares, question, against)
     return told
 
 
 def _shapley(
-    design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], shares: Shares,
-    question: Question, against: Callable[[str, str], dict[str, Any]],
+    design: Design,
+    blocks: Sequence[int],
+    trials: Mapping[str, Sequence[Trial]],
+    shares: Shares,
+    question: Question,
+    against: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
     missed = sum(trial.reached is False for side in trials.values() for trial in side)
     if missed:  # what they cost so far is a bound, and sums of bounds attribute nothing
-        return {"refused": f"the target was missed by {missed} trials", "time_s": None,
-                "energy_j": None}
-    worse = [name for name in trials if name not in (_BASE, NO_OP)
-             and against(_BASE, name)["quality"]["ok"] is False]
+        return {
+            "refused": f"the target was missed by {missed} trials",
+            "time_s": None,
+            "energy_j": None,
+        }
+    worse = [
+        name
+        for name in trials
+        if name not in (_BASE, NO_OP) and against(_BASE, name)["quality"]["ok"] is False
+    ]
     layout = Layout.of([trial for side in trials.values() for trial in side], shares)
     energies = {trial.energy for side in trials.values() for trial in side}
     measured = energies == {Provenance.MEASURED}
     cells = [{"stage": stage, "class": kind} for stage, kind in layout.cells]
     found: dict[str, Any] = {
-        "exact": design.exact, "cells": cells, "worse_in_quality": worse, "refused": None,
+        "exact": design.exact,
+        "cells": cells,
+        "worse_in_quality": worse,
+        "refused": None,
         "orders": len(design.joining(blocks[0])),
         "valid_orders_only": design.exact and len(design.joining(0)) < _factorial(design),
     }
@@ -115,8 +148,10 @@ def _shapley(
         if name == "energy_j" and not measured:
             found[name] = None
             continue
-        per_block = [_block(design, block, trials, layout, row_of, scaled=question.target is None)
-                     for block in blocks]
+        per_block = [
+            _block(design, block, trials, layout, row_of, scaled=question.target is None)
+            for block in blocks
+        ]
         found[name] = _told(design, per_block, gains=not worse)
         if name == "energy_j":
             _silence(found[name], layout, [trial for side in trials.values() for trial in side])
@@ -133,12 +168,19 @@ def _silence(told: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> N
 
 
 def _block(
-    design: Design, block: int, trials: Mapping[str, Sequence[Trial]], layout: Layout, row_of: Any,
-    *, scaled: bool,
+    design: Design,
+    block: int,
+    trials: Mapping[str, Sequence[Trial]],
+    layout: Layout,
+    row_of: Any,
+    *,
+    scaled: bool,
 ) -> tuple[dict[str, Floats], dict[tuple[str, str], Floats]]:
     """(technique → cells and total, pair → the same) of one block: what each saved."""
-    of_block = {name: next((t for t in side if t.block == str(block)), None)
-                for name, side in trials.items()}
+    of_block = {
+        name: next((t for t in side if t.block == str(block)), None)
+        for name, side in trials.items()
+    }
     base = of_block[_BASE]
     assert base is not None
 
@@ -160,22 +202,35 @@ def _block(
 
 def _told(
     design: Design,
-    per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]], *,
+    per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
+    *,
     gains: bool,
 ) -> dict[str, Any]:
     each = np.array([[told[name] for name in design.techniques] for told, _ in per_block])
     pairs = list(per_block[0][1])
     return {
         "techniques": [
-            {"technique": name, **entry} for name, entry in
-            zip(design.techniques, _rows(each, gains=gains), strict=True)],
+            {"technique": name, **entry}
+            for name, entry in zip(design.techniques, _rows(each, gains=gains), strict=True)
+        ],
         "interactions": [
-            {"techniques": list(pair), "gain": entry["gain"], "interval": entry["interval"],
-             "verdict": entry["verdict"]}
-            for pair, entry in zip(pairs, _rows(np.array(
-                [[told[pair][-1:] for pair in pairs] for _, told in per_block]), gains=gains),
-                strict=True)
-        ] if pairs else [],
+            {
+                "techniques": list(pair),
+                "gain": entry["gain"],
+                "interval": entry["interval"],
+                "verdict": entry["verdict"],
+            }
+            for pair, entry in zip(
+                pairs,
+                _rows(
+                    np.array([[told[pair][-1:] for pair in pairs] for _, told in per_block]),
+                    gains=gains,
+                ),
+                strict=True,
+            )
+        ]
+        if pairs
+        else [],
     }
 
 
@@ -193,12 +248,22 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
 
     def entry(gain: float, wide: float, adjusted: float) -> dict[str, Any]:
         clear = contrast.known and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
-        return {"gain": gain, "interval": [gain - wide, gain + wide] if contrast.known else None,
-                "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence"}
+        return {
+            "gain": gain,
+            "interval": [gain - wide, gain + wide] if contrast.known else None,
+            "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence",
+        }
 
-    return [entry(float(value[i, -1]), float(half[i, -1]), float(totals[i])) | {
-        "cells": [entry(float(value[i, j]), float(half[i, j]), float(cells[i, j]))
-                  for j in range(width - 1)]} for i in range(players)]
+    return [
+        entry(float(value[i, -1]), float(half[i, -1]), float(totals[i]))
+        | {
+            "cells": [
+                entry(float(value[i, j]), float(half[i, j]), float(cells[i, j]))
+                for j in range(width - 1)
+            ]
+        }
+        for i in range(players)
+    ]
 
 
 def _holds_zero(interval: Sequence[float]) -> bool:

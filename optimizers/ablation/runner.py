@@ -64,19 +64,26 @@ class Ablation:
             UsageError: the command has no ``{stack}``, or another ablation lies in the folder.
         """
         if not any(_STACK in word for word in command):
-            raise UsageError("the command must say where the stack goes: "
-                             "-- python train.py --stack {stack} --seed {seed}")
+            raise UsageError(
+                "the command must say where the stack goes: "
+                "-- python train.py --stack {stack} --seed {seed}"
+            )
         if not any(_SEED in word for word in command) and design.blocks > 1:
             raise UsageError("the command must say where the seed goes: … --seed {seed}")
         self.folder, self.design, self.command = folder, design, list(command)
-        told = {"schema": 1, "design": asdict(design) | {"techniques": list(design.techniques)},
-                "command": self.command}
+        told = {
+            "schema": 1,
+            "design": asdict(design) | {"techniques": list(design.techniques)},
+            "command": self.command,
+        }
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / "ablation.json").exists():
                 if self._stored() != told:
-                    raise UsageError(f"{folder} holds another ablation: give another --dir, or "
-                                     "the same words to go on with it")
+                    raise UsageError(
+                        f"{folder} holds another ablation: give another --dir, or "
+                        "the same words to go on with it"
+                    )
             else:
                 write_json(folder / "ablation.json", told)
         except OSError as error:
@@ -88,8 +95,13 @@ class Ablation:
         try:
             told = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
             design = told["design"]
-            return cls(folder, Design(design["kind"], tuple(design["techniques"]),
-                                      design["blocks"], design["seed"]), told["command"])
+            return cls(
+                folder,
+                Design(
+                    design["kind"], tuple(design["techniques"]), design["blocks"], design["seed"]
+                ),
+                told["command"],
+            )
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(f"{folder} holds no ablation") from None
 
@@ -112,8 +124,12 @@ class Ablation:
     def missing(self) -> list[tuple[int, Arm]]:
         """Trials still to be run, in their order."""
         known = {(one.block, one.arm) for one in self.done()}
-        return [(block, arm) for block in range(self.design.blocks)
-                for arm in self.design.order(block) if (block, arm.name) not in known]
+        return [
+            (block, arm)
+            for block in range(self.design.blocks)
+            for arm in self.design.order(block)
+            if (block, arm.name) not in known
+        ]
 
     def run(self, say: Say) -> None:
         """Run what is missing.
@@ -129,35 +145,49 @@ class Ablation:
                 say(f"{total - len(left)} of {total} trials were done before")
             begin, before = time.monotonic(), len(left)
             for at, (block, arm) in enumerate(left):
-                say(f"[{total - before + at + 1}/{total}] block {block}, {arm.name}"
-                    + _time_left(time.monotonic() - begin, at, before))
+                say(
+                    f"[{total - before + at + 1}/{total}] block {block}, {arm.name}"
+                    + _time_left(time.monotonic() - begin, at, before)
+                )
                 self._trial(block, arm)
 
     def _trial(self, block: int, arm: Arm) -> None:
         place = self._place(f"{block:02d}-{re.sub('[^A-Za-z0-9+._-]', '_', arm.name)}")
-        words = [word.replace(_STACK, arm.stack).replace(_SEED, str(block))
-                 for word in self.command]
+        words = [
+            word.replace(_STACK, arm.stack).replace(_SEED, str(block)) for word in self.command
+        ]
         environment = {**os.environ, "PROBE_DIR": str((place / "runs").resolve())}
         begin = time.monotonic()
         with (place / "log.txt").open("wb") as log:
             try:
-                code = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT,
-                                      stdin=subprocess.DEVNULL, env=environment, check=False,
-                                      preexec_fn=_end_with_parent).returncode
+                code = subprocess.run(
+                    words,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    env=environment,
+                    check=False,
+                    preexec_fn=_end_with_parent,
+                ).returncode
             except OSError as error:
                 raise TrialFailed(f"cannot run {words[0]!r}: {error.strerror}") from None
         if code:
-            raise TrialFailed(f"the trial {arm.name} of block {block} ended with {code}: see "
-                              f"{place / 'log.txt'}; the same command goes on with it")
-        runs = [run for run in list_runs(place / "runs")
-                if RunReader(run).status is RunStatus.FINISHED]
+            raise TrialFailed(
+                f"the trial {arm.name} of block {block} ended with {code}: see "
+                f"{place / 'log.txt'}; the same command goes on with it"
+            )
+        runs = [
+            run for run in list_runs(place / "runs") if RunReader(run).status is RunStatus.FINISHED
+        ]
         if len(runs) != 1:
             raise TrialFailed(
                 f"the trial {arm.name} of block {block} recorded {len(runs)} finished runs, not "
                 "one: watch it with optimizers.Trainer, probe.watch() or `probe run --`, and let "
-                "it keep its run where PROBE_DIR says")
-        told = Done(block, arm.name, str(runs[0].relative_to(self.folder)),
-                    time.monotonic() - begin)
+                "it keep its run where PROBE_DIR says"
+            )
+        told = Done(
+            block, arm.name, str(runs[0].relative_to(self.folder)), time.monotonic() - begin
+        )
         with (self.folder / "trials.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(told)) + "\n")
             file.flush()

@@ -25,14 +25,18 @@ EXACT = 5  # players up to which all orders are gone through
 
 def subsets(players: Sequence[str]) -> list[Set]:
     """All of them, small ones first."""
-    return [frozenset(some) for size in range(len(players) + 1)
-            for some in combinations(players, size)]
+    return [
+        frozenset(some) for size in range(len(players) + 1) for some in combinations(players, size)
+    ]
 
 
 def orders(players: Sequence[str], valid: Valid) -> list[tuple[str, ...]]:
     """Orders of joining that pass through valid sets only; at most :data:`EXACT` players."""
-    return [order for order in permutations(players)
-            if all(valid(frozenset(order[:size])) for size in range(len(order) + 1))]
+    return [
+        order
+        for order in permutations(players)
+        if all(valid(frozenset(order[:size])) for size in range(len(order) + 1))
+    ]
 
 
 def sampled_orders(
@@ -50,16 +54,15 @@ def sampled_orders(
         chance.shuffle(order)
         for one in (tuple(order), tuple(reversed(order))):
             if len(found) < number and all(
-                    valid(frozenset(one[:size])) for size in range(len(one) + 1)):
+                valid(frozenset(one[:size])) for size in range(len(one) + 1)
+            ):
                 found.append(one)
         if len(found) == number:
             return found
     raise ValueError("hardly any order passes through sets that can run")
 
 
-def values(
-    worth: Mapping[Set, Floats], over: Iterable[Sequence[str]]
-) -> dict[str, Floats]:
+def values(worth: Mapping[Set, Floats], over: Iterable[Sequence[str]]) -> dict[str, Floats]:
     """Player → mean of what it adds over the orders; together they are what all are worth.
 
     Args:
@@ -90,8 +93,11 @@ def interactions(
             corners = [some | {a, b}, some | {a}, some | {b}, some]
             if any(corner not in worth for corner in corners):
                 continue
-            weight = (math.factorial(len(some)) * math.factorial(len(others) - len(some))
-                      / math.factorial(len(others) + 1))
+            weight = (
+                math.factorial(len(some))
+                * math.factorial(len(others) - len(some))
+                / math.factorial(len(others) + 1)
+            )
             both, first, second, none = (worth[corner] for corner in corners)
             total = total + weight * (both - first - second + none)
             weights += weight

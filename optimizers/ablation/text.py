@@ -23,8 +23,10 @@ def render(found: dict[str, Any]) -> str:
 
 def _headline(found: dict[str, Any]) -> str:
     work = "the same work" if found["mode"] == "equal_work" else "cost to the target"
-    return (f"ablation of {', '.join(found['techniques'])}: {found['design']}, "
-            f"{found['blocks']} blocks, {work}; positive is saved")
+    return (
+        f"ablation of {', '.join(found['techniques'])}: {found['design']}, "
+        f"{found['blocks']} blocks, {work}; positive is saved"
+    )
 
 
 def _soundness(found: dict[str, Any]) -> str:
@@ -44,8 +46,11 @@ def _reasons(found: dict[str, Any]) -> list[tuple[str, str]]:
     """Why a technique has no verdict, where it is more than an interval that holds zero."""
     rows = [(f"+ {row['technique']}", row["step"]) for row in found.get("steps", [])]
     rows += [(row["technique"], row["gain"]) for row in found.get("left_out", [])]
-    return [(name, one["reason"]) for name, one in rows
-            if one["reason"] and not one["reason"].startswith("the interval")]
+    return [
+        (name, one["reason"])
+        for name, one in rows
+        if one["reason"] and not one["reason"].startswith("the interval")
+    ]
 
 
 def _gained(g: dict[str, Any], said: Any) -> str:
@@ -59,23 +64,50 @@ def _cumulative(found: dict[str, Any]) -> list[Table]:
     for row in found["steps"]:
         step, all_ = row["step"], row["in_all"]
         time, energy = step["time_s"], step["energy_j"]
-        rows.append([
-            f"+ {row['technique']}", *_side(step, "other"),
-            _percent(time), _called(time), _percent(energy), _called(energy),
-            _percent(all_["time_s"]), _percent(all_["energy_j"])])
-    return [Table("one after the other, means of all blocks", [
-        "", "time", "energy", "peak memory", "quality", "its time gain", "", "its energy gain", "",
-        "all so far: time", "energy"], rows, frozenset({0, 6, 8}))]
+        rows.append(
+            [
+                f"+ {row['technique']}",
+                *_side(step, "other"),
+                _percent(time),
+                _called(time),
+                _percent(energy),
+                _called(energy),
+                _percent(all_["time_s"]),
+                _percent(all_["energy_j"]),
+            ]
+        )
+    return [
+        Table(
+            "one after the other, means of all blocks",
+            [
+                "",
+                "time",
+                "energy",
+                "peak memory",
+                "quality",
+                "its time gain",
+                "",
+                "its energy gain",
+                "",
+                "all so far: time",
+                "energy",
+            ],
+            rows,
+            frozenset({0, 6, 8}),
+        )
+    ]
 
 
 def _side(comparison: dict[str, Any], side: str) -> list[str]:
     quality = comparison["quality"][side]
     memory = comparison["memory_bytes"].get(side)
     energy = comparison["energy_j"]
-    return [seconds(comparison["time_s"].get(side)),
-            joules(energy.get(side)) + (" modelled" if energy["provenance"] == "modelled" else ""),
-            "—" if memory is None else f"{memory / 2**20:.0f} MiB",
-            "—" if quality is None else f"{quality:.4g}"]
+    return [
+        seconds(comparison["time_s"].get(side)),
+        joules(energy.get(side)) + (" modelled" if energy["provenance"] == "modelled" else ""),
+        "—" if memory is None else f"{memory / 2**20:.0f} MiB",
+        "—" if quality is None else f"{quality:.4g}",
+    ]
 
 
 def _percent(g: dict[str, Any]) -> str:
@@ -91,11 +123,25 @@ def _left_out(found: dict[str, Any]) -> list[Table]:
     rows = []
     for row in [{"technique": "all of them", "gain": found["all"]}, *found["left_out"]]:
         time, energy = row["gain"]["time_s"], row["gain"]["energy_j"]
-        rows.append([row["technique"], _gained(time, seconds), percent(time["percent"]),
-                     _called(time), _gained(energy, joules), percent(energy["percent"]),
-                     _called(energy)])
-    return [Table("what each saves beside all others", [
-        "", "time", "", "", "energy", "", ""], rows, frozenset({0, 3, 6}))]
+        rows.append(
+            [
+                row["technique"],
+                _gained(time, seconds),
+                percent(time["percent"]),
+                _called(time),
+                _gained(energy, joules),
+                percent(energy["percent"]),
+                _called(energy),
+            ]
+        )
+    return [
+        Table(
+            "what each saves beside all others",
+            ["", "time", "", "", "energy", "", ""],
+            rows,
+            frozenset({0, 3, 6}),
+        )
+    ]
 
 
 def _shapley(found: dict[str, Any]) -> list[Table]:
@@ -107,22 +153,46 @@ def _shapley(found: dict[str, Any]) -> list[Table]:
         if told[key] is None:
             continue
         cells = [f"{cell['stage']} {cell['class']}" for cell in told["cells"]]
-        rows = [[row["technique"], said(row["gain"]),
-                 between(row["interval"], said) if row["interval"] else "",
-                 row["verdict"], *(said(cell["gain"]) for cell in row["cells"])]
-                for row in told[key]["techniques"]]
-        total = [_sum([row["cells"][i]["gain"] for row in told[key]["techniques"]])
-                 for i in range(len(cells))]
+        rows = [
+            [
+                row["technique"],
+                said(row["gain"]),
+                between(row["interval"], said) if row["interval"] else "",
+                row["verdict"],
+                *(said(cell["gain"]) for cell in row["cells"]),
+            ]
+            for row in told[key]["techniques"]
+        ]
+        total = [
+            _sum([row["cells"][i]["gain"] for row in told[key]["techniques"]])
+            for i in range(len(cells))
+        ]
         every = _sum([row["gain"] for row in told[key]["techniques"]])
         rows.append(["all of them", said(every), "", "", *map(said, total)])
-        tables.append(Table(f"{what} saved, Shapley values ({_over(told)})", [
-            "", "saved", "95 % interval", "verdict", *cells], rows, frozenset({0, 3})))
+        tables.append(
+            Table(
+                f"{what} saved, Shapley values ({_over(told)})",
+                ["", "saved", "95 % interval", "verdict", *cells],
+                rows,
+                frozenset({0, 3}),
+            )
+        )
         pairs = [row for row in told[key]["interactions"] if row["verdict"] != "no evidence"]
         if pairs:
-            tables.append(Table(f"{what}: together they save more or less than apart", [
-                "", "more", "95 % interval"], [
-                    [" and ".join(row["techniques"]), said(row["gain"]),
-                     between(row["interval"], said)] for row in pairs]))
+            tables.append(
+                Table(
+                    f"{what}: together they save more or less than apart",
+                    ["", "more", "95 % interval"],
+                    [
+                        [
+                            " and ".join(row["techniques"]),
+                            said(row["gain"]),
+                            between(row["interval"], said),
+                        ]
+                        for row in pairs
+                    ],
+                )
+            )
     return tables
 
 

@@ -34,7 +34,11 @@ class Trial:
 
 
 def best_k(
-    model: nn.Module, loss: Loss, batch: Any, ks: Sequence[int] = (1, 2, 4, 8, 16), *,
+    model: nn.Module,
+    loss: Loss,
+    batch: Any,
+    ks: Sequence[int] = (1, 2, 4, 8, 16),
+    *,
     rounds: int = 5,
 ) -> tuple[int, list[Trial]]:
     """(the k that is worth most, all trials). Gradients of the model are cleared.

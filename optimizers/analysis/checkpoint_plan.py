@@ -53,8 +53,9 @@ def place(model: nn.Module, loss: Loss, batch: Any, budget_bytes: int) -> Placem
     dropped: list[int] = []
 
     def needed() -> int:
-        stays = sum(found.inputs[i] if i in dropped else found.blocks[i]
-                    for i in range(len(blocks)))
+        stays = sum(
+            found.inputs[i] if i in dropped else found.blocks[i] for i in range(len(blocks))
+        )
         return found.rest + stays + max((found.blocks[i] for i in dropped), default=0)
 
     for i in worth:
@@ -64,9 +65,13 @@ def place(model: nn.Module, loss: Loss, batch: Any, budget_bytes: int) -> Placem
     if needed() > budget_bytes:
         raise TechniqueRefused(
             f"checkpointing: activations take {needed() / 2**20:.0f} MiB with every layer dropped, "
-            f"the budget is {budget_bytes / 2**20:.0f} MiB: smaller micro-batches (accumulation)")
-    return Placement(tuple(names[id(blocks[i])] for i in sorted(dropped)), needed(),
-                     sum(seconds[i] for i in dropped))
+            f"the budget is {budget_bytes / 2**20:.0f} MiB: smaller micro-batches (accumulation)"
+        )
+    return Placement(
+        tuple(names[id(blocks[i])] for i in sorted(dropped)),
+        needed(),
+        sum(seconds[i] for i in dropped),
+    )
 
 
 def _seconds(model: nn.Module, blocks: list[nn.Module], loss: Loss, batch: Any) -> list[float]:

@@ -25,8 +25,16 @@ Loss = Callable[[nn.Module, Any], torch.Tensor]
 # Dense tensor-core peaks in 10¹² operations per second with fp16 or bf16 operands, from NVIDIA's
 # data sheets of the products; the longest name that matches counts.
 PEAKS = {
-    "B200": 2250.0, "H200": 989.4, "H100 PCIe": 756.0, "H100": 989.4, "A100": 312.0, "A10": 125.0,
-    "L40S": 362.0, "L4": 121.0, "V100": 125.0, "T4": 65.0,
+    "B200": 2250.0,
+    "H200": 989.4,
+    "H100 PCIe": 756.0,
+    "H100": 989.4,
+    "A100": 312.0,
+    "A10": 125.0,
+    "L40S": 362.0,
+    "L4": 121.0,
+    "V100": 125.0,
+    "T4": 65.0,
 }
 _SIDE, _TRIES = 1024, 5
 
@@ -45,8 +53,10 @@ class Stand(nn.Module):
     def __init__(self, model: nn.Module, instead: Callable[[torch.Tensor], torch.Tensor]):
         super().__init__()
         self._model = [model]  # in a list, so that it is no submodule
-        self._state = {name: instead(value).requires_grad_(value.requires_grad)
-                       for name, value in model.named_parameters()}
+        self._state = {
+            name: instead(value).requires_grad_(value.requires_grad)
+            for name, value in model.named_parameters()
+        }
         self._state |= {name: instead(value).clone() for name, value in model.named_buffers()}
 
     def forward(self, *given: Any, **named: Any) -> Any:
@@ -59,8 +69,9 @@ def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
     A model that looks at values cannot run on ``meta``; it is run for real, once.
     """
     try:
-        total = _count(Stand(model, lambda t: torch.empty_like(t, device="meta")), loss,
-                       _meta(batch))
+        total = _count(
+            Stand(model, lambda t: torch.empty_like(t, device="meta")), loss, _meta(batch)
+        )
     except Exception:
         try:
             total = _count(Stand(model, torch.Tensor.detach), loss, batch)
@@ -94,8 +105,11 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
     """Of the device that this process uses; a CPU's is measured (some 50 ms)."""
     if device == "cuda":
         name = torch.cuda.get_device_name()
-        fits = [key for key in PEAKS if all(word in name.split() + name.split("-")
-                                            for word in key.split())]
+        fits = [
+            key
+            for key in PEAKS
+            if all(word in name.split() + name.split("-") for word in key.split())
+        ]
         half = dtype in (torch.float16, torch.bfloat16)
         if not fits or not half:
             return None
@@ -112,4 +126,5 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
 
 def _meta(batch: Any) -> Any:
     return tree_map_only(
-        torch.Tensor, lambda t: torch.empty_like(t, device="meta", requires_grad=False), batch)
+        torch.Tensor, lambda t: torch.empty_like(t, device="meta", requires_grad=False), batch
+    )

@@ -46,7 +46,7 @@ class Memory:
     @property
     def peak(self) -> int:
         """All of them."""
-        return (self.weights + self.optimizer + self.gradients + self.activations + self.working)
+        return self.weights + self.optimizer + self.gradients + self.activations + self.working
 
 
 @contextlib.contextmanager
@@ -72,8 +72,9 @@ def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
     state = [t for values in optimizer.state.values() for t in _tensors(values)]
     return {
         "weights": sum(p.nbytes for p in weights),
-        "gradients": sum((p if p.grad is None else p.grad).nbytes for p in weights
-                         if p.requires_grad),
+        "gradients": sum(
+            (p if p.grad is None else p.grad).nbytes for p in weights if p.requires_grad
+        ),
         "optimizer": sum(t.nbytes for t in state),
     }
 
@@ -106,8 +107,7 @@ def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) 
 
 
 def predict(
-    model: nn.Module, blocks: Sequence[nn.Module], found: Kept, plan: Plan,
-    every: int | None = 0,
+    model: nn.Module, blocks: Sequence[nn.Module], found: Kept, plan: Plan, every: int | None = 0
 ) -> Memory:
     """The peak of a step, above a process that has nothing yet.
 
@@ -126,8 +126,11 @@ def predict(
     for number in reversed(range(len(groups))):
         group = groups[number]
         # What waits for its turn: all blocks before, or only what their segments were given.
-        waiting = sum(found.blocks[: group.start]) if every == 0 else sum(
-            found.inputs[g.start] for g in groups[: number + 1])
+        waiting = (
+            sum(found.blocks[: group.start])
+            if every == 0
+            else sum(found.inputs[g.start] for g in groups[: number + 1])
+        )
         for place in reversed(group):
             gradients += of_block[place]
             held = found.rest + waiting + sum(found.blocks[group.start : place + 1])
@@ -139,7 +142,8 @@ def predict(
         weights=numbers * width // (ranks if stage >= 3 else 1),
         optimizer=numbers * moments // ranks,
         gradients=moment[0] // (ranks if stage >= 2 else 1),
-        activations=moment[1], working=moment[2],
+        activations=moment[1],
+        working=moment[2],
     )
 
 

@@ -69,19 +69,29 @@ def measure(path: str | Path) -> Cost:
     reader = RunReader(path)
     values = {rank: reader.values(rank) for rank in reader.ranks()}
     first = values[min(values)] if values else {}
-    memory = [float(np.max(logged["peak_memory_bytes"][1])) for logged in values.values()
-              if "peak_memory_bytes" in logged]
+    memory = [
+        float(np.max(logged["peak_memory_bytes"][1]))
+        for logged in values.values()
+        if "peak_memory_bytes" in logged
+    ]
     return Cost(
-        run=report["run"]["id"], name=report["run"]["name"],
+        run=report["run"]["id"],
+        name=report["run"]["name"],
         time_s=float(report["run"]["duration_s"]),
-        memory_bytes=max(memory, default=None), energy_j=report["total"]["energy_j"],
-        loss=_loss(first), gradient_norm=_gradient(first, report["run"]["ranks"]),
+        memory_bytes=max(memory, default=None),
+        energy_j=report["total"]["energy_j"],
+        loss=_loss(first),
+        gradient_norm=_gradient(first, report["run"]["ranks"]),
     )
 
 
 def score(
-    baseline: str | Path, runs: Sequence[str | Path], weights: Weights | None = None, *,
-    loss_target: float | None = None, memory_budget: float | None = None,
+    baseline: str | Path,
+    runs: Sequence[str | Path],
+    weights: Weights | None = None,
+    *,
+    loss_target: float | None = None,
+    memory_budget: float | None = None,
     gradient_bound: float | None = None,
 ) -> list[Score]:
     """The baseline and the runs, cheapest first; those without a cost last.
@@ -99,27 +109,33 @@ def score(
         broken = tuple(
             f"{name} {'unknown' if value is None else f'{value:.4g}'} > {limit:.4g}"
             for (name, limit), value in zip(
-                limits.items(), (one.loss, one.memory_bytes, one.gradient_norm), strict=True)
+                limits.items(), (one.loss, one.memory_bytes, one.gradient_norm), strict=True
+            )
             if limit is not None and (value is None or value > limit)
         )
         found.append((one, broken))
     feasible = [one for one, broken in found if not broken]
     front = {one.run for one in pareto(feasible)}
-    scores = [Score(_cost(one, base, terms), one, broken, one.run in front)
-              for one, broken in found]
+    scores = [
+        Score(_cost(one, base, terms), one, broken, one.run in front) for one, broken in found
+    ]
     return sorted(scores, key=lambda s: (bool(s.broken), math.inf if s.cost is None else s.cost))
 
 
 def pareto(costs: Sequence[Cost]) -> list[Cost]:
     """Those that no other beats in time, memory and energy at once; the unknown beats nothing."""
+
     def values(cost: Cost) -> tuple[float, ...]:
-        return tuple(math.inf if v is None else v
-                     for v in (cost.time_s, cost.memory_bytes, cost.energy_j))
+        return tuple(
+            math.inf if v is None else v for v in (cost.time_s, cost.memory_bytes, cost.energy_j)
+        )
 
     def beaten(one: Cost) -> bool:
         mine = values(one)
-        return any(all(a <= b for a, b in zip(values(other), mine, strict=True))
-                   and values(other) != mine for other in costs)
+        return any(
+            all(a <= b for a, b in zip(values(other), mine, strict=True)) and values(other) != mine
+            for other in costs
+        )
 
     return [one for one in costs if not beaten(one)]
 
@@ -128,26 +144,43 @@ def table(scores: Sequence[Score]) -> str:
     """One line a run."""
     rows = [("run", "C", "time", "memory", "energy", "loss", "‖∇L‖", "")]
     for s in scores:
-        rows.append((
-            s.of.name or s.of.run, _number(s.cost), f"{s.of.time_s:.1f} s",
-            _number(s.of.memory_bytes and s.of.memory_bytes / 2**20, " MiB"),
-            _number(s.of.energy_j, " J"), _number(s.of.loss), _number(s.of.gradient_norm),
-            "; ".join(s.broken) or ("on the front" if s.on_front else "")))
+        rows.append(
+            (
+                s.of.name or s.of.run,
+                _number(s.cost),
+                f"{s.of.time_s:.1f} s",
+                _number(s.of.memory_bytes and s.of.memory_bytes / 2**20, " MiB"),
+                _number(s.of.energy_j, " J"),
+                _number(s.of.loss),
+                _number(s.of.gradient_norm),
+                "; ".join(s.broken) or ("on the front" if s.on_front else ""),
+            )
+        )
     wide = [max(len(row[i]) for row in rows) for i in range(7)]
     return "\n".join(
-        f"{row[0]:<{wide[0]}}  " + "  ".join(f"{row[i]:>{wide[i]}}" for i in range(1, 7))
-        + (f"  {row[7]}" if row[7] else "") for row in rows)
+        f"{row[0]:<{wide[0]}}  "
+        + "  ".join(f"{row[i]:>{wide[i]}}" for i in range(1, 7))
+        + (f"  {row[7]}" if row[7] else "")
+        for row in rows
+    )
 
 
 def _terms(base: Cost, weights: Weights) -> list[tuple[str, float]]:
-    terms = [(name, weight) for name, weight in (
-        ("time_s", weights.time), ("memory_bytes", weights.memory), ("energy_j", weights.energy)
-    ) if weight]
+    terms = [
+        (name, weight)
+        for name, weight in (
+            ("time_s", weights.time),
+            ("memory_bytes", weights.memory),
+            ("energy_j", weights.energy),
+        )
+        if weight
+    ]
     for name, _ in terms:
         if not getattr(base, name):
             what = {"energy_j": "measured energy", "memory_bytes": "memory", "time_s": "time"}[name]
-            raise UsageError(f"the baseline {base.name or base.run} has no {what}: "
-                             f"give that term the weight 0")
+            raise UsageError(
+                f"the baseline {base.name or base.run} has no {what}: give that term the weight 0"
+            )
     return terms
 
 

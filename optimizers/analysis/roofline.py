@@ -26,9 +26,17 @@ from .flops import ATTENTION, Stand
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 
 _ELEMENTWISE = (
-    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.Adamax,
-    torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.NAdam, torch.optim.RAdam,
-    torch.optim.ASGD, torch.optim.Rprop,
+    torch.optim.SGD,
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.Adagrad,
+    torch.optim.Adamax,
+    torch.optim.Adadelta,
+    torch.optim.RMSprop,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.ASGD,
+    torch.optim.Rprop,
 )
 _SIDE, _BYTES, _TRIES = 1024, 32 << 20, 5
 
@@ -74,7 +82,7 @@ class _Watching(TorchDispatchMode):
 
 
 def memory_bound(
-    model: nn.Module, loss: Loss, sample: Any, size: int, plan: Plan, ridge: Ridge,
+    model: nn.Module, loss: Loss, sample: Any, size: int, plan: Plan, ridge: Ridge
 ) -> dict[str, float] | None:
     """Phase → part of its roofline time that waits for memory; None if it cannot be counted.
 
@@ -87,15 +95,22 @@ def memory_bound(
     """
     for real in (False, True):
         try:
-            two, three = (_step(model, loss, sample, number, plan.device if real else "meta")
-                          for number in (2, 3))
+            two, three = (
+                _step(model, loss, sample, number, plan.device if real else "meta")
+                for number in (2, 3)
+            )
         except Exception:  # the training will say what is wrong
             continue
         if [op.phase for op in two] != [op.phase for op in three]:
             return None
-        ops = [_Op(a.phase, a.flops + (size - 2) * (b.flops - a.flops),
-                   a.moved + (size - 2) * (b.moved - a.moved))
-               for a, b in zip(two, three, strict=True)]
+        ops = [
+            _Op(
+                a.phase,
+                a.flops + (size - 2) * (b.flops - a.flops),
+                a.moved + (size - 2) * (b.moved - a.moved),
+            )
+            for a, b in zip(two, three, strict=True)
+        ]
         return _shares(ops, plan.precision, ridge)
     return None
 
@@ -116,6 +131,7 @@ def _shares(ops: Iterable[_Op], precision: Precision, ridge: Ridge) -> dict[str,
 
 def _step(model: nn.Module, loss: Loss, sample: Any, number: int, device: str) -> list[_Op]:
     """Forward and backward of a batch of so many; nothing of the model's own is touched."""
+
     def there(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to(device)
 
@@ -140,8 +156,10 @@ def ridge(device: str, dtype: torch.dtype) -> Ridge:
     a = torch.ones(_SIDE, _SIDE, dtype=dtype, device=device)
     source = torch.ones(_BYTES, dtype=torch.uint8, device=device)
     sink = torch.empty_like(source)
-    return Ridge(2 * _SIDE**3 / _fastest(lambda: torch.mm(a, a), device),
-                 2 * _BYTES / _fastest(lambda: sink.copy_(source), device))
+    return Ridge(
+        2 * _SIDE**3 / _fastest(lambda: torch.mm(a, a), device),
+        2 * _BYTES / _fastest(lambda: sink.copy_(source), device),
+    )
 
 
 def _fastest(act: Callable[[], Any], device: str) -> float:

@@ -42,8 +42,10 @@ class GradientAccumulation(Base):
         if self.target is not None and not self.target > 0:
             raise TechniqueRefused(f"accumulation: target={self.target}: a variance above 0")
         if self.adaptive and plan.zero_stage == 3:
-            raise TechniqueRefused("accumulation with adaptive=True does not go with zero stage 3: "
-                                   "its gradients are never whole; use stage 2 or a fixed k")
+            raise TechniqueRefused(
+                "accumulation with adaptive=True does not go with zero stage 3: "
+                "its gradients are never whole; use stage 2 or a fixed k"
+            )
         if self.adaptive and plan.compression is not None:
             plan = plan.note("accumulation: ‖ḡ‖ is that of compressed gradients, σ² near it only")
         most = self.k_max if self.adaptive else self.k
@@ -51,11 +53,13 @@ class GradientAccumulation(Base):
             if not self.adaptive:
                 raise TechniqueRefused(
                     f"accumulation: a batch of {plan.per_rank} per rank cannot be split into "
-                    f"{most}: lower k or raise batch_size")
+                    f"{most}: lower k or raise batch_size"
+                )
             most = plan.per_rank
         start = min(self.k, most)
-        return replace(plan, accumulation=Accumulation(
-            start, self.mode, self.adaptive, most, self.target))
+        return replace(
+            plan, accumulation=Accumulation(start, self.mode, self.adaptive, most, self.target)
+        )
 
     def predicts(self, plan: Plan) -> str:
         k = plan.accumulation.k
@@ -89,8 +93,9 @@ class KPolicy:
         if variance is not None and math.isfinite(variance):
             referred = variance * share
             old = self.variance
-            self.variance = referred if old is None else (
-                SMOOTHING * old + (1 - SMOOTHING) * referred)
+            self.variance = (
+                referred if old is None else (SMOOTHING * old + (1 - SMOOTHING) * referred)
+            )
             if self.target is None:
                 self._calibrate(referred)
         if self.target is None or self.variance is None:
@@ -110,8 +115,13 @@ class KPolicy:
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""
-        return {"k": self.k, "target": self.target, "variance": self.variance,
-                "seen": list(self._seen), "blind": self._blind}
+        return {
+            "k": self.k,
+            "target": self.target,
+            "variance": self.variance,
+            "seen": list(self._seen),
+            "blind": self._blind,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from :meth:`state`."""
@@ -127,8 +137,10 @@ def pieces(batch: Any, k: int) -> list[Any]:
     if k == 1:
         return [batch]
     leaves, form = tree_flatten(batch)
-    cut = [torch.tensor_split(leaf, k) if isinstance(leaf, torch.Tensor) else [leaf] * k
-           for leaf in leaves]
+    cut = [
+        torch.tensor_split(leaf, k) if isinstance(leaf, torch.Tensor) else [leaf] * k
+        for leaf in leaves
+    ]
     return [tree_unflatten([parts[j] for parts in cut], form) for j in range(k)]
 
 

@@ -81,8 +81,11 @@ def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, li
             found[name] = blocks
     missing = set(names or ()) - set(found)
     if missing or not found:
-        what = f"the model has no {', '.join(sorted(missing))}" if missing else (
-            "the model has no stack of like layers (an nn.Sequential or nn.ModuleList)")
+        what = (
+            f"the model has no {', '.join(sorted(missing))}"
+            if missing
+            else ("the model has no stack of like layers (an nn.Sequential or nn.ModuleList)")
+        )
         raise TechniqueRefused(f"checkpointing: {what}; name them: Checkpointing(layers=('…',))")
     return found
 
@@ -104,8 +107,12 @@ def _join(blocks: list[nn.Module]) -> None:
     """The first of these runs them all, dropping what is inside."""
     forwards = [block.forward for block in blocks]
     handed: list[Any] = []
-    statistics = [m for block in blocks for m in block.modules()
-                  if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    statistics = [
+        m
+        for block in blocks
+        for m in block.modules()
+        if isinstance(m, nn.modules.batchnorm._BatchNorm)
+    ]
 
     def chain(x: Any, *rest: Any, **named: Any) -> Any:
         out = x
@@ -128,7 +135,8 @@ def _join(blocks: list[nn.Module]) -> None:
         if not handed or _first(handed[-1]) is not x:
             raise TechniqueRefused(
                 "checkpointing: the layers of a stack do not follow each other directly; use "
-                "Checkpointing(every=1), or name other layers")
+                "Checkpointing(every=1), or name other layers"
+            )
         return handed.pop()
 
     blocks[0].forward = leader
@@ -153,4 +161,3 @@ def _frozen(norms: Sequence[Any]) -> Iterator[None]:
     finally:
         for norm, (momentum, tracked) in zip(norms, before, strict=True):
             norm.momentum, norm.num_batches_tracked = momentum, tracked
-

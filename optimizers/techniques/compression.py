@@ -30,8 +30,11 @@ class Compression(Base):
             raise TechniqueRefused(f"compression: dtype={self.dtype!r}: write 'fp16' or 'bf16'")
         if plan.world == 1:
             return plan.note("compression: one rank, nothing crosses a wire")
-        hook = (default_hooks.fp16_compress_hook if self.dtype == "fp16"
-                else default_hooks.bf16_compress_hook)
+        hook = (
+            default_hooks.fp16_compress_hook
+            if self.dtype == "fp16"
+            else default_hooks.bf16_compress_hook
+        )
 
         def make(_model: nn.Module, wire: Wire) -> tuple[Any, Hook]:
             return None, wire.counted(hook, lambda _state, bucket: 2 * bucket.buffer().numel())

@@ -36,8 +36,11 @@ class PowerSGD(Base):
 
         def make(_model: nn.Module, wire: Wire) -> tuple[Any, Hook]:
             state = powerSGD_hook.PowerSGDState(
-                None, matrix_approximation_rank=self.rank, start_powerSGD_iter=self.start,
-                use_error_feedback=True, warm_start=True,
+                None,
+                matrix_approximation_rank=self.rank,
+                start_powerSGD_iter=self.start,
+                use_error_feedback=True,
+                warm_start=True,
             )
             return state, wire.counted(powerSGD_hook.powerSGD_hook, _sent)
 

@@ -42,12 +42,16 @@ class MixedPrecision(Base):
         if plan.device == "cuda" and dtype is torch.bfloat16 and not torch.cuda.is_bf16_supported():
             raise TechniqueRefused("precision: this GPU has no bf16; use dtype='fp16'")
         if plan.device == "cpu":
-            plan = plan.note("precision: bf16, the half precision that CPUs are fast in" if (
-                dtype is torch.bfloat16) else "precision: fp16 on a CPU is slower than fp32")
+            plan = plan.note(
+                "precision: bf16, the half precision that CPUs are fast in"
+                if (dtype is torch.bfloat16)
+                else "precision: fp16 on a CPU is slower than fp32"
+            )
         elif not plan.tf32:
-            plan = plan.note("precision: what stays fp32 is computed "
-                             + ("in TF32" if torch.backends.cuda.matmul.allow_tf32 else
-                                "in full, TF32 is off"))
+            plan = plan.note(
+                "precision: what stays fp32 is computed "
+                + ("in TF32" if torch.backends.cuda.matmul.allow_tf32 else "in full, TF32 is off")
+            )
         return replace(plan, precision=Precision(self.mode, dtype))
 
     def predicts(self, plan: Plan) -> str:
@@ -58,12 +62,15 @@ class MixedPrecision(Base):
 
 def accept_floats(module: nn.Module, dtype: torch.dtype) -> None:
     """Let a half-precision model be given fp32 inputs, in training and evaluation alike."""
+
     def cast(given: Any) -> Any:
         return tree_map_only(
-            torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, given)
+            torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, given
+        )
 
-    module.register_forward_pre_hook(lambda _module, given, named: (cast(given), cast(named)),
-                                     with_kwargs=True)
+    module.register_forward_pre_hook(
+        lambda _module, given, named: (cast(given), cast(named)), with_kwargs=True
+    )
 
 
 class Masters:
@@ -73,8 +80,11 @@ class Masters:
     of ``optimizer`` ends by writing the copies back, rounded.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter],
-                 make: Callable[[list[nn.Parameter]], torch.optim.Optimizer]):
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        make: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+    ):
         self.parameters = [p for p in parameters if p.requires_grad]
         self.copies = [nn.Parameter(p.detach().float().clone()) for p in self.parameters]
         self.optimizer = make(self.copies)

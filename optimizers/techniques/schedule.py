@@ -29,11 +29,13 @@ class WarmupCosine(Base):
 
     def plan(self, plan: Plan) -> Plan:
         if not 0 <= self.warmup < 1 or not 0 <= self.floor <= 1:
-            raise TechniqueRefused(f"schedule: warmup={self.warmup} and floor={self.floor} are "
-                                   "shares between 0 and 1")
+            raise TechniqueRefused(
+                f"schedule: warmup={self.warmup} and floor={self.floor} are shares between 0 and 1"
+            )
         if self.scaling not in ("none", "linear", "sqrt"):
-            raise TechniqueRefused(f"schedule: scaling={self.scaling!r}: write 'none', 'linear' "
-                                   "or 'sqrt'")
+            raise TechniqueRefused(
+                f"schedule: scaling={self.scaling!r}: write 'none', 'linear' or 'sqrt'"
+            )
         return replace(plan, schedule=Schedule(self.warmup, self.floor, self.scaling))
 
     def predicts(self, plan: Plan) -> str:

@@ -38,8 +38,11 @@ class Zero(Base):
         if plan.zero_stage is None:
             return "nothing on one rank"
         parts = ("optimizer state", "gradients", "weights")[: self.stage]
-        return f"{', '.join(parts)} ÷ {plan.world} ranks; reduces at every micro-batch" if (
-            self.stage > 1) else f"{parts[0]} ÷ {plan.world} ranks"
+        return (
+            f"{', '.join(parts)} ÷ {plan.world} ranks; reduces at every micro-batch"
+            if (self.stage > 1)
+            else f"{parts[0]} ÷ {plan.world} ranks"
+        )
 
 
 def configuration(plan: Plan, micro_batch: int) -> dict[str, Any]:

@@ -76,5 +76,8 @@ class Purse:
     def _complain(self) -> None:
         if not self._complained:
             self._complained = True
-            print("phasewatt: the budget of joules has no effect, for nothing measures energy "
-                  "here (`probe doctor` says why)", file=sys.stderr)
+            print(
+                "phasewatt: the budget of joules has no effect, for nothing measures energy "
+                "here (`probe doctor` says why)",
+                file=sys.stderr,
+            )

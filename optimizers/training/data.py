@@ -56,11 +56,15 @@ class Batches:
             raise DataProblem("the data set has no length: give a map-style data set") from None
         if length < plan.batch_size:
             what = "is empty" if not length else f"holds {length} samples"
-            raise DataProblem(f"the data set {what}, a batch is {plan.batch_size}: "
-                              "lower batch_size or check the data")
+            raise DataProblem(
+                f"the data set {what}, a batch is {plan.batch_size}: "
+                "lower batch_size or check the data"
+            )
         if plan.batch_size % plan.world:
-            raise DataProblem(f"a batch of {plan.batch_size} cannot be cut among {plan.world} "
-                              "ranks: make batch_size a multiple")
+            raise DataProblem(
+                f"a batch of {plan.batch_size} cannot be cut among {plan.world} "
+                "ranks: make batch_size a multiple"
+            )
         self._order = Order(length, plan.batch_size, rank=rank, world=plan.world, seed=seed)
         self._batch = plan.batch_size
         # A generator of its own: what workers draw must not move the training's random numbers.

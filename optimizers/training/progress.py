@@ -58,7 +58,9 @@ class Bar:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:

@@ -26,8 +26,10 @@ class Result:
         """One line."""
         speed = self.samples / self.seconds if self.seconds else 0.0
         metrics = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
-        line = (f"{self.steps} steps, {self.samples:,} samples in {self.seconds:.1f} s "
-                f"({speed:.0f} per s){metrics}")
+        line = (
+            f"{self.steps} steps, {self.samples:,} samples in {self.seconds:.1f} s "
+            f"({speed:.0f} per s){metrics}"
+        )
         if self.mfu is not None:
             line += f"; MFU {self.mfu:.1%} of {self.peak}"
         if self.to_target is not None:

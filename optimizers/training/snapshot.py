@@ -93,8 +93,9 @@ def load(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path / f"{rank}-{_STATE}", weights_only=True)
     except FileNotFoundError:
-        raise UsageError(f"{path} has no state for rank {rank}: resume with as many ranks as it "
-                         "was saved by") from None
+        raise UsageError(
+            f"{path} has no state for rank {rank}: resume with as many ranks as it was saved by"
+        ) from None
     except Exception as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     return dict(state)

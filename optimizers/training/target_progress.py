@@ -29,8 +29,10 @@ class Progress:
     def saw(self, metrics: Mapping[str, float], samples: float, seconds: float) -> None:
         """Take an evaluation. Raises UsageError if it lacks the metric."""
         if self.target.metric not in metrics:
-            raise UsageError(f"the evaluation gives {', '.join(metrics) or 'nothing'}, but the "
-                             f"target is {self.target}")
+            raise UsageError(
+                f"the evaluation gives {', '.join(metrics) or 'nothing'}, but the "
+                f"target is {self.target}"
+            )
         value = float(metrics[self.target.metric])
         if self.reached:
             return
@@ -46,8 +48,10 @@ class Progress:
         if self.before is None or self.before[2] == value:
             return samples, seconds
         share = (self.target.value - self.before[2]) / (value - self.before[2])
-        return (self.before[0] + share * (samples - self.before[0]),
-                self.before[1] + share * (seconds - self.before[1]))
+        return (
+            self.before[0] + share * (samples - self.before[0]),
+            self.before[1] + share * (seconds - self.before[1]),
+        )
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""

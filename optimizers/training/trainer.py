@@ -53,15 +53,30 @@ class Trainer:
     """``Trainer(model, data, loss, stack=Stack.paper(), samples=100_000).fit()``."""
 
     def __init__(
-        self, model: nn.Module, data: Dataset[Any], loss: Loss, *, samples: int,
-        stack: Stack | None = None, batch_size: int = 32, lr: float = 1e-4,
-        optimizer: MakeOptimizer | None = None, evaluate: Evaluate | None = None,
-        eval_every: int | None = None, target: str | None = None, budget: Budget | None = None,
-        device: str | None = None, seed: int = 0, name: str | None = None,
+        self,
+        model: nn.Module,
+        data: Dataset[Any],
+        loss: Loss,
+        *,
+        samples: int,
+        stack: Stack | None = None,
+        batch_size: int = 32,
+        lr: float = 1e-4,
+        optimizer: MakeOptimizer | None = None,
+        evaluate: Evaluate | None = None,
+        eval_every: int | None = None,
+        target: str | None = None,
+        budget: Budget | None = None,
+        device: str | None = None,
+        seed: int = 0,
+        name: str | None = None,
         dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
-        snapshots: str | Path | None = None, snapshot_every: int = 0,
-        config: Mapping[str, Any] | None = None, data_name: str | None = None,
-        quiet: bool = False, modules: bool = False,
+        snapshots: str | Path | None = None,
+        snapshot_every: int = 0,
+        config: Mapping[str, Any] | None = None,
+        data_name: str | None = None,
+        quiet: bool = False,
+        modules: bool = False,
     ):
         """
         Args:
@@ -136,9 +151,15 @@ class Trainer:
             sample = default_collate([data[0]])
             ridge = roofline.ridge(self.device, self.plan.precision.dtype)
             bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
-            told = None if bound is None else {
-                "memory_bound": bound, "flops_per_s": ridge.flops_per_s,
-                "bytes_per_s": ridge.bytes_per_s}
+            told = (
+                None
+                if bound is None
+                else {
+                    "memory_bound": bound,
+                    "flops_per_s": ridge.flops_per_s,
+                    "bytes_per_s": ridge.bytes_per_s,
+                }
+            )
             return flops.per_sample(model, self._loss, sample), told
         finally:
             snapshot.set_random_state(before)
@@ -157,12 +178,23 @@ class Trainer:
         if resume:
             self._restore()
         watching = probe.watch(
-            self.engine.module, self.engine.optimizer, name=self._name, dir=self._dir,
-            target=str(self._progress.target) if self._progress else None, data=self._data_name,
+            self.engine.module,
+            self.engine.optimizer,
+            name=self._name,
+            dir=self._dir,
+            target=str(self._progress.target) if self._progress else None,
+            data=self._data_name,
             modules=self._modules,
-            config={**self._config, "stack": self.stack.name, "techniques": self.stack.told(),
-                    "batch_size": self.plan.batch_size, "lr": self.plan.lr, "seed": self._seed,
-                    "samples": self._samples, "roofline": self._roofline},
+            config={
+                **self._config,
+                "stack": self.stack.name,
+                "techniques": self.stack.told(),
+                "batch_size": self.plan.batch_size,
+                "lr": self.plan.lr,
+                "seed": self._seed,
+                "samples": self._samples,
+                "roofline": self._roofline,
+            },
         )
         before = 0 if self.device == "cuda" else resident_memory()
         silent = self._quiet or self.rank > 0
@@ -180,8 +212,15 @@ class Trainer:
                 ) from error
         at, progress = self._at, self._progress
         return Result(
-            at.step, at.samples, at.seconds, bool(progress and progress.reached), at.metrics,
-            at.losses, run.path, progress.first if progress and progress.reached else None, ended,
+            at.step,
+            at.samples,
+            at.seconds,
+            bool(progress and progress.reached),
+            at.metrics,
+            at.losses,
+            run.path,
+            progress.first if progress and progress.reached else None,
+            ended,
             *self._mfu,
         )
 
@@ -229,8 +268,10 @@ class Trainer:
             if before:
                 self._held["process"] = max(0, before - self._held.get("weights", 0))
             self._held["workspace"] = max(0, peak - sum(self._held.values()))
-        values: dict[str, float] = {"peak_memory_bytes": peak,
-                                    "train_s": self._at.seconds - self._at.eval_seconds}
+        values: dict[str, float] = {
+            "peak_memory_bytes": peak,
+            "train_s": self._at.seconds - self._at.eval_seconds,
+        }
         values |= {f"memory_{name}_bytes": amount for name, amount in self._held.items() if amount}
         self._mfu = self._utilisation()
         if self._flops is not None:
@@ -277,8 +318,11 @@ class Trainer:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
             norm = math.nan if stepped.norm is None else stepped.norm
-            values |= {"k": k, "grad_norm": norm, **noise(
-                sigma2, stepped.norm, k * self._world, step_samples)}
+            values |= {
+                "k": k,
+                "grad_norm": norm,
+                **noise(sigma2, stepped.norm, k * self._world, step_samples),
+            }
         if self._scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
@@ -314,8 +358,10 @@ class Trainer:
     def _look(self, loss: float, applied: bool) -> None:
         self._at.losses.append(loss)
         if not math.isfinite(loss) and applied:
-            raise TrainingFailed(f"the loss is {loss} in step {self._at.step}: lower lr "
-                                 f"({self.plan.lr:g}), or add the technique clipping")
+            raise TrainingFailed(
+                f"the loss is {loss} in step {self._at.step}: lower lr "
+                f"({self.plan.lr:g}), or add the technique clipping"
+            )
 
     # -- around it -------------------------------------------------------------------
 
@@ -327,8 +373,9 @@ class Trainer:
         at, begin = self._at, time.perf_counter()
         self.engine.module.eval()
         with run.phase("eval"), torch.no_grad():
-            metrics = {name: float(value) for name, value in
-                       self._evaluate(self.engine.module).items()}
+            metrics = {
+                name: float(value) for name, value in self._evaluate(self.engine.module).items()
+            }
         self.engine.module.train()
         metrics = agreed(metrics)  # or one rank might end and the others wait for it
         at.metrics = metrics
@@ -343,7 +390,9 @@ class Trainer:
         assert self._snapshots is not None
         at = self._at
         state = {
-            "at": asdict(at), "consumed": self._batches.consumed, "policy": self._policy.state(),
+            "at": asdict(at),
+            "consumed": self._batches.consumed,
+            "policy": self._policy.state(),
             "random": snapshot.random_state(),
             "progress": self._progress.state() if self._progress else None,
         }
@@ -351,8 +400,10 @@ class Trainer:
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
             except (OSError, RuntimeError) as error:  # torch's writer raises the latter
-                raise TrainingFailed(f"the snapshot of step {at.step} cannot be written to "
-                                     f"{self._snapshots}: {_line(error)}") from error
+                raise TrainingFailed(
+                    f"the snapshot of step {at.step} cannot be written to "
+                    f"{self._snapshots}: {_line(error)}"
+                ) from error
 
     def _restore(self) -> None:
         if self._snapshots is None:
@@ -372,8 +423,7 @@ class Trainer:
 
 def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimizer:
     """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
-    return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01,
-                             **arguments)
+    return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01, **arguments)
 
 
 def _out_of_memory(error: BaseException) -> bool:

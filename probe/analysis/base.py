@@ -33,13 +33,17 @@ class Scene(ABC):
     whole: tuple[int, int]
     on_device: Collection[int] = ()
 
-    def __init__(self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.Meter]):
+    def __init__(
+        self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.Meter]
+    ):
         self.reader, self.run = reader, run
         self.whole = bounds_of(reader)
         self.gaps = tuple(reader.gaps())
         elected = elect([(meter.source, meter.summary.samples) for meter in meters], self.gaps)
-        self.meters = tuple(device_energy.Meter(source, meter.summary)
-                            for source, meter in zip(elected, meters, strict=True))
+        self.meters = tuple(
+            device_energy.Meter(source, meter.summary)
+            for source, meter in zip(elected, meters, strict=True)
+        )
 
     @property
     @abstractmethod
@@ -85,8 +89,14 @@ class Scene(ABC):
     def rows_of(self, device: device_energy.Device) -> tuple[Rows, Tally | None]:
         """Energy by phase, and whose phases they are."""
         mine = self.owner_of(device.source)
-        rows = phase_rows(device, mine, self.run, device.name, self.shares_of(device, mine),
-                          self.energy_statistics(device, mine))
+        rows = phase_rows(
+            device,
+            mine,
+            self.run,
+            device.name,
+            self.shares_of(device, mine),
+            self.energy_statistics(device, mine),
+        )
         return rows, mine
 
     def shares_of(self, device: device_energy.Device, mine: Tally | None) -> Shares | None:
@@ -95,15 +105,23 @@ class Scene(ABC):
             return None
         return self._shares(device, mine.rank)
 
-    def energy_statistics(self, device: device_energy.Device, mine: Tally | None) -> Statistics | None:
+    def energy_statistics(
+        self, device: device_energy.Device, mine: Tally | None
+    ) -> Statistics | None:
         """What tells a device's phases apart; scaled to its energy."""
         if device.curve is None:
             return None
         own = self.statistics_of(device.source, mine)
         if not is_energy(device.source):
             return own
-        samples = next((m.source for m in self.meters if is_sampled_power(m.source)
-                        and m.source.uuid == device.source.uuid), None)
+        samples = next(
+            (
+                m.source
+                for m in self.meters
+                if is_sampled_power(m.source) and m.source.uuid == device.source.uuid
+            ),
+            None,
+        )
         if samples is None:
             return own
         return finer(device.curve, self.whole[0], own, self.statistics_of(samples, mine))

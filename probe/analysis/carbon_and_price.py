@@ -111,8 +111,10 @@ def tariff(text: str, what: str, unit: str) -> Tariff:
             return Tariff.constant(value, unit or (number[2] or "").upper(), "given")
     path = Path(text).expanduser()
     if number is not None or not path.is_file():
-        raise UsageError(f"{what}={text!r}: write a number per kWh, or a CSV file with a column of "
-                         f"times and one of {what}")
+        raise UsageError(
+            f"{what}={text!r}: write a number per kWh, or a CSV file with a column of "
+            f"times and one of {what}"
+        )
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
@@ -127,8 +129,10 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
     columns = [i for i in range(len(head)) if i != at]
     named = [i for i in columns if what in head[i].lower()]
     if at is None or not columns or (len(columns) > 1 and not named):
-        raise UsageError(f"{path}: its first line must name a column of times and one of {what}, "
-                         f"but is {','.join(head)[:80]!r}")
+        raise UsageError(
+            f"{path}: its first line must name a column of times and one of {what}, "
+            f"but is {','.join(head)[:80]!r}"
+        )
     column = (named or columns)[0]
     found: dict[int, float] = {}
     for number, row in enumerate(rows[1:], 2):
@@ -136,8 +140,9 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
             when = datetime.fromisoformat(row[at].strip())
             value = float(row[column])
         except (ValueError, IndexError):
-            raise UsageError(f"{path}, line {number}: no time and number in "
-                             f"{','.join(row)[:60]!r}") from None
+            raise UsageError(
+                f"{path}, line {number}: no time and number in {','.join(row)[:60]!r}"
+            ) from None
         when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
         found[round(when.timestamp() * NS_PER_S)] = value
     if len(found) < 2 or not all(map(math.isfinite, found.values())):
@@ -146,5 +151,10 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
     scale = 1e-3 if "mwh" in head[column].lower() else 1.0
     currency = _CURRENCY.search(head[column])
     end_ns = float(begin_ns[-1] + np.diff(begin_ns)[-1])  # the last holds as long as the one before
-    return Tariff(begin_ns, np.array([found[at_ns] for at_ns in begin_ns.tolist()]) * scale, end_ns,
-                  unit or (currency[1] if currency else ""), path.name)
+    return Tariff(
+        begin_ns,
+        np.array([found[at_ns] for at_ns in begin_ns.tolist()]) * scale,
+        end_ns,
+        unit or (currency[1] if currency else ""),
+        path.name,
+    )

@@ -56,8 +56,9 @@ def knots_of(source: Source) -> Knots | None:
     if source.quantity == "energy" and source.kind is Kind.COUNTER:
         wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
         return CounterKnots(wrap_j, source.resolution_s)
-    if source.unit == "W" and (source.quantity in POWERS
-                               or source.provenance is Provenance.MODELLED):
+    if source.unit == "W" and (
+        source.quantity in POWERS or source.provenance is Provenance.MODELLED
+    ):
         return PowerKnots(means=source.quantity == "power_samples")
     return None
 
@@ -68,9 +69,7 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
     for meter in meters:
         source, summary = meter.source, meter.summary
         counter = source.quantity == "energy" and source.kind is Kind.COUNTER
-        power = source.unit == "W" and (
-            source.in_total or source.provenance is Provenance.MODELLED
-        )
+        power = source.unit == "W" and (source.in_total or source.provenance is Provenance.MODELLED)
         if not (counter or power):
             continue
         curve = summary.curve
@@ -82,8 +81,7 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
 
 def natural(name: str) -> list[str | int]:
     """To sort names by: gpu10 comes after gpu9."""
-    return [int(part) if place % 2 else part
-            for place, part in enumerate(re.split(r"(\d+)", name))]
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
 def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
@@ -119,11 +117,14 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
     place = np.searchsorted(curve.time_ns, edges)
     silent = (place[1:] == place[:-1]) & (np.diff(edges) > 3e9 * curve.period_s)
     return {
-        "device": device.name, "source": device.source.id,
+        "device": device.name,
+        "source": device.source.id,
         "provenance": str(device.source.provenance),
-        "begin_s": 0.0, "step_s": (run[1] - run[0]) / 1e9 / number,
-        "power_w": [None if gap else round(float(w), 3)
-                    for w, gap in zip(watts, silent, strict=True)],
+        "begin_s": 0.0,
+        "step_s": (run[1] - run[0]) / 1e9 / number,
+        "power_w": [
+            None if gap else round(float(w), 3) for w, gap in zip(watts, silent, strict=True)
+        ],
     }
 
 
@@ -137,8 +138,10 @@ def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | 
     edges = np.linspace(run[0], run[1], SKETCH_BINS + 1).astype(np.int64)
     joules = np.sum([np.diff(one.curve.at(edges)) for one in shown if one.curve], axis=0)
     watts = joules / (np.diff(edges).clip(1) / 1e9)
-    return {"provenance": str(shown[0].source.provenance),
-            "power_w": [round(float(w), 2) for w in watts]}
+    return {
+        "provenance": str(shown[0].source.provenance),
+        "power_w": [round(float(w), 2) for w in watts],
+    }
 
 
 def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:

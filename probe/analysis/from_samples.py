@@ -41,7 +41,10 @@ class RawScene(Scene):
     """
 
     def __init__(
-        self, reader: RunReader, *, recompute: bool = False,
+        self,
+        reader: RunReader,
+        *,
+        recompute: bool = False,
         part_s: tuple[float, float] | None = None,
     ):
         whole = bounds_of(reader)
@@ -49,8 +52,11 @@ class RawScene(Scene):
         self._recompute = recompute
         self.series = reader.series()
         gaps = reader.gaps()
-        super().__init__(reader, run, [device_energy.Meter(one.source, summary(one, gaps))
-                                       for one in self.series])
+        super().__init__(
+            reader,
+            run,
+            [device_energy.Meter(one.source, summary(one, gaps)) for one in self.series],
+        )
         self._host: dict[int, Timeline] = {}
         self._device: dict[int, Timeline] = {}
         for rank in reader.ranks():
@@ -74,9 +80,10 @@ class RawScene(Scene):
         part = copy(self)
         part.__dict__.pop("tallies", None)  # of the whole
         part.run = begin_ns, end_ns
-        part._host, part._device = ({rank: one.part(begin_ns, end_ns)
-                                     for rank, one in told.items()}
-                                    for told in (self._host, self._device))
+        part._host, part._device = (
+            {rank: one.part(begin_ns, end_ns) for rank, one in told.items()}
+            for told in (self._host, self._device)
+        )
         part.on_device = part._device
         return part
 
@@ -84,9 +91,13 @@ class RawScene(Scene):
         """What the ranks logged: name → count, last, sum."""
         logged = self.reader.logged()
         return {
-            name: {"count": len(values), "last": float(values[-1]),
-                   "sum": total if math.isfinite(total := float(values.sum())) else None}
-            for name, (_, values) in logged.items() if len(values) and math.isfinite(values[-1])
+            name: {
+                "count": len(values),
+                "last": float(values[-1]),
+                "sum": total if math.isfinite(total := float(values.sum())) else None,
+            }
+            for name, (_, values) in logged.items()
+            if len(values) and math.isfinite(values[-1])
         }
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
@@ -119,8 +130,14 @@ class RawScene(Scene):
     def _shares(self, device: device_energy.Device, rank: int) -> Shares:
         assert device.curve is not None
         spans = self._timeline(device.source, rank)
-        return split(device.curve, spans.begin_ns, spans.end_ns, spans.code, self.run,
-                     np.array([device.highest_w]))
+        return split(
+            device.curve,
+            spans.begin_ns,
+            spans.end_ns,
+            spans.code,
+            self.run,
+            np.array([device.highest_w]),
+        )
 
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
         """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
@@ -128,11 +145,11 @@ class RawScene(Scene):
         """
         found = self._sealed(source, rank)
         if found is None:
-            restarts = [gap.end_ns for gap in self.gaps
-                        if gap.what == source.id and gap.reason == RESTARTED]
+            restarts = [
+                gap.end_ns for gap in self.gaps if gap.what == source.id and gap.reason == RESTARTED
+            ]
             series = next(one for one in self.series if one.source.id == source.id)
-            return replay(series, self._timeline(source, rank), self.run,
-                          self.whole[0], restarts)
+            return replay(series, self._timeline(source, rank), self.run, self.whole[0], restarts)
         if self.run == self.whole:
             return found
         return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
@@ -146,8 +163,7 @@ class RawScene(Scene):
     @cached_property
     def _rings(self) -> dict[int, list[str]]:
         """Names per rank; to list them is to read them, which once for all meters is enough."""
-        return {rank: [name for name, _ in self.reader.rings(rank)]
-                for rank in self.reader.ranks()}
+        return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
 def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
@@ -168,6 +184,8 @@ def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
 def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
     begin, end = (whole[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
     if not whole[0] <= begin < min(end, whole[1]):
-        raise UsageError(f"{from_s:g} s to {to_s:g} s is no part of a run of "
-                         f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s")
+        raise UsageError(
+            f"{from_s:g} s to {to_s:g} s is no part of a run of "
+            f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s"
+        )
     return begin, min(end, whole[1])

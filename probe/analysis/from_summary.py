@@ -59,10 +59,15 @@ class SealedScene(Scene):
         self._known: dict[str, Statistics | None] = {}
         self._device = {tally.rank: tally for node in self._nodes for tally in node.on_device}
         self.on_device = self._device
-        super().__init__(reader, bounds_of(reader), [
-            device_energy.Meter(source, node.meters[source.id]) for sources, node in nodes
-            for source in sources
-        ])
+        super().__init__(
+            reader,
+            bounds_of(reader),
+            [
+                device_energy.Meter(source, node.meters[source.id])
+                for sources, node in nodes
+                for source in sources
+            ],
+        )
 
     @classmethod
     def open(cls, reader: RunReader) -> SealedScene | None:
@@ -105,8 +110,9 @@ class SealedScene(Scene):
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum."""
         found: dict[str, dict[str, Any]] = {}
-        for _, logged in sorted((rank, told) for node in self._nodes
-                                for rank, told in node.values.items()):
+        for _, logged in sorted(
+            (rank, told) for node in self._nodes for rank, told in node.values.items()
+        ):
             first = not found
             for name, value in logged.items():
                 if first or (name in COUNTS and name not in found):
@@ -132,16 +138,20 @@ class SealedScene(Scene):
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
             gpu = source.device.startswith("gpu")
-            self._known[source.id] = sealed(self.reader.nodes(), source, rank, rings,
-                                            on_device=gpu and rank in self._device)
+            self._known[source.id] = sealed(
+                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self._device
+            )
         return self._known[source.id]
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Counts of two ranks, or of two hosts, together."""
     sums = [told["sum"] for told in (one, other) if told["sum"] is not None]
-    return {"count": one["count"] + other["count"], "last": one["last"],
-            "sum": sum(sums) if sums else None}
+    return {
+        "count": one["count"] + other["count"],
+        "last": one["last"],
+        "sum": sum(sums) if sums else None,
+    }
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:
@@ -151,8 +161,11 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     for number, (id_, summary) in enumerate(node.meters.items()):
         curve, shares = summary.curve, summary.shares
         told: dict[str, Any] = {
-            "source": id_, "samples": summary.samples, "highest": summary.highest,
-            "spread": summary.spread, "highest_w": summary.highest_w,
+            "source": id_,
+            "samples": summary.samples,
+            "highest": summary.highest,
+            "spread": summary.spread,
+            "highest_w": summary.highest_w,
             "owner": node.owners.get(id_),
         }
         if curve is not None:
@@ -160,16 +173,20 @@ def write_summary(run: Path, node: NodeSummary) -> None:
             told["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
         if shares is not None:
             arrays[f"powers_{number}"] = shares.powers_w
-            arrays[f"bounds_{number}"] = np.array([[share.low_j, share.high_j]
-                                                   for share in shares.of.values()])
-            told["shares"] = [[code, share.time_ns, share.energy_j]
-                              for code, share in shares.of.items()]
+            arrays[f"bounds_{number}"] = np.array(
+                [[share.low_j, share.high_j] for share in shares.of.values()]
+            )
+            told["shares"] = [
+                [code, share.time_ns, share.energy_j] for code, share in shares.of.items()
+            ]
         meters.append(told)
     about = {
-        "version": VERSION, "meters": meters,
+        "version": VERSION,
+        "meters": meters,
         "tallies": [_tally_row(tally) for tally in node.tallies],
         "on_device": [_tally_row(tally) for tally in node.on_device],
-        "followed": list(node.followed), "rings": list(node.rings.items()),
+        "followed": list(node.followed),
+        "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
         "reductions": [[rank, dict(told)] for rank, told in node.reductions.items()],
     }
@@ -186,10 +203,15 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
         if about["version"] != VERSION:
             return None
         return NodeSummary(
-            {told["source"]: _summary(told, number, arrays)
-             for number, told in enumerate(about["meters"])},
-            {told["source"]: told["owner"] for told in about["meters"]
-             if told["owner"] is not None},
+            {
+                told["source"]: _summary(told, number, arrays)
+                for number, told in enumerate(about["meters"])
+            },
+            {
+                told["source"]: told["owner"]
+                for told in about["meters"]
+                if told["owner"] is not None
+            },
             about["followed"],
             [_tally(row) for row in about["tallies"]],
             [_tally(row) for row in about["on_device"]],
@@ -207,24 +229,37 @@ def _summary(told: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) ->
         curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *told["curve"])
     if "shares" in told:
         bounds = arrays[f"bounds_{number}"]
-        shares = Shares(arrays[f"powers_{number}"], {
-            code: Share(time_ns, energy_j, *bounds[place])
-            for place, (code, time_ns, energy_j) in enumerate(told["shares"])
-        })
-    return Summary(told["samples"], told["highest"], told["spread"], curve, told["highest_w"],
-                   shares)
+        shares = Shares(
+            arrays[f"powers_{number}"],
+            {
+                code: Share(time_ns, energy_j, *bounds[place])
+                for place, (code, time_ns, energy_j) in enumerate(told["shares"])
+            },
+        )
+    return Summary(
+        told["samples"], told["highest"], told["spread"], curve, told["highest_w"], shares
+    )
 
 
 def _tally_row(tally: Tally) -> dict[str, Any]:
     return {
-        "rank": tally.rank, "steps": tally.steps, "inferred_forward": tally.inferred_forward,
-        "names": list(tally.names.items()), "seconds": list(tally.seconds.items()),
+        "rank": tally.rank,
+        "steps": tally.steps,
+        "inferred_forward": tally.inferred_forward,
+        "names": list(tally.names.items()),
+        "seconds": list(tally.seconds.items()),
         "counts": list(tally.counts.items()),
         "follows": [[*pair, number] for pair, number in tally.follows.items()],
     }
 
 
 def _tally(row: Mapping[str, Any]) -> Tally:
-    return Tally(row["rank"], dict(row["names"]), dict(row["seconds"]), dict(row["counts"]),
-                 {(a, b): number for a, b, number in row["follows"]}, row["steps"],
-                 row["inferred_forward"])
+    return Tally(
+        row["rank"],
+        dict(row["names"]),
+        dict(row["seconds"]),
+        dict(row["counts"]),
+        {(a, b): number for a, b, number in row["follows"]},
+        row["steps"],
+        row["inferred_forward"],
+    )

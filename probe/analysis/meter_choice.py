@@ -59,9 +59,12 @@ def speaks(source: Source, counted: dict[str, str]) -> bool:
 
 def _stand_in(meters: Sequence[tuple[Source, int]], other: Source) -> str | None:
     same = {
-        source.quantity: source.id for source, samples in meters
-        if source.uuid == other.uuid and source.device == other.device
-        and source.attributable and samples >= _ENOUGH
+        source.quantity: source.id
+        for source, samples in meters
+        if source.uuid == other.uuid
+        and source.device == other.device
+        and source.attributable
+        and samples >= _ENOUGH
     }
     return next((same[name] for name in POWERS if name in same), None)
 

@@ -50,22 +50,38 @@ class _Part:
 
 
 def row(
-    phase: str, device: str, count: int, time_s: float, energy_j: float | None,
-    interval: tuple[float, float] | None, status: Status, provenance: Provenance,
+    phase: str,
+    device: str,
+    count: int,
+    time_s: float,
+    energy_j: float | None,
+    interval: tuple[float, float] | None,
+    status: Status,
+    provenance: Provenance,
     bounds_j: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """One row of ``phases``."""
     power = energy_j / time_s if energy_j is not None and time_s > 0 else None
     return {
-        "phase": phase, "device": device, "count": count, "time_s": time_s,
-        "energy_j": energy_j, "energy_j_interval": list(interval) if interval else None,
-        "power_w": power, "status": str(status),
-        "bounds_j": list(bounds_j) if bounds_j else None, "provenance": str(provenance),
+        "phase": phase,
+        "device": device,
+        "count": count,
+        "time_s": time_s,
+        "energy_j": energy_j,
+        "energy_j_interval": list(interval) if interval else None,
+        "power_w": power,
+        "status": str(status),
+        "bounds_j": list(bounds_j) if bounds_j else None,
+        "provenance": str(provenance),
     }
 
 
 def phase_rows(
-    device: Device, tally: Tally | None, run: Run, label: str, shares: Shares | None,
+    device: Device,
+    tally: Tally | None,
+    run: Run,
+    label: str,
+    shares: Shares | None,
     statistics: Statistics | None,
 ) -> Rows:
     """Rows of one device.
@@ -104,8 +120,16 @@ def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]
     """The one row of a device that no rank's phases explain."""
     provenance = device.source.provenance
     interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
-    return row(str(Phase.UNATTRIBUTED), label, 1, (run[1] - run[0]) / 1e9, total, interval,
-               Status.RESOLVED, provenance)
+    return row(
+        str(Phase.UNATTRIBUTED),
+        label,
+        1,
+        (run[1] - run[0]) / 1e9,
+        total,
+        interval,
+        Status.RESOLVED,
+        provenance,
+    )
 
 
 def _name(code: int, tally: Tally) -> str:
@@ -122,8 +146,18 @@ def _modelled(
         energy = part.energy_j
         if code == UNATTRIBUTED:
             energy = total - math.fsum(r["energy_j"] for r in rows)
-        rows.append(row(_name(code, tally), label, counts.get(code, 1),
-                        part.time_ns / 1e9, energy, None, Status.WEAK, Provenance.MODELLED))
+        rows.append(
+            row(
+                _name(code, tally),
+                label,
+                counts.get(code, 1),
+                part.time_ns / 1e9,
+                energy,
+                None,
+                Status.WEAK,
+                Provenance.MODELLED,
+            )
+        )
     return rows
 
 
@@ -183,34 +217,45 @@ def _together(
 
 
 def _rows(
-    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str,
-    total: float,
+    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str, total: float
 ) -> list[dict[str, Any]]:
     rows = []
     counts = tally.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         known = part.known
         stated = known.status is not Status.NOT_IDENTIFIABLE
-        rows.append(row(
-            _name(part.code, tally), label, counts.get(part.code, 1), part.seconds,
-            known.energy_j if stated else None,
-            (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
-            known.status, Provenance.ESTIMATED,
-            None if stated else (max(0.0, part.bounds_j[0]), min(total, part.bounds_j[1])),
-        ))
+        rows.append(
+            row(
+                _name(part.code, tally),
+                label,
+                counts.get(part.code, 1),
+                part.seconds,
+                known.energy_j if stated else None,
+                (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
+                known.status,
+                Provenance.ESTIMATED,
+                None if stated else (max(0.0, part.bounds_j[0]), min(total, part.bounds_j[1])),
+            )
+        )
     if refused is None:
         return rows
     # What the account still misses is what was refused.
     energy = total - math.fsum(r["energy_j"] for r in rows if r["energy_j"] is not None)
     half = max(refused.high_j - refused.energy_j, refused.energy_j - refused.low_j)
     narrow = energy > 0 and half <= RESOLVED_HALF * energy
-    seconds = math.fsum(p.seconds for p in parts
-                        if p.known.status is Status.NOT_IDENTIFIABLE)
-    rows.append(row(
-        str(Phase.UNRESOLVED), label, 1, seconds, energy,
-        (max(0.0, energy - half), min(total, energy + half)),
-        Status.RESOLVED if narrow else Status.WEAK, Provenance.ESTIMATED,
-    ))
+    seconds = math.fsum(p.seconds for p in parts if p.known.status is Status.NOT_IDENTIFIABLE)
+    rows.append(
+        row(
+            str(Phase.UNRESOLVED),
+            label,
+            1,
+            seconds,
+            energy,
+            (max(0.0, energy - half), min(total, energy + half)),
+            Status.RESOLVED if narrow else Status.WEAK,
+            Provenance.ESTIMATED,
+        )
+    )
     return rows
 
 
@@ -218,15 +263,17 @@ def _groups(
     found: Estimate, parts: Sequence[_Part], tally: Tally, label: str
 ) -> list[dict[str, Any]]:
     """For refused phases: the smallest sum with neighbours in time that is resolved."""
-    refused = [p.code for p in parts
-               if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes]
+    refused = [
+        p.code for p in parts if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes
+    ]
     neighbours = tally.follows
     groups: list[frozenset[int]] = []
     for code in refused:
         joined = [code]
         while len(joined) < len(found.codes):
             near = [
-                (count, other) for (a, b), count in neighbours.items()
+                (count, other)
+                for (a, b), count in neighbours.items()
                 for mine, other in ((a, b), (b, a))
                 if mine in joined and other not in joined and other in found.codes
             ]
@@ -239,11 +286,14 @@ def _groups(
     rows = []
     for group in dict.fromkeys(groups):
         known = found.of(*group)
-        rows.append({
-            "device": label, "phases": [_name(c, tally) for c in found.codes if c in group],
-            "energy_j": known.energy_j,
-            "energy_j_interval": [max(0.0, known.low_j), known.high_j],
-        })
+        rows.append(
+            {
+                "device": label,
+                "phases": [_name(c, tally) for c in found.codes if c in group],
+                "energy_j": known.energy_j,
+                "energy_j_interval": [max(0.0, known.low_j), known.high_j],
+            }
+        )
     return rows
 
 
@@ -251,5 +301,7 @@ def _locked(found: Estimate, tally: Tally, label: str) -> list[str]:
     locked = [_name(c, tally) for c in found.codes if found.of(c).why == "locked"]
     if not locked:
         return []
-    return [f"{label}: the step runs in lock with the meter's updates, so "
-            f"{', '.join(locked)} cannot be told apart; watch(dither=…) breaks the lock"]
+    return [
+        f"{label}: the step runs in lock with the meter's updates, so "
+        f"{', '.join(locked)} cannot be told apart; watch(dither=…) breaks the lock"
+    ]

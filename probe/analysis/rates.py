@@ -56,11 +56,17 @@ def rate_rows(
                 )
                 interval = low, high
         stated = status is not Status.NOT_IDENTIFIABLE
-        rows.append({
-            "device": source.device, "quantity": source.quantity, "source": source.id,
-            "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
-            "time_s": time_s, "value": value if stated else None,
-            "interval": list(interval) if stated else None, "status": str(status),
-            "provenance": str(Provenance.ESTIMATED),
-        })
+        rows.append(
+            {
+                "device": source.device,
+                "quantity": source.quantity,
+                "source": source.id,
+                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
+                "time_s": time_s,
+                "value": value if stated else None,
+                "interval": list(interval) if stated else None,
+                "status": str(status),
+                "provenance": str(Provenance.ESTIMATED),
+            }
+        )
     return rows

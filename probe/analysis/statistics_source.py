@@ -47,7 +47,10 @@ def sealed(
 
 
 def replay(
-    series: Series, timeline: Timeline, run: tuple[int, int], origin_ns: int,
+    series: Series,
+    timeline: Timeline,
+    run: tuple[int, int],
+    origin_ns: int,
     restarts_ns: Sequence[int],
 ) -> Statistics:
     """Statistics of one meter and one rank's spans over ``run``; seconds count from origin."""

@@ -25,8 +25,9 @@ def totals(
     counted = [one for one in devices if one.source.in_total]
     modelled = [one for one in devices if one.source.provenance == Provenance.MODELLED]
     stored = scene.reader.meta.get("carbon")
-    intensity = tariffs.intensity or (Tariff.constant(float(stored["g_per_kwh"]), "g", "")
-                                      if stored else None)
+    intensity = tariffs.intensity or (
+        Tariff.constant(float(stored["g_per_kwh"]), "g", "") if stored else None
+    )
     joules, modelled_j = _joules(counted, run), _joules(modelled, run)
     grams, modelled_g = _weighted(counted, scene, intensity), _weighted(modelled, scene, intensity)
     intervals = [device_energy.total_interval(one, run) for one in counted]
@@ -34,7 +35,8 @@ def totals(
     total: dict[str, Any] = {
         "energy_j": joules,
         "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]
-        if counted else None,
+        if counted
+        else None,
         "co2e_g": grams,
         "modelled_energy_j": modelled_j,
         "modelled_co2e_g": modelled_g,
@@ -45,16 +47,24 @@ def totals(
     carbon = stored
     if tariffs.intensity is not None:
         mean = _mean((joules, grams), (modelled_j, modelled_g))
-        carbon = None if mean is None else {
-            "g_per_kwh": mean, "country": None, "label": tariffs.intensity.label,
-            "source": tariffs.intensity.label,
-        }
+        carbon = (
+            None
+            if mean is None
+            else {
+                "g_per_kwh": mean,
+                "country": None,
+                "label": tariffs.intensity.label,
+                "source": tariffs.intensity.label,
+            }
+        )
     cost = None
     if tariffs.price is not None:
         mean = _mean((joules, total["cost"]), (modelled_j, total["modelled_cost"]))
-        cost = None if mean is None else {
-            "per_kwh": mean, "currency": tariffs.price.unit, "label": tariffs.price.label,
-        }
+        cost = (
+            None
+            if mean is None
+            else {"per_kwh": mean, "currency": tariffs.price.unit, "label": tariffs.price.label}
+        )
     return total, carbon, cost
 
 

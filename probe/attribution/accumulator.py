@@ -68,8 +68,12 @@ class Accumulator:
     """Feed reads and spans as they come, each in order; call :meth:`finish` at the end."""
 
     def __init__(
-        self, kernel: Kernel | None = None, meter: Meter | None = None, *,
-        begin_s: float = -np.inf, seed: int = 0,
+        self,
+        kernel: Kernel | None = None,
+        meter: Meter | None = None,
+        *,
+        begin_s: float = -np.inf,
+        seed: int = 0,
     ):
         """
         Args:
@@ -201,8 +205,11 @@ class Accumulator:
         else:
             statistics.unsure_kernel = self._meter.exact
             kernels, gains = choose_kernels(
-                updates, self._allocate(updates), statistics.columns,
-                self._pure(updates, updates), *((EXACT_GRAIN_S,) if self._meter.exact else ()),
+                updates,
+                self._allocate(updates),
+                statistics.columns,
+                self._pure(updates, updates),
+                *((EXACT_GRAIN_S,) if self._meter.exact else ()),
             )
         for place, one in enumerate(kernels):
             self._open(one, 0.0, gains[:1] if place else gains)
@@ -216,8 +223,7 @@ class Accumulator:
         width = self.statistics.columns.width
         lane = Lane(kernel.tau_s, kernel.offset_s, disturb)
         mine = [
-            Candidate(kernel.tau_s, kernel.offset_s, gain, disturb, Blocks(width))
-            for gain in gains
+            Candidate(kernel.tau_s, kernel.offset_s, gain, disturb, Blocks(width)) for gain in gains
         ]
         self.statistics.candidates += mine
         self._lanes.append((lane, Innovations(np.array(gains), width), mine))
@@ -268,8 +274,14 @@ class Accumulator:
         self._forget()
 
     def _fit(
-        self, rows: Floats, joules: Floats, time_s: Floats, keep: Bools, ledger: Floats | None,
-        filters: Innovations, candidates: list[Candidate],
+        self,
+        rows: Floats,
+        joules: Floats,
+        time_s: Floats,
+        keep: Bools,
+        ledger: Floats | None,
+        filters: Innovations,
+        candidates: list[Candidate],
     ) -> None:
         filters.widen(self.statistics.columns.width)
         filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
@@ -308,8 +320,8 @@ class Accumulator:
         """
         spans = self._spans
         settle = _SETTLED * (self._kernel.tau_s if self._kernel else Kernel.LONGEST_TAU_S)
-        begin = np.concatenate([[np.nan], chain.time_s[:-1]])[-len(updates):]
-        slack = np.concatenate([[0.0], chain.slack_s[:-1]])[-len(updates):]
+        begin = np.concatenate([[np.nan], chain.time_s[:-1]])[-len(updates) :]
+        slack = np.concatenate([[0.0], chain.slack_s[:-1]])[-len(updates) :]
         new = np.concatenate([[True], spans.code[1:] != spans.code[:-1]])
         borders = spans.begin_s[new]
         low = begin - settle - slack
@@ -373,8 +385,9 @@ class Accumulator:
                 continue
             begin, end = begins[k[known]], begins[k[known] + 1]
             share = (updates.time_s[known] - begin) / (end - begin)
-            counts = np.bincount(np.minimum((share * BINS).astype(np.int64), BINS - 1),
-                                 minlength=BINS)
+            counts = np.bincount(
+                np.minimum((share * BINS).astype(np.int64), BINS - 1), minlength=BINS
+            )
             before = self.statistics.occupancy.get(code)
             self.statistics.occupancy[code] = counts if before is None else before + counts
 

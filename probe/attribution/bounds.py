@@ -48,7 +48,11 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
 
 
 def _least_and_most(
-    estimate: Estimate, wanted: Floats, highest_w: float, direction: Floats, at: Floats,
+    estimate: Estimate,
+    wanted: Floats,
+    highest_w: float,
+    direction: Floats,
+    at: Floats,
     error: Floats,
 ) -> tuple[float, float] | None:
     """Of Σ wanted·p, where direction·p lies within ``at`` ± ``error``; None if nothing does."""
@@ -58,9 +62,12 @@ def _least_and_most(
     found = []
     for sign in (1.0, -1.0):
         answer = linprog(
-            sign * wanted, A_ub=np.concatenate([direction, -direction]),
-            b_ub=np.concatenate([at + error, error - at]), A_eq=time_s[None],
-            b_eq=[estimate.mixed_j], bounds=[(0.0, highest_w)] * len(time_s),
+            sign * wanted,
+            A_ub=np.concatenate([direction, -direction]),
+            b_ub=np.concatenate([at + error, error - at]),
+            A_eq=time_s[None],
+            b_eq=[estimate.mixed_j],
+            bounds=[(0.0, highest_w)] * len(time_s),
         )
         if answer.status != 0:
             return None

@@ -99,13 +99,17 @@ class Estimate:
         variance = max(float(pick @ self.cov @ pick), 0.0)
         half = self.quantile * variance**0.5
         seen = [o for o in (self.occupancy[p] for p in places) if o is not None]
-        status, why = verdict(Evidence(
-            energy_j=energy, half_j=half, timing_j=abs(float(pick @ self.timing_j)),
-            resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
-            occupancy=min(seen, default=None),
-            apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0,
-            floor_j=float(pick @ self.floor_j),
-        ))
+        status, why = verdict(
+            Evidence(
+                energy_j=energy,
+                half_j=half,
+                timing_j=abs(float(pick @ self.timing_j)),
+                resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
+                occupancy=min(seen, default=None),
+                apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0,
+                floor_j=float(pick @ self.floor_j),
+            )
+        )
         return PhaseEstimate(energy, energy - half, energy + half, status, why)
 
 
@@ -130,8 +134,7 @@ class _Solver:
 
     def normal(self, model: _Model) -> tuple[Normal, Prior]:
         sums, rows, _ = model.candidate.blocks.full()
-        normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s,
-                           model.lengths)
+        normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s, model.lengths)
         return normal, prior_of(normal, self.total_j, self._spread_of, self._beside)
 
     def evidence(self, model: _Model) -> float:
@@ -175,7 +178,9 @@ class _Solver:
 
 
 def estimate(
-    statistics: Statistics, energy_j: float | None, seconds: Mapping[int, float],
+    statistics: Statistics,
+    energy_j: float | None,
+    seconds: Mapping[int, float],
     quantity: Quantity = POWER,
 ) -> Estimate | None:
     """Split a device's energy among phases; None if too little was seen.
@@ -210,8 +215,13 @@ def estimate(
     normal, prior = solver.normal(_Model(best))
     used_s = statistics.used_s()
     rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
-    rest_j = _rest(energy + direct_j, used_s + direct_s, rest_s, energy_j,
-                   solver.total_j + float(direct_j.sum()))
+    rest_j = _rest(
+        energy + direct_j,
+        used_s + direct_s,
+        rest_s,
+        energy_j,
+        solver.total_j + float(direct_j.sum()),
+    )
     typical_w = float(prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
@@ -221,10 +231,20 @@ def estimate(
         np.where(used_s > 0, 0.0, (quantity.spread * typical_w * (direct_s + rest_s)) ** 2)
     )
     return Estimate(
-        tuple(owners), energy + direct_j + rest_j, cov + np.diag(unsure_j**2), prior_cov, timing,
-        tuple(occupancy(statistics.occupancy.get(code)) for code in owners), _quantile(blocks),
-        mode.lengths, normal, fit(normal, prior), _blur(solver, statistics),
-        statistics.mixed_j, direct_j, rest_s,
+        tuple(owners),
+        energy + direct_j + rest_j,
+        cov + np.diag(unsure_j**2),
+        prior_cov,
+        timing,
+        tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
+        _quantile(blocks),
+        mode.lengths,
+        normal,
+        fit(normal, prior),
+        _blur(solver, statistics),
+        statistics.mixed_j,
+        direct_j,
+        rest_s,
         quantity.floor * typical_w * (used_s + direct_s + rest_s),
         {c: _apart(normal, owners.index(c)) for c in statistics.beside if c in owners},
     )
@@ -336,13 +356,13 @@ def _average(
     return mean, cov
 
 
-def _among_kernels(
-    solver: _Solver, mode: _Model, ours: list[Candidate], share: Floats
-) -> Floats:
+def _among_kernels(solver: _Solver, mode: _Model, ours: list[Candidate], share: Floats) -> Floats:
     """Covariance of the energies over the lags and offsets, none likelier than another."""
-    each = np.array([  # every lag was given the first one's gain
-        solver.closed(_Model(c, mode.lengths), share) for c in ours if c.gain == ours[0].gain
-    ])
+    each = np.array(
+        [  # every lag was given the first one's gain
+            solver.closed(_Model(c, mode.lengths), share) for c in ours if c.gain == ours[0].gain
+        ]
+    )
     off = each - each.mean(0)
     # Five points at one standard deviation: their spread is 4/5 of a sum of two of them.
     return np.asarray(off.T @ off / max(2, (len(each) - 1) // 2))

@@ -38,8 +38,9 @@ def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
     """For an :func:`is_attributed` source; ``begin_s``: where the run begins."""
     if is_rate(source):
         gauge = source.kind is Kind.GAUGE
-        return Accumulator(Kernel(0.0), Windows(source.resolution_s if gauge else None),
-                           begin_s=begin_s)
+        return Accumulator(
+            Kernel(0.0), Windows(source.resolution_s if gauge else None), begin_s=begin_s
+        )
     if is_sampled_power(source):
         return Accumulator(None, Windows(source.resolution_s), begin_s=begin_s)
     kernel = None

@@ -49,8 +49,12 @@ class Share:
     high_j: Floats
 
     def __add__(self, other: Share) -> Share:
-        return Share(self.time_ns + other.time_ns, self.energy_j + other.energy_j,
-                     self.low_j + other.low_j, self.high_j + other.high_j)
+        return Share(
+            self.time_ns + other.time_ns,
+            self.energy_j + other.energy_j,
+            self.low_j + other.low_j,
+            self.high_j + other.high_j,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +71,39 @@ class Shares:
         """Of two pieces of a run with the same powers."""
         codes = [*self.of, *(code for code in later.of if code not in self.of)]
         none = Share(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
-        return Shares(self.powers_w, {
-            code: self.of.get(code, none) + later.of.get(code, none) for code in codes
-        })
+        return Shares(
+            self.powers_w,
+            {code: self.of.get(code, none) + later.of.get(code, none) for code in codes},
+        )
 
     def bounded(self, highest_w: float) -> dict[int, PhaseEnergy]:
         """With bounds for a device that cannot exceed ``highest_w``; UNATTRIBUTED comes last.
 
         The next higher of the powers is taken: wider bounds, never false ones.
         """
-        place = min(int(np.searchsorted(self.powers_w, highest_w * (1 - 1e-12))),
-                    len(self.powers_w) - 1)
+        place = min(
+            int(np.searchsorted(self.powers_w, highest_w * (1 - 1e-12))), len(self.powers_w) - 1
+        )
         ordered = sorted(self.of.items(), key=lambda item: (item[0] == UNATTRIBUTED, item[0]))
         return {
-            code: PhaseEnergy(code, share.time_ns, share.energy_j,
-                              min(float(share.low_j[place]), share.energy_j),
-                              max(float(share.high_j[place]), share.energy_j))
+            code: PhaseEnergy(
+                code,
+                share.time_ns,
+                share.energy_j,
+                min(float(share.low_j[place]), share.energy_j),
+                max(float(share.high_j[place]), share.energy_j),
+            )
             for code, share in ordered
         }
 
 
 def split(
-    curve: EnergyCurve, begin_ns: Times, end_ns: Times, code: Times,
-    run: tuple[int, int], powers_w: Floats,
+    curve: EnergyCurve,
+    begin_ns: Times,
+    end_ns: Times,
+    code: Times,
+    run: tuple[int, int],
+    powers_w: Floats,
 ) -> Shares:
     """How the phases share the energy of a run, or of a piece of it.
 
@@ -113,13 +127,17 @@ def split(
         mine = code == value
         seconds = np.diff(_elapsed(begin_ns[mine], end_ns[mine], knots)) / 1e9
         joules = float(np.sum(curve.at(end_ns[mine]) - curve.at(begin_ns[mine])))
-        found[int(value)] = Share(int(np.sum(end_ns[mine] - begin_ns[mine])), joules,
-                                  *_bounds(energy, length, seconds, slack, known, powers_w))
+        found[int(value)] = Share(
+            int(np.sum(end_ns[mine] - begin_ns[mine])),
+            joules,
+            *_bounds(energy, length, seconds, slack, known, powers_w),
+        )
         covered += seconds
     total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
     rest_ns = run[1] - run[0] - sum(share.time_ns for share in found.values())
     found[UNATTRIBUTED] = Share(
-        max(0, rest_ns), total - sum(share.energy_j for share in found.values()),
+        max(0, rest_ns),
+        total - sum(share.energy_j for share in found.values()),
         *_bounds(energy, length, np.maximum(0, length - covered), slack, known, powers_w),
     )
     return Shares(powers_w, found)
@@ -139,7 +157,7 @@ def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
 
 
 def _bounds(
-    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats,
+    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats
 ) -> tuple[Floats, Floats]:
     """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
     touched = seconds > 0

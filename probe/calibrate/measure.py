@@ -114,13 +114,22 @@ def measure(
     usual = gaps[np.abs(gaps / period - 1) < 0.3]
     windows = [_window(reader.fields, column, edges) for column in (1, 2)]
     return Calibration(
-        uuid=uuid, name=device.name, driver=driver,
+        uuid=uuid,
+        name=device.name,
+        driver=driver,
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
-        lag_s=lag, lag_error_s=errors[0], offset_s=offset, offset_error_s=errors[1],
-        counter_period_s=float(usual.mean()), counter_jitter_s=float(usual.std()),
+        lag_s=lag,
+        lag_error_s=errors[0],
+        offset_s=offset,
+        offset_error_s=errors[1],
+        counter_period_s=float(usual.mean()),
+        counter_jitter_s=float(usual.std()),
         counter_read_s=float(np.median([s.span_ns for s in samples])) / NS_PER_S,
-        instant_period_s=windows[0][0], instant_window_s=windows[0][1],
-        average_period_s=windows[1][0], average_window_s=windows[1][1], fields_clock=clock,
+        instant_period_s=windows[0][0],
+        instant_window_s=windows[0][1],
+        average_period_s=windows[1][0],
+        average_window_s=windows[1][1],
+        fields_clock=clock,
     )
 
 
@@ -143,8 +152,9 @@ def _fit(
     inside = (updates.time_s > at[0] + 0.3) & (updates.time_s < at[-1] - 0.3)
     updates = updates.take(inside)
     if len(updates) < 40:
-        raise NothingToReport(f"the energy counter moved {len(updates)} times only: "
-                              "a longer --seconds may do")
+        raise NothingToReport(
+            f"the energy counter moved {len(updates)} times only: a longer --seconds may do"
+        )
     columns = Columns()
     for code in (_BUSY, _IDLE):
         columns.add(code, _SLICES)
@@ -189,15 +199,20 @@ def _window(
 
 def _fields_clock(session: Session, device: Device) -> str | None:
     """Which clock nvmlDeviceGetFieldValues stamps with, if it is one that is known."""
+
     def stamp() -> Any:
-        return session.nvml.nvmlDeviceGetFieldValues(
-            device.handle, [FIELD_INSTANT, FIELD_AVERAGE])[0].timestamp
+        return session.nvml.nvmlDeviceGetFieldValues(device.handle, [FIELD_INSTANT, FIELD_AVERAGE])[
+            0
+        ].timestamp
 
     told = attempt(stamp)
     if isinstance(told, Failed):
         return None
-    clocks = {"wall clock": time.time_ns(), "time since boot": time.clock_gettime_ns(
-        time.CLOCK_BOOTTIME), "monotonic clock": time.monotonic_ns()}
+    clocks = {
+        "wall clock": time.time_ns(),
+        "time since boot": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        "monotonic clock": time.monotonic_ns(),
+    }
     near = {name: abs(now / 1e3 - int(told)) for name, now in clocks.items()}
     name = min(near, key=near.__getitem__)
     return name if near[name] < 2e6 else None

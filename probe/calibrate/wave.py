@@ -45,8 +45,9 @@ class CudaMatmul:
 
     def __init__(self, torch: Any, index: int) -> None:
         self._torch, self._index = torch, index
-        self._matrix = torch.randn(self._SIZE, self._SIZE, device=f"cuda:{index}",
-                                   dtype=torch.float16)
+        self._matrix = torch.randn(
+            self._SIZE, self._SIZE, device=f"cuda:{index}", dtype=torch.float16
+        )
         self._each_s = 0.001
         for _ in range(3):  # the first one loads the library
             begin = time.monotonic()

@@ -17,15 +17,21 @@ def advice(found: dict[str, Any]) -> str:
     if not found["advice"]:
         lines.append("nothing that this run spent can be named as worth removing")
     for place, one in enumerate(found["advice"], 1):
-        lines += ["", f"{place}. {one['what']}: {_bound(one)}", f"   rests on: {_rests(one)}",
-                  f"   try: {one['try']}"]
+        lines += [
+            "",
+            f"{place}. {one['what']}: {_bound(one)}",
+            f"   rests on: {_rests(one)}",
+            f"   try: {one['try']}",
+        ]
     return "\n".join(lines)
 
 
 def _bound(one: dict[str, Any]) -> str:
     if one["at_most_j"] is None and "power" in one["what"]:
-        return f"reached for {100 * one['share']:.0f} % of the time; what another limit gains is " \
-               "not known before it is tried"
+        return (
+            f"reached for {100 * one['share']:.0f} % of the time; what another limit gains is "
+            "not known before it is tried"
+        )
     gained = duration(one["at_most_s"])
     if one["at_most_j"] is not None:
         gained = f"{energy(one['at_most_j'])} and {gained}"
@@ -46,6 +52,8 @@ def _rests(one: dict[str, Any]) -> str:
             text += f", capped {100 * row['capped']:.0f} % of it"
         told.append(text)
     if "memory_bytes" in one:
-        told.append(f"{number(one['peak_memory_bytes'] / 2**30)} of "
-                    f"{number(one['memory_bytes'] / 2**30)} GiB used")
+        told.append(
+            f"{number(one['peak_memory_bytes'] / 2**30)} of "
+            f"{number(one['memory_bytes'] / 2**30)} GiB used"
+        )
     return "; ".join(told)

@@ -36,8 +36,10 @@ def examine() -> dict[str, Any]:
     context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country)
     findings = [_examine_one(kind, context) for kind in discover_sensors().values()]
     return {
-        "versions": {name: _version(name) for name in
-                     ("phasewatt", "torch", "nvidia-ml-py", "codecarbon", "pyarrow", "numpy")},
+        "versions": {
+            name: _version(name)
+            for name in ("phasewatt", "torch", "nvidia-ml-py", "codecarbon", "pyarrow", "numpy")
+        },
         "python": sys.version.split()[0],
         "sensors": [asdict(finding) for finding in findings],
         "carbon": _carbon(country),
@@ -61,16 +63,26 @@ def render(found: dict[str, Any]) -> str:
         for source in finding["sources"]:
             total = "counts into the total" if source["in_total"] else source["provenance"]
             note = f"   {source['note']}" if source["note"] else ""
-            lines.append(f"  ✓ {source['device']:8} {source['quantity']:20} {source['method']:24} "
-                         f"{total}{note}")
+            lines.append(
+                f"  ✓ {source['device']:8} {source['quantity']:20} {source['method']:24} "
+                f"{total}{note}"
+            )
         for absence in finding["absent"]:
             lines += _missing(absence["what"], absence)
         lines += [f"  ! {warning}" for warning in finding["warnings"]]
-    lines += ["", f"carbon    {found['carbon']}", f"rings     {found['rings']}",
-              f"phases    {found['phases']}", f"runs      {found['runs']}"]
+    lines += [
+        "",
+        f"carbon    {found['carbon']}",
+        f"rings     {found['rings']}",
+        f"phases    {found['phases']}",
+        f"runs      {found['runs']}",
+    ]
     if not any(s["in_total"] for f in found["sensors"] for s in f["sources"]):
-        lines += ["", "No energy meter can be read here: runs record time per phase and a modelled "
-                      "CPU energy, no measured joules."]
+        lines += [
+            "",
+            "No energy meter can be read here: runs record time per phase and a modelled "
+            "CPU energy, no measured joules.",
+        ]
     return "\n".join(lines)
 
 
@@ -104,8 +116,9 @@ def _examine_one(kind: Any, context: SensorContext) -> Finding:
         return Finding(kind.name, [], absent, [])
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        return Finding(kind.name, [], [Absence(sensor=kind.name, what=kind.name, reason=reason)],
-                       [])
+        return Finding(
+            kind.name, [], [Absence(sensor=kind.name, what=kind.name, reason=reason)], []
+        )
     finally:
         sensor.close()
 
@@ -132,8 +145,10 @@ def _rings() -> str:
 def _phases() -> str:
     if COMPILED:
         return "recorded by compiled code"
-    return ("recorded by plain Python, which costs a step twice as much: install "
-            "phasewatt again where there are a C compiler and Python's headers")
+    return (
+        "recorded by plain Python, which costs a step twice as much: install "
+        "phasewatt again where there are a C compiler and Python's headers"
+    )
 
 
 def _runs() -> str:

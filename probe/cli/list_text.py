@@ -12,7 +12,9 @@ def listing(rows: list[dict[str, Any]]) -> str:
     head = ["id", "name", "status", "duration", "steps", "energy"]
     body = [
         [
-            row["id"], row["name"], row["status"],
+            row["id"],
+            row["name"],
+            row["status"],
             duration(row["duration_s"]) if row["duration_s"] is not None else "",
             str(row["steps"]) if row["steps"] is not None else "",
             row["problem"] or _energy(row),

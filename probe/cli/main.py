@@ -61,10 +61,14 @@ def _share(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="probe", description="Which phase of your training burns the energy?")
     parser.add_argument("--version", action="version", version=f"phasewatt {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True,
-                                     parser_class=_Parser)
-    run = commands.add_parser("run", help="watch a script without touching it",
-                              usage="probe run [--dir D] [--name N] [--quiet] -- COMMAND …")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+    run = commands.add_parser(
+        "run",
+        help="watch a script without touching it",
+        usage="probe run [--dir D] [--name N] [--quiet] -- COMMAND …",
+    )
     run.add_argument("--dir", help="where runs are kept (./runs)")
     run.add_argument("--name", help="the run's name")
     run.add_argument("--quiet", action="store_true", help="do not print the report at the end")
@@ -74,72 +78,114 @@ def _parser() -> argparse.ArgumentParser:
     ls.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
     ls.add_argument("--json", action="store_true")
     merge = commands.add_parser(
-        "merge", help="join what the hosts of one job wrote apart into the run of rank 0's host")
+        "merge", help="join what the hosts of one job wrote apart into the run of rank 0's host"
+    )
     merge.add_argument("runs", nargs="+", metavar="DIR", help="directories of runs, rank 0's too")
     report = commands.add_parser("report", help="the report of one run")
-    report.add_argument("run", nargs="?", default="latest",
-                        help="a directory, an id prefix, a name or `latest`")
+    report.add_argument(
+        "run", nargs="?", default="latest", help="a directory, an id prefix, a name or `latest`"
+    )
     report.add_argument("--dir", help="where runs are kept (./runs)")
-    report.add_argument("--format", default="text",
-                        help="text, json, md, csv, parquet, html or pdf")
-    report.add_argument("--recompute", action="store_true",
-                        help="attribute energy anew from raw spans and samples")
-    report.add_argument("--intensity", metavar="G|CSV",
-                        help="g CO2e per kWh, or a CSV file of it over time (PROBE_INTENSITY)")
-    report.add_argument("--price", metavar="P|CSV",
-                        help="price per kWh, like '0.31 EUR', or a CSV file (PROBE_PRICE)")
-    report.add_argument("--from", dest="from_s", type=_seconds, metavar="S",
-                        help="only what comes after this second of the run")
-    report.add_argument("--to", dest="to_s", type=_seconds, metavar="S",
-                        help="only what comes before it")
+    report.add_argument(
+        "--format", default="text", help="text, json, md, csv, parquet, html or pdf"
+    )
+    report.add_argument(
+        "--recompute", action="store_true", help="attribute energy anew from raw spans and samples"
+    )
+    report.add_argument(
+        "--intensity",
+        metavar="G|CSV",
+        help="g CO2e per kWh, or a CSV file of it over time (PROBE_INTENSITY)",
+    )
+    report.add_argument(
+        "--price",
+        metavar="P|CSV",
+        help="price per kWh, like '0.31 EUR', or a CSV file (PROBE_PRICE)",
+    )
+    report.add_argument(
+        "--from",
+        dest="from_s",
+        type=_seconds,
+        metavar="S",
+        help="only what comes after this second of the run",
+    )
+    report.add_argument(
+        "--to", dest="to_s", type=_seconds, metavar="S", help="only what comes before it"
+    )
     report.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     compare = commands.add_parser(
-        "compare", help="did it pay: gains over a base, where, and how sure that is")
-    compare.add_argument("base", metavar="BASE",
-                         help="an id, a name (all runs so named), or several with commas")
+        "compare", help="did it pay: gains over a base, where, and how sure that is"
+    )
+    compare.add_argument(
+        "base", metavar="BASE", help="an id, a name (all runs so named), or several with commas"
+    )
     compare.add_argument("others", nargs="+", metavar="OTHER", help="likewise")
     compare.add_argument("--dir", help="where runs are kept (./runs)")
     compare.add_argument("--format", default="text", help="text, json, md, csv or html")
-    compare.add_argument("--target", metavar="METRIC>=VALUE",
-                         help="compare what it took to get there (by default the runs' own target)")
-    compare.add_argument("--quality", type=_share, default=None, metavar="PERCENT",
-                         help="how much worse the final quality may be (0.5)")
+    compare.add_argument(
+        "--target",
+        metavar="METRIC>=VALUE",
+        help="compare what it took to get there (by default the runs' own target)",
+    )
+    compare.add_argument(
+        "--quality",
+        type=_share,
+        default=None,
+        metavar="PERCENT",
+        help="how much worse the final quality may be (0.5)",
+    )
     compare.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     tables = commands.add_parser(
-        "tables", help="the tables of the paper from your runs, each beside the paper's figure")
+        "tables", help="the tables of the paper from your runs, each beside the paper's figure"
+    )
     tables.add_argument("base", metavar="BASE", help="as of `probe compare`")
     tables.add_argument("other", metavar="OTHER", help="likewise")
     tables.add_argument("--dir", help="where runs are kept (./runs)")
     tables.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
     tables.add_argument("--ablation", metavar="DIR", help="of `probe ablate`, for Table III")
-    tables.add_argument("--months", type=_seconds, default=5.0,
-                        help="over which the gain was made, for the doubling time (5)")
+    tables.add_argument(
+        "--months",
+        type=_seconds,
+        default=5.0,
+        help="over which the gain was made, for the doubling time (5)",
+    )
     tables.add_argument("--format", default="text", help="text, md or json")
     tables.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     advise = commands.add_parser(
-        "advise", help="what to try next on a run, and what it could gain at most")
-    advise.add_argument("run", nargs="?", default="latest",
-                        help="a directory, an id prefix, a name or `latest`")
+        "advise", help="what to try next on a run, and what it could gain at most"
+    )
+    advise.add_argument(
+        "run", nargs="?", default="latest", help="a directory, an id prefix, a name or `latest`"
+    )
     advise.add_argument("--dir", help="where runs are kept (./runs)")
     advise.add_argument("--json", action="store_true")
     ablate = commands.add_parser(
-        "ablate", help="train with and without each technique: which one made the gain",
+        "ablate",
+        help="train with and without each technique: which one made the gain",
         usage="probe ablate --techniques A,B,C [--design D] [--blocks N] [--dir D] "
-              "-- python train.py --stack {stack} --seed {seed}")
+        "-- python train.py --stack {stack} --seed {seed}",
+    )
     ablate.add_argument("--techniques", metavar="A,B,C", help="in the order of adding them")
-    ablate.add_argument("--design", default="cumulative",
-                        help="cumulative, leave-one-out or shapley")
+    ablate.add_argument(
+        "--design", default="cumulative", help="cumulative, leave-one-out or shapley"
+    )
     ablate.add_argument("--blocks", type=int, default=3, help="how often each is trained (3)")
     ablate.add_argument("--dir", help="where it is kept, and gone on with (./runs/ablation)")
     ablate.add_argument("--json", action="store_true")
     ablate.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
     export = commands.add_parser("export", help="hand a run on: Prometheus, CodeCarbon, traces, …")
-    export.add_argument("run", nargs="?", default="latest",
-                        help="a directory, an id prefix, a name or `latest`")
+    export.add_argument(
+        "run", nargs="?", default="latest", help="a directory, an id prefix, a name or `latest`"
+    )
     export.add_argument("--to", metavar="NAME", help="where to; without it all names are shown")
     export.add_argument("--dir", help="where runs are kept (./runs)")
-    export.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE",
-                        help="an option of the exporter; may be repeated")
+    export.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="an option of the exporter; may be repeated",
+    )
     export.add_argument("-o", "--output", metavar="FILE", help="write there")
     serve = commands.add_parser("serve", help="Prometheus endpoint of all live runs")
     serve.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
@@ -150,22 +196,40 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--cert", metavar="FILE", help="certificate for TLS")
     serve.add_argument("--key", metavar="FILE", help="its key")
     dashboard = commands.add_parser(
-        "dashboard", help="see runs live, which phase burns the energy, what paid")
+        "dashboard", help="see runs live, which phase burns the energy, what paid"
+    )
     dashboard.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
     dashboard.add_argument("--host", default="127.0.0.1")
     dashboard.add_argument("--port", type=int, default=8050)
     dashboard.add_argument("--token", help="what others must know to look (PROBE_TOKEN)")
-    dashboard.add_argument("--allow-host", action="append", default=[], metavar="NAME",
-                           help="a name by which a proxy calls this server; may be repeated")
-    dashboard.add_argument("--base-path", default="/", metavar="PATH",
-                           help="below which a proxy shows it")
-    dashboard.add_argument("--idle", type=_seconds, default=None, metavar="S",
-                           help="end by itself when nothing goes on and nobody looks for so long")
+    dashboard.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which a proxy calls this server; may be repeated",
+    )
+    dashboard.add_argument(
+        "--base-path", default="/", metavar="PATH", help="below which a proxy shows it"
+    )
+    dashboard.add_argument(
+        "--idle",
+        type=_seconds,
+        default=None,
+        metavar="S",
+        help="end by itself when nothing goes on and nobody looks for so long",
+    )
     dashboard.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
     calibrate = commands.add_parser(
-        "calibrate", help="find out how this machine's GPUs show power; later runs use it")
-    calibrate.add_argument("--seconds", type=_seconds, default=None, metavar="S",
-                           help="how long each GPU is kept busy and idle by turns (20)")
+        "calibrate", help="find out how this machine's GPUs show power; later runs use it"
+    )
+    calibrate.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=None,
+        metavar="S",
+        help="how long each GPU is kept busy and idle by turns (20)",
+    )
     doctor = commands.add_parser("doctor", help="what was found, what is missing, what mends it")
     doctor.add_argument("--json", action="store_true")
     return parser
@@ -229,9 +293,7 @@ def _ls(directory: str | None, as_json: bool) -> int:
         print(json.dumps(rows, indent=1))
         return 0
     if not rows:
-        raise NothingToReport(
-            f"no runs in {where}: record one with `probe run -- python train.py`"
-        )
+        raise NothingToReport(f"no runs in {where}: record one with `probe run -- python train.py`")
     print(listing(rows))
     return 0
 
@@ -261,9 +323,13 @@ def _report(options: argparse.Namespace) -> int:
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
-    report = Report.of(find_run(options.run, runs_dir(options.dir)),
-                       recompute=options.recompute, part_s=part_s,
-                       intensity=options.intensity, price=options.price)
+    report = Report.of(
+        find_run(options.run, runs_dir(options.dir)),
+        recompute=options.recompute,
+        part_s=part_s,
+        intensity=options.intensity,
+        price=options.price,
+    )
     if not report.data["sources"] and not report.data["phases"]:
         raise NothingToReport(
             f"{report.data['run']['id']} holds nothing yet: it was {report.data['run']['status']} "
@@ -276,10 +342,17 @@ def _compare(options: argparse.Namespace) -> int:
     from ..compare import TOLERANCE, compare, formats
 
     if options.format not in formats.formats():
-        raise UsageError(f"no format {options.format!r} of a comparison: choose from "
-                         f"{', '.join(formats.formats())}")
-    found = compare(options.base, options.others, directory=options.dir, target=options.target,
-                    tolerance=TOLERANCE if options.quality is None else options.quality / 100)
+        raise UsageError(
+            f"no format {options.format!r} of a comparison: choose from "
+            f"{', '.join(formats.formats())}"
+        )
+    found = compare(
+        options.base,
+        options.others,
+        directory=options.dir,
+        target=options.target,
+        tolerance=TOLERANCE if options.quality is None else options.quality / 100,
+    )
     return _write(formats.render(found, options.format), options.format, options.output)
 
 
@@ -289,8 +362,14 @@ def _tables(options: argparse.Namespace) -> int:
 
     if options.format not in ("text", "md", "json"):
         raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
-    found = tables(options.base, options.other, directory=options.dir, target=options.target,
-                   ablation=options.ablation, months=options.months)
+    found = tables(
+        options.base,
+        options.other,
+        directory=options.dir,
+        target=options.target,
+        ablation=options.ablation,
+        months=options.months,
+    )
     if options.format == "json":
         rendered = json.dumps(found, indent=1, allow_nan=False)
     else:

@@ -24,31 +24,61 @@ def md(found: dict[str, Any]) -> str:
     lines = [cell(row) + "  " for row in _about(found)]
     for table in _tables(found):
         rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
-        lines += ["", f"**{cell(table.title)}**", "", line(map(cell, table.head)), line(rule),
-                  *(line(map(cell, row)) for row in table.rows)]
+        lines += [
+            "",
+            f"**{cell(table.title)}**",
+            "",
+            line(map(cell, table.head)),
+            line(rule),
+            *(line(map(cell, row)) for row in table.rows),
+        ]
     return "\n".join(lines)
 
 
 def _about(found: dict[str, Any]) -> list[str]:
     runs = [f"{found[side]['name']} ({len(found[side]['ids'])} runs)" for side in ("base", "other")]
     target = found["target"]
-    work = "the same work" if target is None else (
-        f"until {target['metric']} {target['direction']} {number(target['value'])}")
+    work = (
+        "the same work"
+        if target is None
+        else (f"until {target['metric']} {target['direction']} {number(target['value'])}")
+    )
     why = f": {found['reason']}" if found["reason"] else ""
-    return [f"{runs[1]} against {runs[0]}, {work}; {found['verdict']}{why}",
-            f"on {found['hardware']}; data {found['data']}",
-            *(f"{side}: {', '.join(f'{k} {v}' for k, v in found['settings'][side].items())}"
-              for side in ("base", "other") if found["settings"][side])]
+    return [
+        f"{runs[1]} against {runs[0]}, {work}; {found['verdict']}{why}",
+        f"on {found['hardware']}; data {found['data']}",
+        *(
+            f"{side}: {', '.join(f'{k} {v}' for k, v in found['settings'][side].items())}"
+            for side in ("base", "other")
+            if found["settings"][side]
+        ),
+    ]
 
 
 def _tables(found: dict[str, Any]) -> list[Table]:
     tables = []
     for told in found["tables"]:
         title = f"Table {told['table']}: {told['title']}" if told["table"] else told["title"]
-        rows = [[row["what"], _value(row, "base"), _value(row, "other"), percent(row["percent"]),
-                 _limits(row), row["verdict"] or "", row["paper"] or "—"] for row in told["rows"]]
-        tables.append(Table(title, ["", "base", "ours", "change", "95 % interval", "verdict",
-                                    "paper"], rows, frozenset({0, 5, 6})))
+        rows = [
+            [
+                row["what"],
+                _value(row, "base"),
+                _value(row, "other"),
+                percent(row["percent"]),
+                _limits(row),
+                row["verdict"] or "",
+                row["paper"] or "—",
+            ]
+            for row in told["rows"]
+        ]
+        tables.append(
+            Table(
+                title,
+                ["", "base", "ours", "change", "95 % interval", "verdict", "paper"],
+                rows,
+                frozenset({0, 5, 6}),
+            )
+        )
     return tables
 
 

@@ -22,8 +22,12 @@ TOLERANCE = 0.005  # how much worse the final quality may be, as a share
 
 
 def compare(
-    base: str, others: Sequence[str], *, directory: str | Path | None = None,
-    target: str | Target | None = None, tolerance: float = TOLERANCE,
+    base: str,
+    others: Sequence[str],
+    *,
+    directory: str | Path | None = None,
+    target: str | Target | None = None,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, Any]:
     """Hold runs against a base.
 

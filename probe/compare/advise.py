@@ -31,19 +31,32 @@ class Kind:
 
 
 _KINDS = (
-    Kind("data wait", (Phase.DATA,),
-         "more loader workers (num_workers), pin_memory, prefetching, decoding beforehand"),
-    Kind("exposed communication", (Phase.COMMUNICATION,),
-         "accumulate with no_sync, larger buckets, compressed gradients, a faster link"),
-    Kind("idle in the loop", (Phase.OTHER,),
-         "look at what lies between the phases: logging, .item(), copies; name it by run.phase()"),
+    Kind(
+        "data wait",
+        (Phase.DATA,),
+        "more loader workers (num_workers), pin_memory, prefetching, decoding beforehand",
+    ),
+    Kind(
+        "exposed communication",
+        (Phase.COMMUNICATION,),
+        "accumulate with no_sync, larger buckets, compressed gradients, a faster link",
+    ),
+    Kind(
+        "idle in the loop",
+        (Phase.OTHER,),
+        "look at what lies between the phases: logging, .item(), copies; name it by run.phase()",
+    ),
     Kind("evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"),
     Kind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
 )
-_REMOVABLE = Kind("recomputation", (Phase.RECOMPUTE,),
-                  "no activation checkpointing, or of fewer layers")
-_PER_STEP = Kind("what every step costs", (Phase.OPTIMIZER, Phase.COMMUNICATION),
-                 "a larger batch: fewer steps for the same samples")
+_REMOVABLE = Kind(
+    "recomputation", (Phase.RECOMPUTE,), "no activation checkpointing, or of fewer layers"
+)
+_PER_STEP = Kind(
+    "what every step costs",
+    (Phase.OPTIMIZER, Phase.COMMUNICATION),
+    "a larger batch: fewer steps for the same samples",
+)
 
 
 def advise(path: Path) -> dict[str, Any]:
@@ -62,28 +75,36 @@ def of_report(
     """Of the report's JSON; memory at its peak, and what the device has."""
     room = most_bytes / peak_bytes if peak_bytes and most_bytes else None
     measured = report["total"]["energy_j"]
-    rows = [row for row in report["phases"]
-            if (row["provenance"] == "modelled") == (measured is None)]
+    rows = [
+        row for row in report["phases"] if (row["provenance"] == "modelled") == (measured is None)
+    ]
     kinds = list(_KINDS)
     rests: dict[str, dict[str, Any]] = {}
     if room is not None and room >= _HEADROOM:
         for kind in (_REMOVABLE, _PER_STEP):
             kinds.append(kind)
             rests[kind.what] = {"peak_memory_bytes": peak_bytes, "memory_bytes": most_bytes}
-    found = [advice for kind in kinds
-             if (advice := _of(kind, rows, report, rests.get(kind.what, {}))) is not None]
+    found = [
+        advice
+        for kind in kinds
+        if (advice := _of(kind, rows, report, rests.get(kind.what, {}))) is not None
+    ]
     found.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
     capped = _capped(report)
     return {
-        "schema": SCHEMA_VERSION, "run": {key: report["run"][key] for key in ("id", "name")},
-        "energy_j": measured, "duration_s": report["run"]["duration_s"],
+        "schema": SCHEMA_VERSION,
+        "run": {key: report["run"][key] for key in ("id", "name")},
+        "energy_j": measured,
+        "duration_s": report["run"]["duration_s"],
         "ranked_by": "energy" if measured is not None else "time",
         "advice": [*found, *([capped] if capped else [])],
     }
 
 
 def _of(
-    kind: Kind, rows: Sequence[Mapping[str, Any]], report: Mapping[str, Any],
+    kind: Kind,
+    rows: Sequence[Mapping[str, Any]],
+    report: Mapping[str, Any],
     rests: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     mine = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
@@ -96,22 +117,37 @@ def _of(
     seconds = max(per_device.values())
     measured = report["total"]["energy_j"]
     highest = [_highest(row) for row in mine] if measured is not None else []
-    joules = None if not highest or None in highest else math.fsum(
-        value for value in highest if value is not None)
+    joules = (
+        None
+        if not highest or None in highest
+        else math.fsum(value for value in highest if value is not None)
+    )
     if joules is not None:
         joules = min(joules, measured)
-    share = joules / measured if joules is not None and measured else (
-        seconds / report["run"]["duration_s"] if report["run"]["duration_s"] else 0.0)
+    share = (
+        joules / measured
+        if joules is not None and measured
+        else (seconds / report["run"]["duration_s"] if report["run"]["duration_s"] else 0.0)
+    )
     if share < _LEAST:
         return None
     return {
-        "what": kind.what, "try": kind.try_, "at_most_j": joules, "at_most_s": seconds,
+        "what": kind.what,
+        "try": kind.try_,
+        "at_most_j": joules,
+        "at_most_s": seconds,
         "share": share,
         "rests_on": [
-            {"phase": row["phase"], "device": row["device"], "time_s": row["time_s"],
-             "energy_j": row["energy_j"] if measured is not None else None,
-             "interval_j": row["energy_j_interval"] or row["bounds_j"]} for row in mine
-        ], **rests,
+            {
+                "phase": row["phase"],
+                "device": row["device"],
+                "time_s": row["time_s"],
+                "energy_j": row["energy_j"] if measured is not None else None,
+                "interval_j": row["energy_j_interval"] or row["bounds_j"],
+            }
+            for row in mine
+        ],
+        **rests,
     }
 
 
@@ -122,25 +158,41 @@ def _highest(row: Mapping[str, Any]) -> float | None:
 
 def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
     """A power cap that is reached; what another one gains cannot be known from one run."""
-    rows = [row for row in report.get("rates", [])
-            if row["quantity"] == "power_cap_time" and row["value"] is not None]
+    rows = [
+        row
+        for row in report.get("rates", [])
+        if row["quantity"] == "power_cap_time" and row["value"] is not None
+    ]
     seconds = math.fsum(row["time_s"] for row in rows)
     capped = math.fsum(row["value"] * row["time_s"] for row in rows)
     if not seconds or capped / seconds < _CAPPED:
         return None
     return {
-        "what": "power cap", "at_most_j": None, "at_most_s": capped, "share": capped / seconds,
+        "what": "power cap",
+        "at_most_j": None,
+        "at_most_s": capped,
+        "share": capped / seconds,
         "try": "train a while under a lower limit (nvidia-smi -pl) and under a higher one, and "
-               "`probe compare` them: under a cap joules per sample often have a minimum",
-        "rests_on": [{"phase": row["phase"], "device": row["device"], "time_s": row["time_s"],
-                      "capped": row["value"]} for row in rows if row["value"] > 0],
+        "`probe compare` them: under a cap joules per sample often have a minimum",
+        "rests_on": [
+            {
+                "phase": row["phase"],
+                "device": row["device"],
+                "time_s": row["time_s"],
+                "capped": row["value"],
+            }
+            for row in rows
+            if row["value"] > 0
+        ],
     }
 
 
 def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
-    found = [(meter.summary.highest, meter.source.limit)
-             for scene in open_scenes(path) for meter in scene.meters
-             if meter.source.quantity == "memory_used" and meter.source.limit
-             and meter.summary.samples]
+    found = [
+        (meter.summary.highest, meter.source.limit)
+        for scene in open_scenes(path)
+        for meter in scene.meters
+        if meter.source.quantity == "memory_used" and meter.source.limit and meter.summary.samples
+    ]
     return max(found, key=lambda told: told[0] / told[1]) if found else (None, None)

@@ -43,32 +43,56 @@ class Layout:
     def of(cls, trials: Sequence[Trial], shares: kinds.Shares) -> Layout:
         """Cells in which any of the runs spent anything."""
         refused = {
-            stage: frozenset(phase for trial in trials if trial.energy is not None
-                             for phase, use in _stage(trial, stage).phases.items()
-                             if use.energy_j is None and use.time_s > 0)
+            stage: frozenset(
+                phase
+                for trial in trials
+                if trial.energy is not None
+                for phase, use in _stage(trial, stage).phases.items()
+                if use.energy_j is None and use.time_s > 0
+            )
             for stage in STAGES
         }
         used = set()
         for trial in trials:
             for stage in STAGES:
                 part = _stage(trial, stage)
-                used |= {(stage, kind) for phase, use in part.phases.items()
-                         if use.time_s > 0 or use.energy_j
-                         for kind, share in kinds.of(shares, phase).items() if share > 0}
+                used |= {
+                    (stage, kind)
+                    for phase, use in part.phases.items()
+                    if use.time_s > 0 or use.energy_j
+                    for kind, share in kinds.of(shares, phase).items()
+                    if share > 0
+                }
                 if trial.energy is not None and (refused[stage] or part.unidentified.energy_j):
                     used.add((stage, kinds.UNIDENTIFIED))
-        return cls(tuple(cell for stage in STAGES for kind in kinds.CLASSES
-                         if (cell := (stage, kind)) in used), refused, shares)
+        return cls(
+            tuple(
+                cell
+                for stage in STAGES
+                for kind in kinds.CLASSES
+                if (cell := (stage, kind)) in used
+            ),
+            refused,
+            shares,
+        )
 
     def known(self, cell: Cell, trials: Sequence[Trial]) -> tuple[list[str], list[str], Status]:
         """(phases stated, phases refused, the worst status of those stated) of a cell."""
         stage, kind = cell
-        inside = {phase for trial in trials for phase, use in _stage(trial, stage).phases.items()
-                  if use.time_s > 0 and kinds.of(self.shares, phase).get(kind, 0.0) > 0}
+        inside = {
+            phase
+            for trial in trials
+            for phase, use in _stage(trial, stage).phases.items()
+            if use.time_s > 0 and kinds.of(self.shares, phase).get(kind, 0.0) > 0
+        }
         refused = sorted(inside & self.refused[stage])
         stated = sorted(inside - self.refused[stage])
-        found = {_stage(trial, stage).phases[phase].status for trial in trials for phase in stated
-                 if phase in _stage(trial, stage).phases}
+        found = {
+            _stage(trial, stage).phases[phase].status
+            for trial in trials
+            for phase in stated
+            if phase in _stage(trial, stage).phases
+        }
         if kind == kinds.UNIDENTIFIED or (not stated and refused):
             return stated, refused, Status.NOT_IDENTIFIABLE
         return stated, refused, Status.WEAK if Status.WEAK in found else Status.RESOLVED

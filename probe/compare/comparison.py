@@ -54,8 +54,11 @@ class Question:
 
 
 def compare(
-    base: Side, others: Sequence[Side], question: Question,
-    problems: Sequence[Sequence[str]] = (), shares: kinds.Shares | None = None,
+    base: Side,
+    others: Sequence[Side],
+    question: Question,
+    problems: Sequence[Sequence[str]] = (),
+    shares: kinds.Shares | None = None,
 ) -> dict[str, Any]:
     """Hold every other side against the base.
 
@@ -69,22 +72,33 @@ def compare(
         "schema": SCHEMA_VERSION,
         "base": base.told(),
         "mode": question.mode,
-        "target": None if target is None else {
-            "metric": target.metric, "direction": ">=" if target.higher else "<=",
-            "value": target.value},
+        "target": None
+        if target is None
+        else {
+            "metric": target.metric,
+            "direction": ">=" if target.higher else "<=",
+            "value": target.value,
+        },
         "unit": base.trials[0].unit,
         "classes": {phase: dict(found) for phase, found in shares.items()},
         "comparisons": [
             _Comparison(base, other, question, shares, why).told()
-            for other, why in zip(others, problems or [()] * len(others), strict=True)],
+            for other, why in zip(others, problems or [()] * len(others), strict=True)
+        ],
     }
 
 
 class _Comparison:
     """One other side against the base."""
 
-    def __init__(self, base: Side, other: Side, question: Question, shares: kinds.Shares,
-                 problems: Sequence[str]):
+    def __init__(
+        self,
+        base: Side,
+        other: Side,
+        question: Question,
+        shares: kinds.Shares,
+        problems: Sequence[str],
+    ):
         self._base, self._other, self._problems = base, other, problems
         trials = [*base.trials, *other.trials]
         self._layout = Layout.of(trials, shares)
@@ -93,17 +107,31 @@ class _Comparison:
         self._energy = energies.pop() if len(energies) == 1 else None
         missed = [sum(trial.reached is False for trial in side.trials) for side in (base, other)]
         self._frame = Frame(
-            self._layout.cells, pairs(base.trials, other.trials), _factors(base, other, question),
-            (missed[0], missed[1]), self._quality["ok"], not problems,
+            self._layout.cells,
+            pairs(base.trials, other.trials),
+            _factors(base, other, question),
+            (missed[0], missed[1]),
+            self._quality["ok"],
+            not problems,
             len({trial.meters for trial in trials}) == 1,
         )
 
     def _quantity(self, *, energy: bool) -> Quantity:
         row_of = energy_row if energy else time_row
-        alone = math.hypot(*(fmean(trial.energy_half_j for trial in side.trials)
-                             for side in (self._base, self._other))) if energy else 0.0
-        bases, others = ([row_of(trial, self._layout) for trial in side.trials]
-                         for side in (self._base, self._other))
+        alone = (
+            math.hypot(
+                *(
+                    fmean(trial.energy_half_j for trial in side.trials)
+                    for side in (self._base, self._other)
+                )
+            )
+            if energy
+            else 0.0
+        )
+        bases, others = (
+            [row_of(trial, self._layout) for trial in side.trials]
+            for side in (self._base, self._other)
+        )
         return Quantity(self._frame, bases, others, shared=energy, alone_half=alone)
 
     def _scaling(self) -> list[dict[str, Any]]:
@@ -128,20 +156,26 @@ class _Comparison:
         four = leader.four() if known else None
         return {
             "other": self._other.told(),
-            "time_s": time_g, "energy_j": energy_g, "memory_bytes": self._memory(),
+            "time_s": time_g,
+            "energy_j": energy_g,
+            "memory_bytes": self._memory(),
             "quality": self._quality,
             "cells": self._cells(time, joules, shared_out=leader if known else None),
             "four": None if four is None else {name: share for name, (share, _) in four.items()},
-            "four_intervals": None if four is None else
-            {name: limits for name, (_, limits) in four.items()},
-            "four_of": by, "scaling": self._scaling(),
+            "four_intervals": None
+            if four is None
+            else {name: limits for name, (_, limits) in four.items()},
+            "four_of": by,
+            "scaling": self._scaling(),
             "early_at": self._early(by, leading["gain"] if known else None),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),
-            "runs": len(self._frame.pairs) or min(len(s.trials)
-                                                  for s in (self._base, self._other)),
-            "comparable": not self._problems, "differs": list(self._problems),
-            "verdict": verdict, "verdict_by": by, "reason": self._reason(verdict, by),
+            "runs": len(self._frame.pairs) or min(len(s.trials) for s in (self._base, self._other)),
+            "comparable": not self._problems,
+            "differs": list(self._problems),
+            "verdict": verdict,
+            "verdict_by": by,
+            "reason": self._reason(verdict, by),
         }
 
     # -- parts of the JSON -----------------------------------------------------------
@@ -155,8 +189,10 @@ class _Comparison:
             return f"quality: {self._quality['metric']} is {much}worse"
         for side, missed in zip((self._base, self._other), self._frame.missed, strict=True):
             if missed:
-                return (f"target missed by {missed} of {len(side.trials)} runs of {side.name}: "
-                        "what they cost is a bound")
+                return (
+                    f"target missed by {missed} of {len(side.trials)} runs of {side.name}: "
+                    "what they cost is a bound"
+                )
         if verdict != NO_EVIDENCE:
             return ""
         if min(len(self._base.trials), len(self._other.trials)) < 2:
@@ -164,8 +200,10 @@ class _Comparison:
         return f"the interval of the {by} gain holds zero"
 
     def _memory(self) -> dict[str, Any]:
-        peaks = [[trial.memory.get("peak") for trial in side.trials]
-                 for side in (self._base, self._other)]
+        peaks = [
+            [trial.memory.get("peak") for trial in side.trials]
+            for side in (self._base, self._other)
+        ]
         names = [name for name in self._base.trials[0].memory if name != "peak"]
         found: dict[str, Any] = nothing()
         if not any(peak is None for side in peaks for peak in side):
@@ -179,14 +217,22 @@ class _Comparison:
             found |= gain(contrast, 0, self._frame, base=base, whole=True)
             found |= {"base": base, "other": base - found["gain"]}
         found["components"] = [
-            {"component": name, **{key: fmean(trial.memory[name] for trial in side.trials)
-                                   if all(name in trial.memory for trial in side.trials) else None
-                                   for key, side in (("base", self._base), ("other", self._other))}}
-            for name in names]
+            {
+                "component": name,
+                **{
+                    key: fmean(trial.memory[name] for trial in side.trials)
+                    if all(name in trial.memory for trial in side.trials)
+                    else None
+                    for key, side in (("base", self._base), ("other", self._other))
+                },
+            }
+            for name in names
+        ]
         return found
 
-    def _cells(self, time: Quantity, joules: Quantity | None,
-               shared_out: Quantity | None) -> list[dict[str, Any]]:
+    def _cells(
+        self, time: Quantity, joules: Quantity | None, shared_out: Quantity | None
+    ) -> list[dict[str, Any]]:
         if any(self._frame.missed):
             return []
         trials = [*self._base.trials, *self._other.trials]
@@ -196,30 +242,51 @@ class _Comparison:
         for at, (stage, kind) in enumerate(self._layout.cells):
             stated, refused, status = self._layout.known((stage, kind), trials)
             seconds = time_cells[at]
-            row = {"stage": stage, "class": kind, "time_s": seconds["gain"],
-                   "time_s_interval": seconds["interval"], "time_verdict": seconds["verdict"],
-                   "energy_j": None, "energy_j_interval": None, "progress_j": None,
-                   "cost_j": None, "progress_j_interval": None, "cost_j_interval": None,
-                   "verdict": NO_EVIDENCE, "progress_verdict": NO_EVIDENCE,
-                   "cost_verdict": NO_EVIDENCE, "share": None, "share_interval": None,
-                   "phases": stated, "refused": refused, "bounds_j": None,
-                   "status": str(status), "provenance": str(Provenance.MEASURED)}
+            row = {
+                "stage": stage,
+                "class": kind,
+                "time_s": seconds["gain"],
+                "time_s_interval": seconds["interval"],
+                "time_verdict": seconds["verdict"],
+                "energy_j": None,
+                "energy_j_interval": None,
+                "progress_j": None,
+                "cost_j": None,
+                "progress_j_interval": None,
+                "cost_j_interval": None,
+                "verdict": NO_EVIDENCE,
+                "progress_verdict": NO_EVIDENCE,
+                "cost_verdict": NO_EVIDENCE,
+                "share": None,
+                "share_interval": None,
+                "phases": stated,
+                "refused": refused,
+                "bounds_j": None,
+                "status": str(status),
+                "provenance": str(Provenance.MEASURED),
+            }
             # A class of which nothing is stated: its joules are in `unidentified`.
             told = kind == kinds.UNIDENTIFIED or bool(stated)
             if energy_cells is not None and told:
                 joule = energy_cells[at]
                 modelled = self._energy is Provenance.MODELLED
                 row |= {
-                    "energy_j": joule["gain"], "energy_j_interval": joule["interval"],
-                    "progress_j": joule["progress"], "cost_j": joule["cost"],
+                    "energy_j": joule["gain"],
+                    "energy_j_interval": joule["interval"],
+                    "progress_j": joule["progress"],
+                    "cost_j": joule["cost"],
                     "progress_j_interval": joule["progress_interval"],
                     "cost_j_interval": joule["cost_interval"],
-                    "provenance": str(Provenance.MODELLED if modelled else Provenance.ESTIMATED)}
+                    "provenance": str(Provenance.MODELLED if modelled else Provenance.ESTIMATED),
+                }
                 if modelled:
                     row |= _modelled(row)
                 elif kind != kinds.UNIDENTIFIED:
-                    row |= {"verdict": joule["verdict"], "cost_verdict": joule["cost_verdict"],
-                            "progress_verdict": joule["progress_verdict"]}
+                    row |= {
+                        "verdict": joule["verdict"],
+                        "cost_verdict": joule["cost_verdict"],
+                        "progress_verdict": joule["progress_verdict"],
+                    }
                 if kind == kinds.UNIDENTIFIED:
                     row["bounds_j"] = self._bounds(stage, joule)
             if shared_out is not None and (told or shared_out is time):
@@ -231,10 +298,15 @@ class _Comparison:
         """How much the refused phases can have gained at least and at most."""
         halves = []
         for side in (self._base, self._other):
-            joints = [trial.stages[stage].unidentified for trial in side.trials
-                      if stage in trial.stages]
-            halves.append((fmean([j.energy_j - j.low_j for j in joints] or [0.0]),
-                           fmean([j.high_j - j.energy_j for j in joints] or [0.0])))
+            joints = [
+                trial.stages[stage].unidentified for trial in side.trials if stage in trial.stages
+            ]
+            halves.append(
+                (
+                    fmean([j.energy_j - j.low_j for j in joints] or [0.0]),
+                    fmean([j.high_j - j.energy_j for j in joints] or [0.0]),
+                )
+            )
         (base_low, base_high), (other_low, other_high) = halves
         return [joule["gain"] - base_low - other_high, joule["gain"] + base_high + other_low]
 
@@ -243,21 +315,30 @@ class _Comparison:
         place = 1 if by == "energy" else 0
         rows = []
         for mark in sorted({mark for trial in self._base.trials for mark in trial.early}):
-            sides = [[trial.early[mark][place] for trial in side.trials if mark in trial.early]
-                     for side in (self._base, self._other)]
+            sides = [
+                [trial.early[mark][place] for trial in side.trials if mark in trial.early]
+                for side in (self._base, self._other)
+            ]
             known = [[value for value in side if value is not None] for side in sides]
             if all(known):
                 gained = fmean(known[0]) - fmean(known[1])
-                rows.append({"share_of_samples": mark, "of": by, "gain": gained,
-                             "share": gained / total if total else None})
+                rows.append(
+                    {
+                        "share_of_samples": mark,
+                        "of": by,
+                        "gain": gained,
+                        "share": gained / total if total else None,
+                    }
+                )
         return rows
 
 
 def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
     """A model's joules have no interval and no verdict."""
     silent = dict.fromkeys(("verdict", "progress_verdict", "cost_verdict"), NO_EVIDENCE)
-    return silent | {key: None for key in told if key.endswith("interval")
-                     and not key.startswith("time")}
+    return silent | {
+        key: None for key in told if key.endswith("interval") and not key.startswith("time")
+    }
 
 
 def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
@@ -267,18 +348,32 @@ def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
     trials = [*base.trials, *other.trials]
     target = question.target
     at_most = target.value if target is not None and any(t.stopped for t in trials) else None
-    told = [[_no_better(trial.quality, at_most, question.higher) for trial in side.trials
-             if trial.quality is not None] for side in (base, other)]
-    found: dict[str, Any] = {"metric": question.metric, "base": None, "other": None,
-                             "difference_percent": None, "ok": None}
+    told = [
+        [
+            _no_better(trial.quality, at_most, question.higher)
+            for trial in side.trials
+            if trial.quality is not None
+        ]
+        for side in (base, other)
+    ]
+    found: dict[str, Any] = {
+        "metric": question.metric,
+        "base": None,
+        "other": None,
+        "difference_percent": None,
+        "ok": None,
+    }
     if question.higher is None or not all(told):
         return found
     mine, theirs = fmean(told[0]), fmean(told[1])
     percent = 100 * (theirs - mine) / abs(mine) if mine else (0.0 if theirs == mine else math.inf)
     worse = -percent if question.higher else percent
-    return found | {"base": mine, "other": theirs,
-                    "difference_percent": percent if math.isfinite(percent) else None,
-                    "ok": bool(worse <= 100 * question.tolerance)}
+    return found | {
+        "base": mine,
+        "other": theirs,
+        "difference_percent": percent if math.isfinite(percent) else None,
+        "ok": bool(worse <= 100 * question.tolerance),
+    }
 
 
 def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:

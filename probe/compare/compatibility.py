@@ -8,8 +8,10 @@ from typing import Any
 from .run_record import Trial
 
 _WORDS = {
-    "model": "another model (names and shapes of its parameters)", "data": "other data",
-    "target": "another target", "hardware": "other hardware",
+    "model": "another model (names and shapes of its parameters)",
+    "data": "other data",
+    "target": "another target",
+    "hardware": "other hardware",
     "samples": "another sample budget, so another schedule",
     "unit": "its work is counted in another unit",
 }
@@ -33,8 +35,11 @@ def differences(base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool
 
 def inner(side: Sequence[Trial], *, targeted: bool) -> list[str]:
     """What differs among the runs of one side."""
-    return [f"{words}: {_said(values)}" for name, words in _WORDS.items()
-            if not (name == "target" and targeted) and len(values := _values(side, name)) > 1]
+    return [
+        f"{words}: {_said(values)}"
+        for name, words in _WORDS.items()
+        if not (name == "target" and targeted) and len(values := _values(side, name)) > 1
+    ]
 
 
 def _values(side: Sequence[Trial], name: str) -> set[Any]:

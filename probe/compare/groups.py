@@ -29,13 +29,18 @@ class Campaign:
 
     @classmethod
     def of(
-        cls, base: str, others: Sequence[str], *, directory: str | Path | None = None,
+        cls,
+        base: str,
+        others: Sequence[str],
+        *,
+        directory: str | Path | None = None,
         target: str | Target | None = None,
     ) -> Campaign:
         """As :func:`probe.compare.compare`. Raises UsageError, StoreError."""
         where = runs_dir(directory)
-        return cls.over([(reference, find_runs(reference, where))
-                         for reference in (base, *others)], target)
+        return cls.over(
+            [(reference, find_runs(reference, where)) for reference in (base, *others)], target
+        )
 
     @classmethod
     def over(
@@ -48,14 +53,19 @@ class Campaign:
         for name, paths in sides:
             recordings = [Recording(path) for path in dict.fromkeys(paths)]
             ended = [one for one in recordings if one.finished]
-            left_out += [f"{one.id} is left out: it was {one.status}"
-                         for one in recordings if not one.finished]
+            left_out += [
+                f"{one.id} is left out: it was {one.status}"
+                for one in recordings
+                if not one.finished
+            ]
             if not ended:
                 raise UsageError(f"{name!r} has no finished run to compare")
             for one in ended:
                 if one.id in seen:
-                    raise UsageError(f"{one.id} is on two sides, {seen[one.id]!r} and {name!r}: "
-                                     "nothing can be gained over itself")
+                    raise UsageError(
+                        f"{one.id} is on two sides, {seen[one.id]!r} and {name!r}: "
+                        "nothing can be gained over itself"
+                    )
                 seen[one.id] = name
             read.append((name, ended))
         asked = Target.of(target) if isinstance(target, str) else target
@@ -63,18 +73,27 @@ class Campaign:
             asked = _common_target([one for _, runs in read for one in runs])
         every = [one for _, runs in read for one in runs]
         if asked is not None:
-            missing = next((one for one in every
-                            if one.quality(asked.metric, asked.higher) is None), None)
+            missing = next(
+                (one for one in every if one.quality(asked.metric, asked.higher) is None), None
+            )
             if missing is not None:
                 known = ", ".join(sorted(missing.logged)) or "nothing"
-                raise UsageError(f"{missing.id} did not log {asked.metric}, the target's metric; "
-                                 f"it logged {known}")
+                raise UsageError(
+                    f"{missing.id} did not log {asked.metric}, the target's metric; "
+                    f"it logged {known}"
+                )
         judged = (asked.metric, asked.higher) if asked else _judged(every)
         marks = _marks(read[0][1], asked, judged)
         return cls(
-            [Side(_label(name, runs), [one.trial(asked, judged, marks) for one in runs])
-             for name, runs in read],
-            asked, judged, marks, left_out)
+            [
+                Side(_label(name, runs), [one.trial(asked, judged, marks) for one in runs])
+                for name, runs in read
+            ],
+            asked,
+            judged,
+            marks,
+            left_out,
+        )
 
     def question(self, tolerance: float) -> Question:
         """What is asked of all sides."""
@@ -83,8 +102,10 @@ class Campaign:
 
     def _remarks(self) -> list[str]:
         if any(trial.unit == "steps" for side in self.sides for trial in side.trials):
-            return ["work is counted in steps, which may differ in size: run.log(samples=…) tells "
-                    "how much was trained"]
+            return [
+                "work is counted in steps, which may differ in size: run.log(samples=…) tells "
+                "how much was trained"
+            ]
         return []
 
     def compared(self, tolerance: float) -> dict[str, Any]:
@@ -95,12 +116,15 @@ class Campaign:
             mixed = compatibility.inner(side.trials, targeted=targeted)
             if mixed:
                 raise UsageError(f"the runs of {side.name!r} are of several kinds: {mixed[0]}")
-        problems = [compatibility.differences(base.trials, side.trials, targeted=targeted)
-                    for side in others]
+        problems = [
+            compatibility.differences(base.trials, side.trials, targeted=targeted)
+            for side in others
+        ]
         found = compare(base, others, self.question(tolerance), problems)
         return found | {
-            "early_ends_at": [{"share_of_samples": share, "quality": value}
-                              for share, value in self.marks.items()],
+            "early_ends_at": [
+                {"share_of_samples": share, "quality": value} for share, value in self.marks.items()
+            ],
             "tolerance_percent": 100 * tolerance,
             "warnings": [*self.left_out, *self._remarks()],
         }

@@ -22,15 +22,29 @@ COMMUNICATION, MEMORY_BOUND = "communication", "memory-bound"
 GRADIENT_HEAVY, COMPUTE = "gradient-heavy", "compute"
 WAITING, OVERHEAD = "waiting", "overhead"
 UNCLASSIFIED, UNIDENTIFIED = "unclassified", "unidentified"
-CLASSES = (COMMUNICATION, MEMORY_BOUND, GRADIENT_HEAVY, COMPUTE, WAITING, OVERHEAD, UNCLASSIFIED,
-           UNIDENTIFIED)
+CLASSES = (
+    COMMUNICATION,
+    MEMORY_BOUND,
+    GRADIENT_HEAVY,
+    COMPUTE,
+    WAITING,
+    OVERHEAD,
+    UNCLASSIFIED,
+    UNIDENTIFIED,
+)
 
 _WHOLE = {
-    Phase.COMMUNICATION: COMMUNICATION, Phase.DATA: WAITING, Phase.EVAL: OVERHEAD,
-    Phase.CHECKPOINT: OVERHEAD, Phase.OTHER: OVERHEAD, Phase.UNATTRIBUTED: OVERHEAD,
+    Phase.COMMUNICATION: COMMUNICATION,
+    Phase.DATA: WAITING,
+    Phase.EVAL: OVERHEAD,
+    Phase.CHECKPOINT: OVERHEAD,
+    Phase.OTHER: OVERHEAD,
+    Phase.UNATTRIBUTED: OVERHEAD,
 }
 _DIVIDED = {
-    Phase.FORWARD: COMPUTE, Phase.BACKWARD: GRADIENT_HEAVY, Phase.RECOMPUTE: GRADIENT_HEAVY,
+    Phase.FORWARD: COMPUTE,
+    Phase.BACKWARD: GRADIENT_HEAVY,
+    Phase.RECOMPUTE: GRADIENT_HEAVY,
     Phase.OPTIMIZER: GRADIENT_HEAVY,
 }
 _MOVED = 0.1
@@ -81,9 +95,11 @@ def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, float | str]]:
     """Phases whose own limit is another one in the other runs."""
     base, other = _mean_shares(bases), _mean_shares(others)
-    return [{"phase": phase, "memory_bound_base": base[phase], "memory_bound_other": other[phase]}
-            for phase in sorted(base.keys() & other.keys())
-            if abs(base[phase] - other[phase]) > _MOVED]
+    return [
+        {"phase": phase, "memory_bound_base": base[phase], "memory_bound_other": other[phase]}
+        for phase in sorted(base.keys() & other.keys())
+        if abs(base[phase] - other[phase]) > _MOVED
+    ]
 
 
 def _mean_shares(trials: Iterable[Trial]) -> dict[str, float]:

@@ -18,8 +18,20 @@ UNITS = ("samples", "tokens")
 SMOOTHED = 20  # values logged at nearly every step are noise; this many count as one
 
 # Metrics by which a run without a target is judged, best first, and which way is up.
-_LOWER = ("loss", "perplexity", "ppl", "nll", "error", "err", "bpb", "bits", "mse", "mae", "rmse",
-          "wer")
+_LOWER = (
+    "loss",
+    "perplexity",
+    "ppl",
+    "nll",
+    "error",
+    "err",
+    "bpb",
+    "bits",
+    "mse",
+    "mae",
+    "rmse",
+    "wer",
+)
 _HIGHER = ("accuracy", "acc", "f1", "auc", "bleu", "score", "map", "iou", "precision", "recall")
 _PREFIXES = ("eval_", "val_", "valid_", "validation_", "test_", "")
 
@@ -41,8 +53,9 @@ class Work:
                 order = np.argsort(time_ns, kind="stable")
                 counted = np.cumsum(np.nan_to_num(np.maximum(values[order], 0.0)))
                 return cls(_from(begin_ns, time_ns[order]), np.append(0.0, counted), unit)
-        return cls(_from(begin_ns, steps_ns), np.arange(len(steps_ns) + 1, dtype=np.float64),
-                   "steps")
+        return cls(
+            _from(begin_ns, steps_ns), np.arange(len(steps_ns) + 1, dtype=np.float64), "steps"
+        )
 
     @property
     def all(self) -> float:
@@ -80,7 +93,7 @@ class Quality:
                 time_ns, values = time_ns[known], values[known]
                 if 2 * len(values) >= len(work.total) - 1 and len(values) > SMOOTHED:
                     values = np.convolve(values, np.full(SMOOTHED, 1 / SMOOTHED), "valid")
-                    time_ns = time_ns[SMOOTHED - 1:]
+                    time_ns = time_ns[SMOOTHED - 1 :]
                 return cls(name, higher, work.by(time_ns), values)
         return None
 
@@ -118,7 +131,7 @@ class Quality:
         met = [target.met(float(value)) for value in self.values]
         if True not in met:
             return False
-        return len(met) - met.index(True) <= 2 and all(met[met.index(True):])
+        return len(met) - met.index(True) <= 2 and all(met[met.index(True) :])
 
 
 def judged_by(logged: Logged) -> tuple[str, bool] | None:

@@ -21,8 +21,11 @@ from .statistics import Contrast, Pair, holm, paired, unpaired
 GAINED, LOST, NO_EVIDENCE = "gain", "loss", "no evidence"
 CARD = 0.05  # how far a card's meter may be off, as a share (Yang et al., SC24)
 FOUR = ("early", "gradient", "memory", "communication", "rest")
-_LATE = {kinds.GRADIENT_HEAVY: "gradient", kinds.MEMORY_BOUND: "memory",
-         kinds.COMMUNICATION: "communication"}
+_LATE = {
+    kinds.GRADIENT_HEAVY: "gradient",
+    kinds.MEMORY_BOUND: "memory",
+    kinds.COMMUNICATION: "communication",
+}
 _ALPHA = 0.05
 
 
@@ -60,19 +63,29 @@ class Frame:
 class Quantity:
     """Of all runs; ``shared``: it is read by meters that may be off by :data:`CARD`."""
 
-    def __init__(self, frame: Frame, bases: Sequence[Row], others: Sequence[Row], *,
-                 shared: bool, alone_half: float = 0.0):
+    def __init__(
+        self,
+        frame: Frame,
+        bases: Sequence[Row],
+        others: Sequence[Row],
+        *,
+        shared: bool,
+        alone_half: float = 0.0,
+    ):
         """``alone_half``: half-width of what one run against one run tells."""
         self._frame, self._shared = frame, shared
         self._alone = alone_half
         self._width = len(frame.cells) + 1
-        parts = [EARLY if stage == EARLY else _LATE.get(kind, "rest")
-                 for stage, kind in frame.cells]
+        parts = [
+            EARLY if stage == EARLY else _LATE.get(kind, "rest") for stage, kind in frame.cells
+        ]
 
         def pair(i: int, j: int) -> Floats:
             found = differences(bases[i], others[j].scaled(float(frame.factors[i, j])))
-            four = [sum(found[GAIN, at] for at, name in enumerate(parts) if name == part)
-                    for part in FOUR]
+            four = [
+                sum(found[GAIN, at] for at, name in enumerate(parts) if name == part)
+                for part in FOUR
+            ]
             mine = bases[i].all
             return np.concatenate([found.ravel(), mine, [mine.sum()], four])
 
@@ -93,30 +106,42 @@ class Quantity:
         return nothing() | {
             "interval": None if low is None and high is None else [low, high],
             # Two bounds from below say nothing of their difference.
-            "bound": None if base_missed and other_missed else
-            {"gain": found["gain"], "is": "at most" if other_missed else "at least"},
-            "base": found["base"], "other": found["other"],
-            "verdict": self._frame.allows(LOST) if lost else NO_EVIDENCE}
+            "bound": None
+            if base_missed and other_missed
+            else {"gain": found["gain"], "is": "at most" if other_missed else "at least"},
+            "base": found["base"],
+            "other": found["other"],
+            "verdict": self._frame.allows(LOST) if lost else NO_EVIDENCE,
+        }
 
     def cells(self) -> list[dict[str, Any]]:
         """Of every cell; verdicts adjusted for all that is asked of them together."""
         count = self._width - 1
-        columns = [part * self._width + at for at in range(count) for part in (GAIN, PROGRESS, COST)
-                   if self._asks(part, at)]
+        columns = [
+            part * self._width + at
+            for at in range(count)
+            for part in (GAIN, PROGRESS, COST)
+            if self._asks(part, at)
+        ]
         sized = {column: self._beyond(column) for column in columns}
         adjusted = dict(zip(columns, holm([sized[column] for column in columns]), strict=True))
         rows = []
         for at in range(count):
             row = self._gain(at)
-            for part, key in ((GAIN, "verdict"), (PROGRESS, "progress_verdict"),
-                              (COST, "cost_verdict")):
+            for part, key in (
+                (GAIN, "verdict"),
+                (PROGRESS, "progress_verdict"),
+                (COST, "cost_verdict"),
+            ):
                 # Without progress the cost is the gain: one question, one verdict.
                 column = part * self._width + at
                 asked = column if column in adjusted else GAIN * self._width + at
                 clear = adjusted.get(asked, 1.0) < _ALPHA and (
-                    part != PROGRESS or column in adjusted)
-                row[key] = self._frame.allows(_sign(float(self._contrast.value[column]))
-                                              if clear else NO_EVIDENCE)
+                    part != PROGRESS or column in adjusted
+                )
+                row[key] = self._frame.allows(
+                    _sign(float(self._contrast.value[column])) if clear else NO_EVIDENCE
+                )
             rows.append(row)
         return rows
 
@@ -124,8 +149,10 @@ class Quantity:
         """Of the total's gain, with Fieller's interval."""
         total = float(self._contrast.value[self._width - 1])
         limits = self._contrast.ratio(at, self._width - 1)
-        return (float(self._contrast.value[at]) / total if total else None,
-                list(limits) if limits is not None else None)
+        return (
+            float(self._contrast.value[at]) / total if total else None,
+            list(limits) if limits is not None else None,
+        )
 
     def four(self) -> dict[str, tuple[float, list[float] | None]]:
         """Shares of the gain by the mission's four kinds of phase, and the rest."""
@@ -133,8 +160,9 @@ class Quantity:
         found = {}
         for place, name in enumerate(FOUR):
             limits = self._contrast.ratio(first + place, self._width - 1)
-            share = float(self._contrast.value[first + place] / self._contrast.value[
-                self._width - 1])
+            share = float(
+                self._contrast.value[first + place] / self._contrast.value[self._width - 1]
+            )
             found[name] = share, list(limits) if limits is not None else None
         return found
 
@@ -173,20 +201,41 @@ class Quantity:
 
     def _gain(self, at: int, *, whole: bool = False) -> dict[str, Any]:
         base, other = self._sides(at)
-        found = gain(self._contrast, at, self._frame, shared_half=self._shared_half(GAIN, at),
-                     base=base, whole=whole, alone_half=self._alone if whole else 0.0)
+        found = gain(
+            self._contrast,
+            at,
+            self._frame,
+            shared_half=self._shared_half(GAIN, at),
+            base=base,
+            whole=whole,
+            alone_half=self._alone if whole else 0.0,
+        )
         for part, name in ((PROGRESS, "progress"), (COST, "cost")):
             column = part * self._width + at
-            told = gain(self._contrast, column, self._frame, whole=whole,
-                        shared_half=self._shared_half(part, at))
-            found |= {name: told["gain"], f"{name}_interval": told["interval"],
-                      f"{name}_verdict": told["verdict"]}
+            told = gain(
+                self._contrast,
+                column,
+                self._frame,
+                whole=whole,
+                shared_half=self._shared_half(part, at),
+            )
+            found |= {
+                name: told["gain"],
+                f"{name}_interval": told["interval"],
+                f"{name}_verdict": told["verdict"],
+            }
         return found | {"base": base, "other": other}
 
 
 def gain(
-    contrast: Contrast, column: int, frame: Frame, *, base: float = 0.0, whole: bool = False,
-    shared_half: float = 0.0, alone_half: float = 0.0,
+    contrast: Contrast,
+    column: int,
+    frame: Frame,
+    *,
+    base: float = 0.0,
+    whole: bool = False,
+    shared_half: float = 0.0,
+    alone_half: float = 0.0,
 ) -> dict[str, Any]:
     """One column as G.
 
@@ -210,15 +259,26 @@ def gain(
     high = value + math.hypot(high - value, shared_half)
     if contrast.known and not frame.same_meters:
         verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
-    return {"gain": value, "interval": [low, high],
-            "percent": 100 * value / base if base else None,
-            "progress": None, "cost": None, "verdict": frame.allows(verdict)}
+    return {
+        "gain": value,
+        "interval": [low, high],
+        "percent": 100 * value / base if base else None,
+        "progress": None,
+        "cost": None,
+        "verdict": frame.allows(verdict),
+    }
 
 
 def nothing() -> dict[str, Any]:
     """G of what is not known."""
-    return {"gain": None, "interval": None, "percent": None, "progress": None, "cost": None,
-            "verdict": NO_EVIDENCE}
+    return {
+        "gain": None,
+        "interval": None,
+        "percent": None,
+        "progress": None,
+        "cost": None,
+        "verdict": NO_EVIDENCE,
+    }
 
 
 def _sign(value: float) -> str:

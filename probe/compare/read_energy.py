@@ -29,26 +29,40 @@ class Measured:
         self._scene = RawScene(RunReader(path))
         self._reader = self._scene.reader
         self._begin_ns = self._scene.run[0]
-        self.provenance = next((kind for kind in (Provenance.MEASURED, Provenance.MODELLED)
-                                if self._of(kind)), None)
+        self.provenance = next(
+            (kind for kind in (Provenance.MEASURED, Provenance.MODELLED) if self._of(kind)), None
+        )
         self._devices = self._of(self.provenance)
 
     def _of(self, kind: Provenance | None) -> list[device_energy.Device]:
-        return [device for device in self._scene.devices if device.curve is not None and (
-            device.source.in_total if kind is Provenance.MEASURED
-            else device.source.provenance is kind)]
+        return [
+            device
+            for device in self._scene.devices
+            if device.curve is not None
+            and (
+                device.source.in_total
+                if kind is Provenance.MEASURED
+                else device.source.provenance is kind
+            )
+        ]
 
     @property
     def models(self) -> list[str]:
         """Of the devices whose energy counts, as their makers call them."""
-        return sorted({device.source.model for device in self._scene.devices
-                       if device.source.in_total and device.source.model})
+        return sorted(
+            {
+                device.source.model
+                for device in self._scene.devices
+                if device.source.in_total and device.source.model
+            }
+        )
 
     def meters(self) -> frozenset[str]:
         """Which ones told its joules."""
         host = self._reader.meta.get("host", "")
-        return frozenset(device.source.uuid or f"{host} {device.source.id}"
-                         for device in self._devices)
+        return frozenset(
+            device.source.uuid or f"{host} {device.source.id}" for device in self._devices
+        )
 
     def limited(self) -> dict[str, float]:
         """Phase → memory-bound or not, as the devices say."""
@@ -84,8 +98,13 @@ class Measured:
         # Sorted, or sums would depend on the order of a set.
         for phase in sorted(seconds.keys() | joules.keys()):
             known = joules.get(phase)
-            status = (Status.NOT_IDENTIFIABLE if known is None
-                      else Status.WEAK if phase in weak else Status.RESOLVED)
+            status = (
+                Status.NOT_IDENTIFIABLE
+                if known is None
+                else Status.WEAK
+                if phase in weak
+                else Status.RESOLVED
+            )
             uses[phase] = Use(seconds.get(phase, 0.0), known, status)
         return Stage(max(0.0, samples), uses, Joint(joint, low, high))
 
@@ -98,8 +117,11 @@ class Measured:
     def until(self, end_ns: int) -> tuple[float, float | None]:
         """(seconds, joules) from the beginning."""
         run = self._begin_ns, max(end_ns, self._begin_ns + 1)
-        joules = [device_energy.energy_of(device.curve, run) for device in self._devices
-                  if device.curve is not None]
+        joules = [
+            device_energy.energy_of(device.curve, run)
+            for device in self._devices
+            if device.curve is not None
+        ]
         return (run[1] - run[0]) / 1e9, math.fsum(joules) if joules else None
 
     def memory(self) -> dict[str, float]:
@@ -107,16 +129,31 @@ class Measured:
         found: dict[str, float] = {}
         for rank in self._reader.ranks():
             logged = self._reader.values(rank) | {
-                f"allocator_{name}": value for name, value in self._reader.allocator(rank).items()}
-            peak = next((float(np.max(logged[name][1])) for name in
-                         ("peak_memory_bytes", "allocator_peak") if name in logged), None)
+                f"allocator_{name}": value for name, value in self._reader.allocator(rank).items()
+            }
+            peak = next(
+                (
+                    float(np.max(logged[name][1]))
+                    for name in ("peak_memory_bytes", "allocator_peak")
+                    if name in logged
+                ),
+                None,
+            )
             if peak is not None and peak > found.get("peak", 0.0):
                 found = {"peak": peak} | {
                     name.removeprefix(_MEMORY).removesuffix("_bytes"): float(values[-1])
-                    for name, (_, values) in logged.items() if name.startswith(_MEMORY)}
+                    for name, (_, values) in logged.items()
+                    if name.startswith(_MEMORY)
+                }
         if not found:
-            rss = next((one.value for one in self._scene.series
-                        if one.source.id == "process:rss" and len(one.value)), None)
+            rss = next(
+                (
+                    one.value
+                    for one in self._scene.series
+                    if one.source.id == "process:rss" and len(one.value)
+                ),
+                None,
+            )
             if rss is not None:
                 found = {"peak": float(np.max(rss))}
         return found

@@ -33,8 +33,11 @@ class Recording:
         first = self.ranks[0] if self.ranks else 0
         self.logged = reader.logged()
         self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
-        self._hashes = {str(found) for member in reader.members if member.role == "rank"
-                        and (found := member.info.get("model_hash")) not in _UNKNOWN}
+        self._hashes = {
+            str(found)
+            for member in reader.members
+            if member.role == "rank" and (found := member.info.get("model_hash")) not in _UNKNOWN
+        }
 
     @property
     def name(self) -> str:
@@ -61,7 +64,9 @@ class Recording:
         return None if quality is None else quality.reaches(target.value, confirmed=True)
 
     def trial(
-        self, target: Target | None, judged: tuple[str, bool] | None,
+        self,
+        target: Target | None,
+        judged: tuple[str, bool] | None,
         marks: Mapping[float, float | None],
     ) -> Trial:
         """What it used until the target, or until its end. Reads all samples and edges.
@@ -75,14 +80,17 @@ class Recording:
         samples = self.work.all if needed is None else needed
         end_ns = self.end_ns if needed is None else self.work.when(needed)
         quality = self.quality(*judged) if judged is not None else None
-        ends = {share: min(_mark(share, value, quality, samples), samples)
-                for share, value in marks.items()}
+        ends = {
+            share: min(_mark(share, value, quality, samples), samples)
+            for share, value in marks.items()
+        }
         early_ns = max(self.begin_ns, min(self.work.when(ends[MARK]), end_ns))
         config = self.meta.get("config") or {}
         block = config.get("block", config.get("seed"))
         measured = Measured(self._path)
         return Trial(
-            id=self.id, name=self.name,
+            id=self.id,
+            name=self.name,
             stages={
                 EARLY: measured.stage(self.begin_ns, early_ns, ends[MARK]),
                 LATE: measured.stage(early_ns, end_ns, samples - ends[MARK]),
@@ -91,14 +99,20 @@ class Recording:
             reached=None if target is None else needed is not None,
             stopped=quality is not None and target is not None and quality.stopped_at(target),
             quality=None if quality is None else quality.last,
-            energy=measured.provenance, energy_half_j=measured.half_j(end_ns),
+            energy=measured.provenance,
+            energy_half_j=measured.half_j(end_ns),
             meters=measured.meters(),
-            early={share: measured.until(self.work.when(at))
-                   for share, at in ends.items() if share != MARK},
+            early={
+                share: measured.until(self.work.when(at))
+                for share, at in ends.items()
+                if share != MARK
+            },
             memory=measured.memory(),
             bound_share=_bound(config.get("roofline")) | measured.limited(),
-            is_like=self._likeness(measured.models), unit=self.work.unit,
-            ranks=max(1, len(self.ranks)), settings=_settings(config),
+            is_like=self._likeness(measured.models),
+            unit=self.work.unit,
+            ranks=max(1, len(self.ranks)),
+            settings=_settings(config),
             g_per_kwh=(self.meta.get("carbon") or {}).get("g_per_kwh"),
         )
 
@@ -107,17 +121,20 @@ class Recording:
         machine = (self.meta.get("machine") or {}).get("cpu_model")
         told = {
             "model": min(self._hashes)[:12] if len(self._hashes) == 1 else None,
-            "data": self.meta.get("data"), "target": self.target,
+            "data": self.meta.get("data"),
+            "target": self.target,
             "hardware": " + ".join([*models, *([machine] if machine not in _UNKNOWN else [])]),
-            "samples": (self.meta.get("config") or {}).get("samples"), "unit": self.work.unit,
+            "samples": (self.meta.get("config") or {}).get("samples"),
+            "unit": self.work.unit,
         }
         return {name: value for name, value in told.items() if value not in _UNKNOWN}
 
 
 def median_run(recordings: Sequence[Recording], target: Target | None) -> Recording:
     """The one that needed the median number of samples (the lower of two)."""
-    needed = {one.id: (one.samples_to(target) if target else None) or one.work.all
-              for one in recordings}
+    needed = {
+        one.id: (one.samples_to(target) if target else None) or one.work.all for one in recordings
+    }
     middle = median_low(needed.values())
     return next(one for one in recordings if needed[one.id] == middle)
 
@@ -132,8 +149,11 @@ def _mark(share: float, value: float | None, quality: Quality | None, samples: f
 
 def _settings(config: Any) -> dict[str, Any]:
     """What a reader of a table must know: no lists, no counts of operations."""
-    return {name: value for name, value in config.items()
-            if isinstance(value, str | int | float) and name not in ("seed", "block")}
+    return {
+        name: value
+        for name, value in config.items()
+        if isinstance(value, str | int | float) and name not in ("seed", "block")
+    }
 
 
 def _bound(roofline: Any) -> dict[str, float]:
@@ -141,5 +161,8 @@ def _bound(roofline: Any) -> dict[str, float]:
     told = roofline.get("memory_bound") if isinstance(roofline, dict) else None
     if not isinstance(told, dict):
         return {}
-    return {str(phase): float(share) for phase, share in told.items()
-            if isinstance(share, int | float) and 0 <= share <= 1}
+    return {
+        str(phase): float(share)
+        for phase, share in told.items()
+        if isinstance(share, int | float) and 0 <= share <= 1
+    }

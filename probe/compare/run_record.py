@@ -55,7 +55,8 @@ class Stage:
     def energy_j(self) -> float:
         """Of all phases and what could not be told apart."""
         return self.unidentified.energy_j + sum(
-            use.energy_j for use in self.phases.values() if use.energy_j is not None)
+            use.energy_j for use in self.phases.values() if use.energy_j is not None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +103,9 @@ class Trial:
 
     def spent(self, phase: str) -> float:
         """Seconds in one phase, in all stages; 0 if it never came."""
-        return sum(stage.phases[phase].time_s for stage in self.stages.values()
-                   if phase in stage.phases)
+        return sum(
+            stage.phases[phase].time_s for stage in self.stages.values() if phase in stage.phases
+        )
 
     @property
     def energy_j(self) -> float | None:

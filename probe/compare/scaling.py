@@ -21,19 +21,30 @@ def scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[dict[str, Any
     """
     rows: list[dict[str, Any]] = []
     apart = len({trial.ranks for trial in other}) > 1
-    timed = [trial for trial in ([*other] if apart else [*base, *other])
-             if trial.time_s and trial.samples]
+    timed = [
+        trial
+        for trial in ([*other] if apart else [*base, *other])
+        if trial.time_s and trial.samples
+    ]
     for ranks in sorted({trial.ranks for trial in timed}):
         some = [trial for trial in timed if trial.ranks == ranks]
         throughput = fmean(trial.samples / trial.time_s for trial in some)
         first = rows[0] if rows else {"ranks": ranks, "throughput": throughput}
         measured = all(trial.energy is Provenance.MEASURED for trial in some)
         waited = fmean(trial.spent(Phase.COMMUNICATION) / trial.time_s for trial in some)
-        rows.append({
-            "ranks": ranks, "runs": len(some), "unit": some[0].unit, "throughput": throughput,
-            "efficiency": throughput / ranks / (first["throughput"] / first["ranks"]),
-            "energy_per_sample_j": fmean((trial.energy_j or 0.0) / trial.samples
-                                         for trial in some) if measured else None,
-            "communication": waited or None if ranks > 1 else None,
-        })
+        rows.append(
+            {
+                "ranks": ranks,
+                "runs": len(some),
+                "unit": some[0].unit,
+                "throughput": throughput,
+                "efficiency": throughput / ranks / (first["throughput"] / first["ranks"]),
+                "energy_per_sample_j": fmean(
+                    (trial.energy_j or 0.0) / trial.samples for trial in some
+                )
+                if measured
+                else None,
+                "communication": waited or None if ranks > 1 else None,
+            }
+        )
     return rows

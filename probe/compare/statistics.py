@@ -51,16 +51,19 @@ class Contrast:
         """Standard errors; infinite with one run."""
         if not self.known:
             return np.full(len(self.value), math.inf)
-        variance = sum((group.var(0, ddof=1) / len(group) for group in self.groups),
-                       np.zeros(len(self.value)))
+        variance = sum(
+            (group.var(0, ddof=1) / len(group) for group in self.groups), np.zeros(len(self.value))
+        )
         tiny = _NOISE * np.max([np.abs(group).max(0) for group in self.groups], axis=0)
         return np.where(variance > tiny**2, np.sqrt(variance), 0.0)
 
     def degrees(self) -> Floats:
         """Degrees of freedom of each column (Welch–Satterthwaite)."""
         parts = [group.var(0, ddof=1) / len(group) for group in self.groups]
-        below = sum((part**2 / (len(group) - 1)
-                     for part, group in zip(parts, self.groups, strict=True)), np.zeros(()))
+        below = sum(
+            (part**2 / (len(group) - 1) for part, group in zip(parts, self.groups, strict=True)),
+            np.zeros(()),
+        )
         total = sum(parts, np.zeros(()))
         most = sum(len(group) - 1 for group in self.groups)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -97,8 +100,10 @@ class Contrast:
         if not self.known:
             return None
         x, y = float(self.value[above]), float(self.value[below])
-        covariance = sum((np.cov(group[:, [above, below]].T, ddof=1) / len(group)
-                          for group in self.groups), np.zeros((2, 2)))
+        covariance = sum(
+            (np.cov(group[:, [above, below]].T, ddof=1) / len(group) for group in self.groups),
+            np.zeros((2, 2)),
+        )
         t = float(stats.t.ppf(0.5 + LEVEL / 2, self.degrees()[below]))
         a = y * y - t * t * covariance[1, 1]
         b = x * y - t * t * covariance[0, 1]
@@ -115,8 +120,14 @@ class Contrast:
         values = self.groups[0][:, column]
         if np.ptp(values) <= _NOISE * np.abs(values).max():
             return None
-        found = stats.bootstrap((values,), np.mean, confidence_level=LEVEL, method="BCa",
-                                n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
+        found = stats.bootstrap(
+            (values,),
+            np.mean,
+            confidence_level=LEVEL,
+            method="BCa",
+            n_resamples=_RESAMPLES,
+            rng=np.random.default_rng(0),
+        )
         low, high = found.confidence_interval
         return float(low), float(high)
 

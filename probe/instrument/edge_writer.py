@@ -54,9 +54,7 @@ class Marks(Receiver):
         if self._device is not None:
             self._device.mark(time_ns, code)
 
-    def enrich(
-        self, allocated: Callable[[], int] | None, device: DeviceClock | None
-    ) -> None:
+    def enrich(self, allocated: Callable[[], int] | None, device: DeviceClock | None) -> None:
         """Let marks carry the allocator's bytes and edges of a device from now on."""
         self._allocated, self._device = allocated, device
         self._enriched = allocated is not None or device is not None

@@ -49,9 +49,14 @@ class PhaseEngine:
     """
 
     def __init__(
-        self, open_ring: Callable[[str, int], RingWriter], *, model: Any = None,
-        optimizer: Any = None, chores: Callable[[], None] | None = None,
-        dither: float | None = None, modules: bool = False,
+        self,
+        open_ring: Callable[[str, int], RingWriter],
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        chores: Callable[[], None] | None = None,
+        dither: float | None = None,
+        modules: bool = False,
     ):
         """Open the main ring.
 
@@ -78,8 +83,10 @@ class PhaseEngine:
         self._machine.on_reducer = self._reducing.follow
         self._overhead = Overhead()
         self._model, self._chores = model, chores
-        self._optimizers = list(optimizer) if isinstance(optimizer, Sequence) else (
-            [] if optimizer is None else [optimizer]
+        self._optimizers = (
+            list(optimizer)
+            if isinstance(optimizer, Sequence)
+            else ([] if optimizer is None else [optimizer])
         )
         self._search: Search | None = None
         self._memory: Memory | None = None
@@ -190,8 +197,9 @@ class PhaseEngine:
             from .root_module.finder import Search
 
             self._machine.grad_enabled = torch.is_grad_enabled
-            self._search = Search(self._machine, self._model, self._optimizers, self.warn,
-                                  self._splitter())
+            self._search = Search(
+                self._machine, self._model, self._optimizers, self.warn, self._splitter()
+            )
             self._search.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
@@ -273,7 +281,9 @@ class _Block:
             machine.fail(error)
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
         machine = self._machine

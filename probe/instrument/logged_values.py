@@ -28,6 +28,7 @@ if not cython.compiled:
         bits: int = _to_bits(_of_float(value))[0]
         return bits
 
+
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
     from .state_machine import Machine
@@ -116,7 +117,8 @@ class Values:
             return False
         # A subclass may communicate or allocate when it is read.
         if type(value) is not self._tensors and (
-                type(value) is not sys.modules["torch"].nn.Parameter):
+            type(value) is not sys.modules["torch"].nn.Parameter
+        ):
             return False
         if value.layout is not self._strided:
             return False

@@ -56,7 +56,11 @@ class Machine(Marks):
     )  # fmt: skip
 
     def __init__(
-        self, ring: RingWriter, lanes: Lanes, *, warn: Callable[[str], None],
+        self,
+        ring: RingWriter,
+        lanes: Lanes,
+        *,
+        warn: Callable[[str], None],
         chores: Callable[[], int],
     ):
         """Hear nothing yet.

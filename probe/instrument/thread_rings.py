@@ -85,8 +85,10 @@ class Lanes:
         if native is None:
             here = threading.get_ident()
             # Who asks threading for the current thread there makes it a dummy.
-            native = all(thread.ident != here or isinstance(thread, threading._DummyThread)
-                         for thread in threading.enumerate())
+            native = all(
+                thread.ident != here or isinstance(thread, threading._DummyThread)
+                for thread in threading.enumerate()
+            )
             self._local.native = native
         return native
 

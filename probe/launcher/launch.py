@@ -28,8 +28,14 @@ from ..store.members import Member
 from ..store.processes import boot_id, start_ticks
 from ..store.runs import create_run, new_run_id
 
-_FORWARDED = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
-              signal.SIGUSR2}
+_FORWARDED = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+}
 _SI_USER = 0  # sent by kill(2); the terminal's own signals reach the whole group
 _SI_QUEUE, _SI_TKILL = -1, -6
 _BOOT = Path(__file__).with_name("site")
@@ -44,11 +50,17 @@ class Launch:
         wanted = dashboard_port(os.environ.get("PROBE_DASHBOARD"))
         dashboard = None if wanted is None else port_for(runs, wanted)
         self.run = create_run(
-            runs, new_run_id(name, time.time()), shared=False,
+            runs,
+            new_run_id(name, time.time()),
+            shared=False,
             fields={
-                "name": name or _script_name(command), "command": list(command),
-                "country": os.environ.get("PROBE_COUNTRY") or None, "data": "unknown",
-                "config": None, "target": None, "dashboard": dashboard,
+                "name": name or _script_name(command),
+                "command": list(command),
+                "country": os.environ.get("PROBE_COUNTRY") or None,
+                "data": "unknown",
+                "config": None,
+                "target": None,
+                "dashboard": dashboard,
             },
         )
         if dashboard is not None:
@@ -57,10 +69,18 @@ class Launch:
         self._ring = place.open("main", 1 << 8)
         job = current_job()
         Member(
-            role="launcher", rank=-1, local_rank=None, local_world_size=1, world_size=1,
-            host=node_name(), boot_id=boot_id(), pid=os.getpid(),
-            start_ticks=start_ticks(os.getpid()) or 0, begin_ns=time.monotonic_ns(),
-            rings=str(place.folder), prefix=place.prefix,
+            role="launcher",
+            rank=-1,
+            local_rank=None,
+            local_world_size=1,
+            world_size=1,
+            host=node_name(),
+            boot_id=boot_id(),
+            pid=os.getpid(),
+            start_ticks=start_ticks(os.getpid()) or 0,
+            begin_ns=time.monotonic_ns(),
+            rings=str(place.folder),
+            prefix=place.prefix,
             request=device_request(os.environ.get("PROBE_DEVICES") or None, job),
         ).write(self.run)
         self._supervisor = Supervisor(self.run, self._ring)
@@ -132,8 +152,9 @@ def _print_report(run: Path, sealed: bool) -> None:
 
     try:
         print(f"\n{Report.of(run)}", file=sys.stderr)
-        print(f"\nprobe report {run}" + ("" if sealed else "   (still being sealed)"),
-              file=sys.stderr)
+        print(
+            f"\nprobe report {run}" + ("" if sealed else "   (still being sealed)"), file=sys.stderr
+        )
     except ProbeError as error:
         _say(str(error))
 

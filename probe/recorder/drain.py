@@ -51,18 +51,28 @@ class _Logged:
 
     def row(self) -> dict[str, float | int | None]:
         """JSON has no NaN: what is none is null."""
-        return {"count": self.count, **{
-            name: value if math.isfinite(value) else None
-            for name, value in (("last", self.last), ("sum", self.sum))
-        }}
+        return {
+            "count": self.count,
+            **{
+                name: value if math.isfinite(value) else None
+                for name, value in (("last", self.last), ("sum", self.sum))
+            },
+        }
 
 
 class RingDrain:
     """Drains one ring of one rank into ``rank-…/edges-<ring>`` and its ledger."""
 
     def __init__(
-        self, run: Path, rank: int, path: Path, *, epoch: int, main: bool,
-        told: Callable[[int, str, Rows, SpanTable | None], None], guest: str | None = None,
+        self,
+        run: Path,
+        rank: int,
+        path: Path,
+        *,
+        epoch: int,
+        main: bool,
+        told: Callable[[int, str, Rows, SpanTable | None], None],
+        guest: str | None = None,
     ):
         """``told``: of every batch, rank, ring, records and what a main ring's marks come to;
         ``guest``: this host, if another one made the run.
@@ -102,8 +112,10 @@ class RingDrain:
 
     def values(self) -> dict[str, dict[str, float | int | None]]:
         """What `run.log` was told: name → count, last, sum."""
-        return {self._names.get(code, f"value-{code}"): one.row()
-                for code, one in sorted(self._logged.items())}
+        return {
+            self._names.get(code, f"value-{code}"): one.row()
+            for code, one in sorted(self._logged.items())
+        }
 
     @property
     def pending(self) -> bool:
@@ -136,8 +148,9 @@ class RingDrain:
             self._pending = None
             for begin, end, count in batch.holes:
                 self.lost += count
-                gaps.append(Gap(f"edges of rank {self.rank}", begin or end, end,
-                                "the ring was full", count))
+                gaps.append(
+                    Gap(f"edges of rank {self.rank}", begin or end, end, "the ring was full", count)
+                )
             self._note(batch)
             if len(rows) < BATCH:
                 return gaps  # what came since can wait: a batch costs the same however small
@@ -148,8 +161,15 @@ class RingDrain:
         dropped = self._reader.dropped_unseen
         if dropped:
             self.lost += dropped
-            gaps.append(Gap(f"edges of rank {self.rank}", self.last_ns, self.last_ns,
-                            "the ring was full", dropped))
+            gaps.append(
+                Gap(
+                    f"edges of rank {self.rank}",
+                    self.last_ns,
+                    self.last_ns,
+                    "the ring was full",
+                    dropped,
+                )
+            )
         if self._decoder is not None:
             self._tell(_NO_ROWS, self._decoder.finish())
         return gaps
@@ -200,8 +220,10 @@ class RingDrain:
         names = self._reader.names()
         if names != self._names:
             self._folder.mkdir(exist_ok=True)
-            files.write_json(self._folder / f"names-{self.name}.json",
-                             {str(code): name for code, name in names.items()})
+            files.write_json(
+                self._folder / f"names-{self.name}.json",
+                {str(code): name for code, name in names.items()},
+            )
             self._names = names
 
 

@@ -26,5 +26,6 @@ class Breaker:
             raise
         except Exception as error:
             self.broken = True
-            print(f"{self._consequence}: {type(error).__name__}: {error}", file=sys.stderr,
-                  flush=True)
+            print(
+                f"{self._consequence}: {type(error).__name__}: {error}", file=sys.stderr, flush=True
+            )

@@ -79,9 +79,15 @@ class Recorder:
         self._serving = Serving(self._run, meta.get("prometheus"))
         self._companion = Companion(self._run, meta.get("dashboard") if here else None)
         self._finale = Finale(
-            self._run, self._epoch, self._attributing,
-            lambda: [*self._timelines.warnings, *self._serving.problems(),
-                     *self._companion.problems()])
+            self._run,
+            self._epoch,
+            self._attributing,
+            lambda: [
+                *self._timelines.warnings,
+                *self._serving.problems(),
+                *self._companion.problems(),
+            ],
+        )
         self._sealer = Sealer()
         if self._epoch > 1:
             self._guard(self._finale.reopen)
@@ -102,8 +108,7 @@ class Recorder:
         next_drain = next_flush = next_status = 0.0
         next_sync = time.monotonic() + SYNC_S
         looking = Looking(self._run)
-        cadence = Cadence(time.monotonic(),
-                          expected=self._serving.wanted or self._companion.wanted)
+        cadence = Cadence(time.monotonic(), expected=self._serving.wanted or self._companion.wanted)
         next_look = next_page = 0.0
         while True:
             # What is due between two ticks is done at the nearer one.
@@ -143,8 +148,9 @@ class Recorder:
                 self._finish()
                 return
             small = any(drain.small for drain in self._drains.values())
-            self._watch.wait(SHORT_TICK_S if backlogged
-                             else cadence.wait_s(time.monotonic(), small=small))
+            self._watch.wait(
+                SHORT_TICK_S if backlogged else cadence.wait_s(time.monotonic(), small=small)
+            )
 
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""
@@ -157,8 +163,12 @@ class Recorder:
                     continue
                 with contextlib.suppress(StoreError):
                     self._drains[path] = self._drain_kind(
-                        self._run, member.rank if member.role == "rank" else -1, path,
-                        epoch=self._epoch, main=index == 0, told=self._drained,
+                        self._run,
+                        member.rank if member.role == "rank" else -1,
+                        path,
+                        epoch=self._epoch,
+                        main=index == 0,
+                        told=self._drained,
                         guest=self._guest,
                     )
         self._beat()
@@ -194,8 +204,9 @@ class Recorder:
         self._guard(lambda: self._summaries.advance(self._watch.members.values()))
 
     def _estimate(self) -> None:
-        self._publisher.estimates(self._attributing, self._clock.now_ns(),
-                                  self._summaries.on_device())
+        self._publisher.estimates(
+            self._attributing, self._clock.now_ns(), self._summaries.on_device()
+        )
 
     def _save_statistics(self) -> None:
         self._attributing.save(self._watch.members.values(), self._timelines)
@@ -235,8 +246,9 @@ class Recorder:
             self._sealer.take(drain.sync())
 
     def _write_status(self) -> None:
-        self._finale.write_status(self._sensing, self._samples, self._drains.values(),
-                                  self._watch.members.values())
+        self._finale.write_status(
+            self._sensing, self._samples, self._drains.values(), self._watch.members.values()
+        )
 
     def _guard(self, action: object) -> None:
         """Disk trouble never stops the recorder: it is said once and tried again."""
@@ -269,9 +281,11 @@ class Recorder:
         return any(m.attempt == last and m.starts_again() and not self._well(m) for m in members)
 
     def _well(self, member: Member) -> bool:
-        return any(drain.ended is not None and drain.ended[1] == EndCode.FINISHED
-                   for path, drain in self._drains.items()
-                   if path.name.startswith(member.prefix))
+        return any(
+            drain.ended is not None and drain.ended[1] == EndCode.FINISHED
+            for path, drain in self._drains.items()
+            if path.name.startswith(member.prefix)
+        )
 
     def _ended(self, member: Member) -> bool:
         if member.file_name in self._watch.gone:
@@ -307,10 +321,15 @@ class Recorder:
         self._hand_on(None)
         self._guard(lambda: self._attributing.save(members, self._timelines, outcome.end_ns))
         if self._epoch == 1:  # else something was recorded that is not in it
-            self._guard(lambda: self._summaries.save(
-                outcome.end_ns, list(self._drains.values()), members, self._timelines,
-                followed=self._attributing.followed(),
-            ))
+            self._guard(
+                lambda: self._summaries.save(
+                    outcome.end_ns,
+                    list(self._drains.values()),
+                    members,
+                    self._timelines,
+                    followed=self._attributing.followed(),
+                )
+            )
         self._guard(lambda: self._publish(final=True))
         sealed = False
         try:

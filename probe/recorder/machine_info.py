@@ -17,9 +17,12 @@ def machine() -> dict[str, Any]:
     import psutil
 
     return {
-        "os": platform.platform(), "cpu_model": _cpu_model(), "cpu_count": os.cpu_count() or 0,
+        "os": platform.platform(),
+        "cpu_model": _cpu_model(),
+        "cpu_count": os.cpu_count() or 0,
         "memory_bytes": int(psutil.virtual_memory().total),
-        "driver": _driver(), "versions": {name: _version(name) for name in _PACKAGES},
+        "driver": _driver(),
+        "versions": {name: _version(name) for name in _PACKAGES},
     }
 
 

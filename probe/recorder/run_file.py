@@ -57,8 +57,12 @@ class Finale:
             files.write_json(self._file, kept | {"status": RunStatus.RUNNING})
 
     def write_status(
-        self, sensing: Sensing, samples: SampleStore, drains: Iterable[RingDrain],
-        members: Iterable[Member], **final: Any,
+        self,
+        sensing: Sensing,
+        samples: SampleStore,
+        drains: Iterable[RingDrain],
+        members: Iterable[Member],
+        **final: Any,
     ) -> None:
         """Refresh it. Raises OSError."""
         drains, members = list(drains), list(members)
@@ -72,17 +76,23 @@ class Finale:
             "rings": [str(d.path) for d in drains],
             "sources": len(samples.sources()),
             "absent": [dataclasses.asdict(a) for a in sensing.absences()],
-            "warnings": _unique([
-                *sensing.warnings(), *self._attributing.warnings, *self.problems(),
-                *_said_by(members),
-            ]),
+            "warnings": _unique(
+                [
+                    *sensing.warnings(),
+                    *self._attributing.warnings,
+                    *self.problems(),
+                    *_said_by(members),
+                ]
+            ),
             "carbon": sensing.carbon or None,
             "carbon_problem": sensing.carbon_problem or None,
             "machine": self._machine,
             "alive_ns": time.monotonic_ns(),
             "recorder": {
-                "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()) or 0,
-                "epoch": self._epoch, "cpu_s": round(cpu_seconds(), 3),
+                "pid": os.getpid(),
+                "start_ticks": start_ticks(os.getpid()) or 0,
+                "epoch": self._epoch,
+                "cpu_s": round(cpu_seconds(), 3),
                 "wall_s": round(time.monotonic() - self._began, 3),
             },
         }
@@ -95,17 +105,27 @@ class Finale:
         files.write_json(self._file, value, sync=bool(final))
 
     def finalise(
-        self, sensing: Sensing, samples: SampleStore, drains: Mapping[Path, RingDrain],
-        watch: MemberWatch, outcome: Outcome,
+        self,
+        sensing: Sensing,
+        samples: SampleStore,
+        drains: Mapping[Path, RingDrain],
+        watch: MemberWatch,
+        outcome: Outcome,
     ) -> None:
         """Say how the run ended. Raises OSError."""
         end_ns = outcome.end_ns
         value = files.read_json(self._file) or {}
         begin = int(value.get("begin_ns", end_ns))
         self.write_status(
-            sensing, samples, drains.values(), watch.members.values(),
-            status=outcome.status, end_ns=end_ns, duration_s=(end_ns - begin) / 1e9,
-            exit_code=outcome.exit_code, ended_by=outcome.ended_by,
+            sensing,
+            samples,
+            drains.values(),
+            watch.members.values(),
+            status=outcome.status,
+            end_ns=end_ns,
+            duration_s=(end_ns - begin) / 1e9,
+            exit_code=outcome.exit_code,
+            ended_by=outcome.ended_by,
         )
         self._write_glance()
 
@@ -119,9 +139,7 @@ class Finale:
             files.write_json(self._file, value | found)
 
 
-def outcome_of(
-    drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int
-) -> Outcome:
+def outcome_of(drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int) -> Outcome:
     """How the run ended: a launcher knows best, then the rank of the last attempt that went first.
 
     When one rank fails or dies, the others fail in a collective or their launcher ends them.
@@ -138,8 +156,11 @@ def outcome_of(
         if outcome.status is not RunStatus.FINISHED:
             # Dead in the same moment: the longest silent one.
             heard_ns = max((drain.last_ns for drain in mine), default=0)
-            went_ns = outcome.end_ns if ended else watch.gone.get(
-                member.file_name, detected_ns) - NOTICED_NS
+            went_ns = (
+                outcome.end_ns
+                if ended
+                else watch.gone.get(member.file_name, detected_ns) - NOTICED_NS
+            )
             first.append((went_ns, heard_ns, len(first), outcome))
     if not outcomes:
         return Outcome(detected_ns, RunStatus.KILLED, None, "no process of the job was seen")
@@ -152,19 +173,21 @@ def last_attempt(members: Iterable[Member]) -> list[Member]:
     members = list(members)
     ranks = [m for m in members if m.role == "rank"]
     last = max((m.attempt for m in ranks), default=0)
-    latest = {m.local_rank if m.local_world_size > 1 else m.file_name: m
-              for m in sorted(ranks, key=lambda m: m.begin_ns) if m.attempt == last}
+    latest = {
+        m.local_rank if m.local_world_size > 1 else m.file_name: m
+        for m in sorted(ranks, key=lambda m: m.begin_ns)
+        if m.attempt == last
+    }
     return [*latest.values(), *(m for m in members if m.role != "rank")]
 
 
-def _outcome(
-    member: Member, ended: tuple[int, int, int] | None, detected_ns: int
-) -> Outcome:
+def _outcome(member: Member, ended: tuple[int, int, int] | None, detected_ns: int) -> Outcome:
     """Of one process."""
     who = "the command" if member.role == "launcher" else f"rank {member.rank}"
     if ended is None:
-        return Outcome(detected_ns, RunStatus.KILLED, None,
-                       f"{who} died without leaving the watched block")
+        return Outcome(
+            detected_ns, RunStatus.KILLED, None, f"{who} died without leaving the watched block"
+        )
     end_ns, end, code = ended
     if end == EndCode.FINISHED:
         return Outcome(end_ns, RunStatus.FINISHED, 0, "")

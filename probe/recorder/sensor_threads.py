@@ -60,8 +60,12 @@ class Sensing:
 
     def take(self) -> list[Reading]:
         """All readings since the last call."""
-        return [r for thread in [*self._retired, *self._threads]
-                if id(thread) in self._registered for r in thread.take()]
+        return [
+            r
+            for thread in [*self._retired, *self._threads]
+            if id(thread) in self._registered
+            for r in thread.take()
+        ]
 
     def absences(self) -> list[Absence]:
         """What is missing, with reasons."""
@@ -74,9 +78,11 @@ class Sensing:
     def has_counters(self) -> bool:
         """True if a measured counter is being read."""
         return any(
-            source.kind is Kind.COUNTER and source.provenance is Provenance.MEASURED
+            source.kind is Kind.COUNTER
+            and source.provenance is Provenance.MEASURED
             and source.quantity == "energy"
-            for thread in self._threads for source in thread.sources
+            for thread in self._threads
+            for source in thread.sources
         )
 
     def stop(self) -> None:
@@ -98,8 +104,7 @@ class Sensing:
         # A launcher's process tree holds the ranks: nothing to open anew when they join.
         launchers = [m for m in members if m.role == "launcher"]
         pids = tuple(sorted({m.pid for m in launchers or members}))
-        return SensorContext(requests=requests, pids=pids, country=self._country,
-                             clock=self._clock)
+        return SensorContext(requests=requests, pids=pids, country=self._country, clock=self._clock)
 
     def _find_intensity(self) -> None:
         # Importing CodeCarbon's data takes a second: after the meters, never before.
@@ -116,6 +121,8 @@ class Sensing:
             self.carbon_problem = f"carbon intensity is unknown: {type(error).__name__}: {error}"
             return
         self.carbon = {
-            "g_per_kwh": found.g_per_kwh, "country": found.country_iso,
-            "label": found.label, "source": found.source,
+            "g_per_kwh": found.g_per_kwh,
+            "country": found.country_iso,
+            "label": found.label,
+            "source": found.source,
         }

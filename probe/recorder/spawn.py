@@ -90,8 +90,11 @@ def _environment() -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if key not in drop}
     # One thread each: the recorder must not spread over the user's cores.
     return kept | {
-        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         # Memory goes back to the system: a recorder that runs for weeks must stay as it is.
-        "ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1",
-        "MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20),
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "1",
+        "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(16 << 20),
     }

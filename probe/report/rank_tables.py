@@ -14,19 +14,29 @@ _LONGEST = 60  # of why something ended
 
 def tables(report: dict[str, Any]) -> list[Table]:
     """Those that say something; none for a run of one process on one host."""
-    found = [_ranks(report), _communication(report), _balance(report), _hosts(report),
-             _attempts(report)]
+    found = [
+        _ranks(report),
+        _communication(report),
+        _balance(report),
+        _hosts(report),
+        _attempts(report),
+    ]
     return [table for table in found if table.rows]
 
 
 def _ranks(report: dict[str, Any]) -> Table:
     rows = report.get("ranks") or []
     hosts = len({row["host"] for row in rows}) > 1
-    table = [[
-        f"rank{row['rank']}", *([row["host"]] if hosts else []), str(row["steps"]),
-        ", ".join(row["devices"]) or "—",
-        energy(row["energy_j"]) if row["energy_j"] is not None else "shared or not metered",
-    ] for row in rows[:_MANY]]
+    table = [
+        [
+            f"rank{row['rank']}",
+            *([row["host"]] if hosts else []),
+            str(row["steps"]),
+            ", ".join(row["devices"]) or "—",
+            energy(row["energy_j"]) if row["energy_j"] is not None else "shared or not metered",
+        ]
+        for row in rows[:_MANY]
+    ]
     head = ["rank", *(["host"] if hosts else []), "steps", "devices of its own", "energy"]
     title = "ranks" if len(rows) <= _MANY else f"the first {_MANY} of {len(rows)} ranks"
     return Table(title, head, table, frozenset({0, *([1] if hosts else []), len(head) - 2}))
@@ -34,12 +44,18 @@ def _ranks(report: dict[str, Any]) -> Table:
 
 def _communication(report: dict[str, Any]) -> Table:
     """Three numbers that are never merged, per step that reduces gradients."""
-    rows = [[
-        f"rank{row['rank']}",
-        *(duration(row[key]) if row[key] is not None else "—"
-          for key in ("blocking_s", "busy_s", "exposed_s")),
-        _cost(row), row["method"],
-    ] for row in (report.get("communication") or [])[:_MANY]]
+    rows = [
+        [
+            f"rank{row['rank']}",
+            *(
+                duration(row[key]) if row[key] is not None else "—"
+                for key in ("blocking_s", "busy_s", "exposed_s")
+            ),
+            _cost(row),
+            row["method"],
+        ]
+        for row in (report.get("communication") or [])[:_MANY]
+    ]
     head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"]
     return Table("communication, per step", head, rows, frozenset({0, 5}))
 
@@ -47,15 +63,23 @@ def _communication(report: dict[str, Any]) -> Table:
 def _balance(report: dict[str, Any]) -> Table:
     """Who waits for whom."""
     told = report.get("balance") or {"ranks": [], "slowest": None}
-    rows = [[
-        f"rank{row['rank']}", duration(row["waiting_s"]),
-        f"{100 * row['waiting_s'] / told['step_s']:.1f} %", f"{100 * row['last_share']:.0f} %",
-        energy(row["waiting_j"]) if row["waiting_j"] is not None else "—",
-    ] for row in told["ranks"][:_MANY]]
+    rows = [
+        [
+            f"rank{row['rank']}",
+            duration(row["waiting_s"]),
+            f"{100 * row['waiting_s'] / told['step_s']:.1f} %",
+            f"{100 * row['last_share']:.0f} %",
+            energy(row["waiting_j"]) if row["waiting_j"] is not None else "—",
+        ]
+        for row in told["ranks"][:_MANY]
+    ]
     slowest = told["slowest"]
     who = "no rank is the slowest" if slowest is None else f"rank {slowest} is the slowest"
-    return Table(f"waiting for other ranks, per step ({who})",
-                 ["rank", "waits", "of a step", "comes last in", "energy, at its mean power"], rows)
+    return Table(
+        f"waiting for other ranks, per step ({who})",
+        ["rank", "waits", "of a step", "comes last in", "energy, at its mean power"],
+        rows,
+    )
 
 
 def _cost(row: dict[str, Any]) -> str:
@@ -66,15 +90,23 @@ def _cost(row: dict[str, Any]) -> str:
 
 
 def _hosts(report: dict[str, Any]) -> Table:
-    rows = [[
-        row["host"],
-        row["status"] + (f" ({short(row['ended_by'], _LONGEST)})" if row["ended_by"] else ""),
-        ", ".join(map(str, row["ranks"])), duration(row["duration_s"]),
-        energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
-        clock(row["clock"]),
-    ] for row in report.get("hosts") or []]
-    return Table("hosts", ["host", "status", "ranks", "for", "energy", "its clock"], rows,
-                 frozenset({0, 1, 5}))
+    rows = [
+        [
+            row["host"],
+            row["status"] + (f" ({short(row['ended_by'], _LONGEST)})" if row["ended_by"] else ""),
+            ", ".join(map(str, row["ranks"])),
+            duration(row["duration_s"]),
+            energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
+            clock(row["clock"]),
+        ]
+        for row in report.get("hosts") or []
+    ]
+    return Table(
+        "hosts",
+        ["host", "status", "ranks", "for", "energy", "its clock"],
+        rows,
+        frozenset({0, 1, 5}),
+    )
 
 
 def clock(told: dict[str, Any]) -> str:
@@ -88,13 +120,24 @@ def clock(told: dict[str, Any]) -> str:
 
 
 def _attempts(report: dict[str, Any]) -> Table:
-    rows = [[
-        str(row["attempt"]), row["host"], f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
-        str(row["steps"]), energy(row["energy_j"]), _lost(row),
-        short(row["ended_by"] or "", _LONGEST),
-    ] for row in report.get("attempts") or []]
-    return Table("attempts", ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
-                 rows, frozenset({0, 1, 6}))
+    rows = [
+        [
+            str(row["attempt"]),
+            row["host"],
+            f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
+            str(row["steps"]),
+            energy(row["energy_j"]),
+            _lost(row),
+            short(row["ended_by"] or "", _LONGEST),
+        ]
+        for row in report.get("attempts") or []
+    ]
+    return Table(
+        "attempts",
+        ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
+        rows,
+        frozenset({0, 1, 6}),
+    )
 
 
 def _lost(row: dict[str, Any]) -> str:

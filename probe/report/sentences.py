@@ -24,13 +24,23 @@ def provenance(report: dict[str, Any]) -> list[tuple[str, str]]:
     """(kind, what it covers) of measured, modelled and estimated figures."""
     measured = [s for s in report["sources"] if s["provenance"] == "measured" and s["in_total"]]
     modelled = [s for s in report["sources"] if s["provenance"] == "modelled"]
-    lines = [("measured", ", ".join(f"{s['device']} by {s['method']}" for s in measured)
-              or "nothing: no meter was found")]
+    lines = [
+        (
+            "measured",
+            ", ".join(f"{s['device']} by {s['method']}" for s in measured)
+            or "nothing: no meter was found",
+        )
+    ]
     if any(r["provenance"] == "estimated" for r in report["phases"]):
         lines.append(("estimated", "the share of each phase, with its interval"))
     if modelled:
-        lines.append(("modelled", ", ".join(f"{s['device']} ({s['method']})" for s in modelled)
-                      + "; never added to what was measured"))
+        lines.append(
+            (
+                "modelled",
+                ", ".join(f"{s['device']} ({s['method']})" for s in modelled)
+                + "; never added to what was measured",
+            )
+        )
     return lines
 
 
@@ -43,12 +53,17 @@ def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
     for source in report["sources"]:
         if source["period_s"]:
             gaps = f", {source['gaps']} gaps" if source["gaps"] else ", no gap"
-            rows.append((f"{source['device']}, {source['method']}",
-                         f"an update every {duration(source['period_s'])}{gaps}"))
+            rows.append(
+                (
+                    f"{source['device']}, {source['method']}",
+                    f"an update every {duration(source['period_s'])}{gaps}",
+                )
+            )
     rows.append(("edges lost", str(report["gaps"]["edges_lost"])))
     if overhead["share_of_step"] is not None:
-        rows.append(("overhead", f"{overhead['share_of_step']:.2%} of a step "
-                                 f"({overhead['method']})"))
+        rows.append(
+            ("overhead", f"{overhead['share_of_step']:.2%} of a step ({overhead['method']})")
+        )
     return rows
 
 
@@ -58,14 +73,21 @@ def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
     models = [s["model"] for s in report["sources"] if s.get("model")]
     rows = [("host", report["run"]["host"])]
     if models:
-        rows.append(("devices", ", ".join(f"{models.count(m)} × {m}"
-                                          for m in dict.fromkeys(models))))
+        rows.append(
+            ("devices", ", ".join(f"{models.count(m)} × {m}" for m in dict.fromkeys(models)))
+        )
     for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
         if told.get(key) not in (None, "", "unknown"):
             rows.append((label, str(told[key])))
     versions = {**(told.get("versions") or {}), "torch": report.get("torch", "unknown")}
-    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items()
-                                       if version != "unknown")))
+    rows.append(
+        (
+            "versions",
+            ", ".join(
+                f"{name} {version}" for name, version in versions.items() if version != "unknown"
+            ),
+        )
+    )
     return rows
 
 
@@ -82,13 +104,27 @@ def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], l
 def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
     low_high = row["energy_j_interval"]
     half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    known = interval(*low_high) if low_high else (
-        f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    known = (
+        interval(*low_high)
+        if low_high
+        else (f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
+    )
     power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
-    how = "modelled" if row["provenance"] == "modelled" else (
-        f"{row['provenance']}, {row['status'].replace('_', ' ')}")
-    return [row["phase"], str(row["count"]), duration(row["time_s"]),
-            f"{row['time_s'] / whole_s:.1%}", energy(row["energy_j"], half), known, power, how]
+    how = (
+        "modelled"
+        if row["provenance"] == "modelled"
+        else (f"{row['provenance']}, {row['status'].replace('_', ' ')}")
+    )
+    return [
+        row["phase"],
+        str(row["count"]),
+        duration(row["time_s"]),
+        f"{row['time_s'] / whole_s:.1%}",
+        energy(row["energy_j"], half),
+        known,
+        power,
+        how,
+    ]
 
 
 def short(text: object, longest: int) -> str:

@@ -26,8 +26,10 @@ class Table:
         wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
         lines = [self.title] if self.title else []
         for row in cells:
-            said = (cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
-                    for i, cell in enumerate(row))
+            said = (
+                cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
+                for i, cell in enumerate(row)
+            )
             lines.append(("  " + "  ".join(said)).rstrip())
         return lines
 

@@ -15,8 +15,14 @@ from . import layout
 from .layout import CHECK, PHASE_OF_CODE, SLOT_BYTES, SLOTS, WORD
 
 SLOT_DTYPE = np.dtype(
-    [("time_ns", "<u8"), ("payload", "<i8"), ("sequence", "<u4"),
-     ("kind", "<u2"), ("code", "<u2"), ("check", "<u8")]
+    [
+        ("time_ns", "<u8"),
+        ("payload", "<i8"),
+        ("sequence", "<u4"),
+        ("kind", "<u2"),
+        ("code", "<u2"),
+        ("check", "<u8"),
+    ]
 )
 _CHUNK = 4096
 

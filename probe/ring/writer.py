@@ -59,7 +59,13 @@ class RingWriter:
         finally:
             os.close(fd)
         layout.HEADER.pack_into(
-            self._map, 0, layout.MAGIC, layout.VERSION, capacity, os.getpid(), start_ticks,
+            self._map,
+            0,
+            layout.MAGIC,
+            layout.VERSION,
+            capacity,
+            os.getpid(),
+            start_ticks,
             threading.get_native_id(),
         )
         self.slots = Slots(self._map, capacity)

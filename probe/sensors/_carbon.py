@@ -53,7 +53,9 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
         )
     label = f"{mix['country_name']}, {mix['year']}"
     return CarbonIntensity(
-        float(mix["carbon_intensity"]), country.upper(), label,
+        float(mix["carbon_intensity"]),
+        country.upper(),
+        label,
         f"codecarbon {version}, Our World in Data",
     )
 

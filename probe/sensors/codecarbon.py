@@ -104,14 +104,23 @@ class CodeCarbonSensor:
         scope = "the job's CPU time"
         if not cpus:
             scope = "the whole machine"
-            cpus = [CPU(output_dir="", mode=MODE_CPU_LOAD, model=model, tdp=tdp,
-                        tracking_mode="machine")]
+            cpus = [
+                CPU(
+                    output_dir="", mode=MODE_CPU_LOAD, model=model, tdp=tdp, tracking_mode="machine"
+                )
+            ]
         self._read["codecarbon:cpu"] = lambda: sum(_watts(cpu) for cpu in cpus)
         self._read["codecarbon:cpu"]()  # the first call only sets the starting point
         return Source(
-            id="codecarbon:cpu", device="cpu", quantity="power", unit="W", kind=Kind.GAUGE,
-            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, {tdp:g} W × load",
-            resolution_s=PERIOD_NS / NS_PER_S, note=f"{model}; {scope}",
+            id="codecarbon:cpu",
+            device="cpu",
+            quantity="power",
+            unit="W",
+            kind=Kind.GAUGE,
+            provenance=Provenance.MODELLED,
+            method=f"model: codecarbon {version}, {tdp:g} W × load",
+            resolution_s=PERIOD_NS / NS_PER_S,
+            note=f"{model}; {scope}",
         )
 
     def _open_ram(self) -> Source:
@@ -122,9 +131,15 @@ class CodeCarbonSensor:
         watts = float(ram.total_power().W)  # depends on installed memory only
         self._read["codecarbon:ram"] = lambda: watts
         return Source(
-            id="codecarbon:ram", device="ram", quantity="power", unit="W", kind=Kind.GAUGE,
-            provenance=Provenance.MODELLED, method=f"model: codecarbon {version}, W per module",
-            resolution_s=PERIOD_NS / NS_PER_S, note="the whole machine's memory",
+            id="codecarbon:ram",
+            device="ram",
+            quantity="power",
+            unit="W",
+            kind=Kind.GAUGE,
+            provenance=Provenance.MODELLED,
+            method=f"model: codecarbon {version}, W per module",
+            resolution_s=PERIOD_NS / NS_PER_S,
+            note="the whole machine's memory",
         )
 
 

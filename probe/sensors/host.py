@@ -43,8 +43,13 @@ class HostSensor:
 
         def source(id_: str, device: str, quantity: str, unit: str, kind: Kind) -> Source:
             return Source(
-                id=id_, device=device, quantity=quantity, unit=unit, kind=kind,
-                provenance=Provenance.MEASURED, method="psutil",
+                id=id_,
+                device=device,
+                quantity=quantity,
+                unit=unit,
+                kind=kind,
+                provenance=Provenance.MEASURED,
+                method="psutil",
                 resolution_s=PERIOD_NS / NS_PER_S,
             )
 

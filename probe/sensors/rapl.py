@@ -44,8 +44,14 @@ class RaplSensor:
         zones = scan(context.powercap_root, context.proc_root)
         for zone in zones:
             if not zone.usable:
-                self.absent.append(Absence(sensor=self.name, what=f"RAPL {zone.device} {zone.key}",
-                                           reason=zone.problem, remedy=zone.remedy))
+                self.absent.append(
+                    Absence(
+                        sensor=self.name,
+                        what=f"RAPL {zone.device} {zone.key}",
+                        reason=zone.problem,
+                        remedy=zone.remedy,
+                    )
+                )
         usable = [zone for zone in zones if zone.usable]
         if not zones:
             raise SensorUnavailable(NO_TREE)
@@ -141,7 +147,16 @@ class _Counter:
 def _source(zone: Zone, in_total: bool) -> Source:
     note = "" if in_total else f"{zone.kind} energy lies inside what is counted"
     return Source(
-        id=f"rapl:{zone.key}", device=zone.device, quantity="energy", unit="J", kind=Kind.COUNTER,
-        provenance=Provenance.MEASURED, scale=J_PER_UJ, method="rapl", resolution_s=0.001,
-        wrap_raw=float(zone.wrap_uj) if zone.wrap_uj else None, in_total=in_total, note=note,
+        id=f"rapl:{zone.key}",
+        device=zone.device,
+        quantity="energy",
+        unit="J",
+        kind=Kind.COUNTER,
+        provenance=Provenance.MEASURED,
+        scale=J_PER_UJ,
+        method="rapl",
+        resolution_s=0.001,
+        wrap_raw=float(zone.wrap_uj) if zone.wrap_uj else None,
+        in_total=in_total,
+        note=note,
     )

@@ -76,8 +76,10 @@ def _answer(store: Any, guests: int, run_id: str) -> dict[str, Any]:
                 store.get(f"{guest}/ping{turn}")
                 store.set(f"{guest}/pong{turn}", str(time.monotonic_ns()))
         except Exception:
-            told["warnings"] = [f"only {guest} of the job's {guests + 1} hosts are watched, or one "
-                                "did not answer: the others' energy is not in this run"]
+            told["warnings"] = [
+                f"only {guest} of the job's {guests + 1} hosts are watched, or one "
+                "did not answer: the others' energy is not in this run"
+            ]
             break
     return told
 
@@ -96,8 +98,10 @@ def _ask(store: Any) -> dict[str, Any]:
         ended = time.monotonic_ns()
         if ended - began < shortest:
             shortest, offset = ended - began, there - (began + ended) // 2
-    return {"job": run_id, "clock": {
-        "reference": reference, "offset_ns": offset, "bound_ns": shortest // 2 + 1000}}
+    return {
+        "job": run_id,
+        "clock": {"reference": reference, "offset_ns": offset, "bound_ns": shortest // 2 + 1000},
+    }
 
 
 def _until(deadline: float) -> timedelta:

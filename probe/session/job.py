@@ -47,17 +47,29 @@ def current_job() -> Job:
     rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
     world = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE") or 1
     local = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
-    local_world = _number("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                          "SLURM_NTASKS_PER_NODE") or 1
+    local_world = (
+        _number(
+            "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"
+        )
+        or 1
+    )
     attempt = _number("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT") or 0
     left = max(0, (_number("TORCHELASTIC_MAX_RESTARTS") or 0) - attempt)
     if rank is None or (world < 2 and not left and not attempt):
         return Job(key=None, rank=rank or 0, local_rank=local, local_world_size=1, world_size=1)
     nodes = _number("GROUP_WORLD_SIZE", "CROSS_SIZE", "SLURM_NNODES") or -(-world // local_world)
     key, everywhere = _launcher_key()
-    return Job(key=key, rank=rank, local_rank=local, local_world_size=local_world,
-               world_size=world, nodes=nodes, local_key=nodes > 1 and not everywhere,
-               attempt=attempt, attempts_left=left)
+    return Job(
+        key=key,
+        rank=rank,
+        local_rank=local,
+        local_world_size=local_world,
+        world_size=world,
+        nodes=nodes,
+        local_key=nodes > 1 and not everywhere,
+        attempt=attempt,
+        attempts_left=left,
+    )
 
 
 def device_request(devices: str | None, job: Job) -> DeviceRequest:

@@ -11,9 +11,17 @@ from ..target import Target
 
 
 def options(
-    *, name: str | None, dir_: str | os.PathLike[str] | None, devices: str | list[int] | None,
-    prometheus: int | str | None, country: str | None, dither: float | None, target: str | None,
-    config: dict[str, Any] | None, data: str | None, modules: bool = False,
+    *,
+    name: str | None,
+    dir_: str | os.PathLike[str] | None,
+    devices: str | list[int] | None,
+    prometheus: int | str | None,
+    country: str | None,
+    dither: float | None,
+    target: str | None,
+    config: dict[str, Any] | None,
+    data: str | None,
+    modules: bool = False,
     dashboard: bool | int = False,
 ) -> dict[str, Any]:
     """As :class:`probe.watch` documents them. Raises UsageError."""
@@ -21,15 +29,18 @@ def options(
     if isinstance(devices, (list, tuple)):
         devices = ",".join(str(device) for device in devices)
     return {
-        "name": name or environment("PROBE_NAME") or None, "dir": dir_,
+        "name": name or environment("PROBE_NAME") or None,
+        "dir": dir_,
         "devices": devices or environment("PROBE_DEVICES") or None,
         "country": _country(country or environment("PROBE_COUNTRY") or None),
         "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
         "target": _target(target or environment("PROBE_TARGET") or None),
-        "prometheus": _address(prometheus if prometheus is not None
-                               else environment("PROBE_PROMETHEUS")),
+        "prometheus": _address(
+            prometheus if prometheus is not None else environment("PROBE_PROMETHEUS")
+        ),
         "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
-        "config": _plain(config), "data": data or environment("PROBE_DATA") or None,
+        "config": _plain(config),
+        "data": data or environment("PROBE_DATA") or None,
         "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
     }
 

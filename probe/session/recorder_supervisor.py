@@ -52,7 +52,8 @@ class Supervisor:
             return 0  # one is about to write its first word
         over = told.get("status") != RunStatus.RUNNING
         dead = told.get("boot_id") != boot_id() or not is_alive(
-            int(recorder["pid"]), int(recorder["start_ticks"]))
+            int(recorder["pid"]), int(recorder["start_ticks"])
+        )
         return epoch + 1 if over or dead else 0
 
     def check(self, now_ns: int) -> None:
@@ -79,8 +80,9 @@ class Supervisor:
             if time.monotonic() > deadline:
                 return False
             with contextlib.suppress(OSError):
-                if not revived and (epoch := self._vacant(
-                        lambda: self._dead() and not self._ring.sealed)):
+                if not revived and (
+                    epoch := self._vacant(lambda: self._dead() and not self._ring.sealed)
+                ):
                     revived = True
                     self._replace(epoch)
             time.sleep(0.002)

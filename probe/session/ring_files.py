@@ -10,8 +10,22 @@ from ..ring import layout
 from ..ring.writer import RingWriter
 from ..store.processes import start_ticks
 
-_REMOTE = {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "fuse.sshfs",
-           "afs", "glusterfs", "fuse.glusterfs", "wekafs"}
+_REMOTE = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "9p",
+    "fuse.sshfs",
+    "afs",
+    "glusterfs",
+    "fuse.glusterfs",
+    "wekafs",
+}
 SHARED_MEMORY = Path("/dev/shm")
 
 

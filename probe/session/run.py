@@ -68,8 +68,12 @@ class Run:
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, _count)
         self._engine = PhaseEngine(
-            self._ring_opener(place), model=model, optimizer=optimizer, chores=self._chores,
-            dither=options["dither"], modules=options["modules"],
+            self._ring_opener(place),
+            model=model,
+            optimizer=optimizer,
+            chores=self._chores,
+            dither=options["dither"],
+            modules=options["modules"],
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._main_ring)
@@ -166,13 +170,22 @@ class Run:
     def _introduce(self, place: RingPlace) -> Member:
         job = self._job
         return Member(
-            role="rank", rank=job.rank, local_rank=job.local_rank,
-            local_world_size=job.local_world_size, world_size=job.world_size,
-            host=node_name(), boot_id=boot_id(), pid=self._pid,
-            start_ticks=start_ticks(self._pid) or 0, begin_ns=time.monotonic_ns(),
-            rings=str(place.folder), prefix=place.prefix,
-            request=device_request(self._options["devices"], job), info=self._info(),
-            attempt=job.attempt, attempts_left=job.attempts_left,
+            role="rank",
+            rank=job.rank,
+            local_rank=job.local_rank,
+            local_world_size=job.local_world_size,
+            world_size=job.world_size,
+            host=node_name(),
+            boot_id=boot_id(),
+            pid=self._pid,
+            start_ticks=start_ticks(self._pid) or 0,
+            begin_ns=time.monotonic_ns(),
+            rings=str(place.folder),
+            prefix=place.prefix,
+            request=device_request(self._options["devices"], job),
+            info=self._info(),
+            attempt=job.attempt,
+            attempts_left=job.attempts_left,
             launcher=(os.getppid(), start_ticks(os.getppid()) or 0),
         )
 
@@ -295,17 +308,34 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         return super().__new__(cls)
 
     def __init__(
-        self, model: Any = None, optimizer: Any = None, *, name: str | None = None,
+        self,
+        model: Any = None,
+        optimizer: Any = None,
+        *,
+        name: str | None = None,
         dir: str | os.PathLike[str] | None = None,  # noqa: A002 (the contract's name)
-        devices: str | list[int] | None = None, prometheus: int | str | None = None,
-        dashboard: bool | int = False, country: str | None = None, dither: float | None = None,
-        target: str | None = None, config: dict[str, Any] | None = None, data: str | None = None,
+        devices: str | list[int] | None = None,
+        prometheus: int | str | None = None,
+        dashboard: bool | int = False,
+        country: str | None = None,
+        dither: float | None = None,
+        target: str | None = None,
+        config: dict[str, Any] | None = None,
+        data: str | None = None,
         modules: bool = False,
     ):
         self._model, self._optimizer = model, optimizer
         self._options = checked(
-            name=name, dir_=dir, devices=devices, prometheus=prometheus, country=country,
-            dither=dither, target=target, config=config, data=data, modules=modules,
+            name=name,
+            dir_=dir,
+            devices=devices,
+            prometheus=prometheus,
+            country=country,
+            dither=dither,
+            target=target,
+            config=config,
+            data=data,
+            modules=modules,
             dashboard=dashboard,
         )
         self._entered: list[Run | _Unwatched] = []
@@ -329,7 +359,9 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         return run  # type: ignore[return-value]  # _Unwatched has the same verbs
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
         global _active

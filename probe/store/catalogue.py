@@ -22,8 +22,12 @@ def summary(path: Path) -> dict[str, Any]:
         reader = RunReader(path)
         return _row(path, reader, reader.meta)
     except (ProbeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return dict.fromkeys(_FIELDS) | {"id": path.name, "name": "", "status": "unreadable",
-                                         "problem": str(error)}
+        return dict.fromkeys(_FIELDS) | {
+            "id": path.name,
+            "name": "",
+            "status": "unreadable",
+            "problem": str(error),
+        }
 
 
 def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,10 +51,25 @@ def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, An
 
 def _sum(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Joules and counts of all hosts; what none of them knows is not there."""
-    return {name: sum(part[name] for part in parts if part.get(name) is not None)
-            for name in _SUMMED if any(part.get(name) is not None for part in parts)}
+    return {
+        name: sum(part[name] for part in parts if part.get(name) is not None)
+        for name in _SUMMED
+        if any(part.get(name) is not None for part in parts)
+    }
 
 
 _SUMMED = ("energy_j", "modelled_energy_j", *COUNTS)
-_FIELDS = ("id", "name", "status", "started", "duration_s", "steps", "energy_j",
-           "modelled_energy_j", "samples", "tokens", "power", "problem")
+_FIELDS = (
+    "id",
+    "name",
+    "status",
+    "started",
+    "duration_s",
+    "steps",
+    "energy_j",
+    "modelled_energy_j",
+    "samples",
+    "tokens",
+    "power",
+    "problem",
+)

@@ -1,8 +1,8 @@
 """How the monotonic clocks of a job's hosts lie to each other.
 
 Ranks measure it when they meet (:mod:`probe.session.clock_sync`): round trips through the job's
-own store, the shortest of which bounds the error. Where they never met, the hosts' wall clocks have to do, and
-how far those are apart nobody knows.
+own store, the shortest of which bounds the error. Where they never met, the hosts' wall clocks
+have to do, and how far those are apart nobody knows.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def _measured(told: Mapping[str, Any]) -> tuple[int, int, str] | None:
 
 def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> HostClock:
     try:
-        here, there = (one["anchor"]["wall_ns"] - one["anchor"]["monotonic_ns"]
-                       for one in (home, guest))
+        here, there = (
+            one["anchor"]["wall_ns"] - one["anchor"]["monotonic_ns"] for one in (home, guest)
+        )
         return HostClock(int(there - here), None, "wall clocks")
     except (TypeError, KeyError):
         return HostClock(0, None, "unknown")

@@ -30,8 +30,11 @@ def check_installed() -> None:
 def serving(directory: Path) -> int | None:
     """The port of the dashboard that serves this directory on this machine now."""
     told = files.read_json(dashboard_path(directory))
-    if not isinstance(told, dict) or told.get("host") != node_name() or \
-            told.get("boot_id") != boot_id():
+    if (
+        not isinstance(told, dict)
+        or told.get("host") != node_name()
+        or told.get("boot_id") != boot_id()
+    ):
         return None
     try:
         if is_alive(int(told["pid"]), int(told["start_ticks"])):

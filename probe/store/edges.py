@@ -30,8 +30,12 @@ def edges_of(
         columns = columns_of(folder, stem, EDGES)
     else:
         part = part[0] - ahead_ns, part[1] - ahead_ns
-        table = pa.concat_tables([EDGES.empty_table(), *(
-            read_between(path, EDGES, *part) for path in segment_files(folder, stem))])
+        table = pa.concat_tables(
+            [
+                EDGES.empty_table(),
+                *(read_between(path, EDGES, *part) for path in segment_files(folder, stem)),
+            ]
+        )
         columns = {name: table.column(name).to_numpy() for name in EDGES.names}
     rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
     for name, column in columns.items():

@@ -78,22 +78,28 @@ class History:
     def newest_ns(self) -> int | None:
         """Time of the newest hot sample; None if all is sealed."""
         with self._lock:
-            times = [int(pc.max(table["time_ns"]).as_py()) for table in self._hot_rows.values()
-                     if table.num_rows]
+            times = [
+                int(pc.max(table["time_ns"]).as_py())
+                for table in self._hot_rows.values()
+                if table.num_rows
+            ]
         return max(times) + self.ahead_ns if times else None
 
     def raw(self, sources: Collection[int], begin_ns: int, end_ns: int) -> dict[int, Raw]:
         """All samples of some sources in [begin, end]."""
         begin_ns, end_ns = begin_ns - self.ahead_ns, end_ns - self.ahead_ns
         with self._lock:
-            tables = [_chosen(table, sources, "time_ns", begin_ns, end_ns)
-                      for table in self._hot_rows.values()]
+            tables = [
+                _chosen(table, sources, "time_ns", begin_ns, end_ns)
+                for table in self._hot_rows.values()
+            ]
             segments = self._between(begin_ns, end_ns)
         tables += [_read(path, _RAW, sources, "time_ns", begin_ns, end_ns) for path in segments]
         found = {}
         for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items():
-            found[source] = Raw(rows["time_ns"] + self.ahead_ns, rows["value"],
-                                rows["span_ns"].astype(np.int64))
+            found[source] = Raw(
+                rows["time_ns"] + self.ahead_ns, rows["value"], rows["span_ns"].astype(np.int64)
+            )
         return found
 
     def rolled(
@@ -108,19 +114,25 @@ class History:
         width_ns = WIDTHS[label] * NS_PER_S
         chosen = tuple(sorted(sources))
         with self._lock:
-            hot = [_chosen(table, chosen, "time_ns", begin_ns, end_ns)
-                   for table in self._hot_rows.values()]
+            hot = [
+                _chosen(table, chosen, "time_ns", begin_ns, end_ns)
+                for table in self._hot_rows.values()
+            ]
             files, bare = self._rollups(label, begin_ns, end_ns)
             tables = [self._rollup(path, chosen) for path in files]
         hot += [_read(path, _RAW, chosen, "time_ns", begin_ns, end_ns) for path in bare]
-        tables = [_chosen(table, chosen, "begin_ns", begin_ns - width_ns + 1, end_ns)
-                  for table in tables]
+        tables = [
+            _chosen(table, chosen, "begin_ns", begin_ns - width_ns + 1, end_ns) for table in tables
+        ]
         for table in (table for table in hot if table.num_rows):
             columns = {name: table[name].to_numpy() for name in ("source", "time_ns", "value")}
-            tables.append(buckets(columns["source"], columns["time_ns"], columns["value"],
-                                  width_ns))
-        return {source: _merged(rows, width_ns, self.ahead_ns)
-                for source, rows in _apart(tables, ROLLUP, chosen, "begin_ns").items()}
+            tables.append(
+                buckets(columns["source"], columns["time_ns"], columns["value"], width_ns)
+            )
+        return {
+            source: _merged(rows, width_ns, self.ahead_ns)
+            for source, rows in _apart(tables, ROLLUP, chosen, "begin_ns").items()
+        }
 
     # -- files ----------------------------------------------------------------------
 
@@ -133,8 +145,9 @@ class History:
             if path.stem not in stems and path.stem not in self._hot:
                 self._hot[path.stem] = Tail(path)
                 self._hot_rows[path.stem] = SAMPLES.empty_table()
-        for stem in [stem for stem in self._hot
-                     if stem in stems or not self._hot[stem].path.exists()]:
+        for stem in [
+            stem for stem in self._hot if stem in stems or not self._hot[stem].path.exists()
+        ]:
             del self._hot[stem], self._hot_rows[stem]
         for stem, tail in self._hot.items():
             batches = tail.new()
@@ -163,8 +176,10 @@ class History:
             bare = [path for path in segments if not _named(*beside, path).exists()]
             return sorted(folder.glob(f"{label}-*.parquet")), bare
         known = [path for path in segments if _named(folder, label, path).exists()]
-        return ([_named(folder, label, path) for path in known],
-                [path for path in segments if path not in known])
+        return (
+            [_named(folder, label, path) for path in known],
+            [path for path in segments if path not in known],
+        )
 
     def _span(self, path: Path) -> tuple[int, int]:
         """First and last instant of a sealed segment, from its footer."""
@@ -194,24 +209,34 @@ def _span(path: Path) -> tuple[int, int]:
     try:
         with pq.ParquetFile(path) as file:
             place = file.schema_arrow.get_field_index("time_ns")
-            groups = [file.metadata.row_group(i).column(place).statistics
-                      for i in range(file.metadata.num_row_groups)]
+            groups = [
+                file.metadata.row_group(i).column(place).statistics
+                for i in range(file.metadata.num_row_groups)
+            ]
         return min(one.min for one in groups), max(one.max for one in groups)
     except (OSError, ValueError, AttributeError, pa.ArrowException):
         return 0, 0
 
 
 def _read(
-    path: Path, columns: Sequence[str], sources: Collection[int], time: str | None = None,
-    begin_ns: int = 0, end_ns: int = 0,
+    path: Path,
+    columns: Sequence[str],
+    sources: Collection[int],
+    time: str | None = None,
+    begin_ns: int = 0,
+    end_ns: int = 0,
 ) -> pa.Table:
     where = pc.field("source").isin(pa.array(sorted(sources), pa.uint16()))
     if time is not None:
         where &= (pc.field(time) >= begin_ns) & (pc.field(time) <= end_ns)
     try:
         schema = pq.read_schema(path)
-        return pq.read_table(path, columns=[c for c in columns if c in schema.names],
-                             filters=where, use_threads=False)
+        return pq.read_table(
+            path,
+            columns=[c for c in columns if c in schema.names],
+            filters=where,
+            use_threads=False,
+        )
     except (OSError, pa.ArrowException):
         return pa.table({})
 
@@ -236,8 +261,9 @@ def _apart(
         return {}
     if schema is ROLLUP:
         kept = [_with_last(table) for table in kept]
-    columns = {name: np.concatenate([table[name].to_numpy() for table in kept])
-               for name in schema.names}
+    columns = {
+        name: np.concatenate([table[name].to_numpy() for table in kept]) for name in schema.names
+    }
     # Of a bucket that two files share, the later part last.
     order = np.lexsort((columns.get("last_ns", columns[time]), columns[time], columns["source"]))
     columns = {name: column[order] for name, column in columns.items()}
@@ -264,8 +290,11 @@ def _merged(rows: dict[str, npt.NDArray[Any]], width_ns: int, ahead_ns: int) -> 
     weight = np.add.reduceat(count, first)
     last = np.append(first[1:], len(begin)) - 1
     return Rolled(
-        width_ns, begin[first] + ahead_ns, np.minimum.reduceat(rows["minimum"], first),
+        width_ns,
+        begin[first] + ahead_ns,
+        np.minimum.reduceat(rows["minimum"], first),
         np.maximum.reduceat(rows["maximum"], first),
         np.add.reduceat(rows["mean"] * count, first) / weight,
-        rows["last"][last].astype(np.float64), rows["last_ns"][last].astype(np.int64) + ahead_ns,
+        rows["last"][last].astype(np.float64),
+        rows["last_ns"][last].astype(np.int64) + ahead_ns,
     )

@@ -108,8 +108,11 @@ class Live:
         """Of all nodes; named ``<node>/gpu0`` if there are several."""
         if len(self.pages) == 1:
             return self.pages[0].devices
-        return tuple(replace(device, device=f"{page.node}/{device.device}")
-                     for page in self.pages for device in page.devices)
+        return tuple(
+            replace(device, device=f"{page.node}/{device.device}")
+            for page in self.pages
+            for device in page.devices
+        )
 
     def energy_j(self) -> float | None:
         """Measured energy so far, as in the report's total; None if nothing measures it."""
@@ -159,8 +162,11 @@ def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     """
     now_s = time.time()
     found = [_page(files.read_json(path)) for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))]
-    pages = [page for page in found if page is not None
-             and now_s - page.wall_s < (linger_s if page.final else LOST_S)]
+    pages = [
+        page
+        for page in found
+        if page is not None and now_s - page.wall_s < (linger_s if page.final else LOST_S)
+    ]
     return Live(tuple(pages)) if pages else None
 
 

@@ -64,8 +64,9 @@ def read_members(run: Path) -> list[Member]:
             request = dict(value["request"])
             request["uuids"] = tuple(request.get("uuids") or ())
             launcher = tuple(value.get("launcher") or (0, 0))
-            members.append(Member(**{**value, "request": DeviceRequest(**request),
-                                     "launcher": launcher}))
+            members.append(
+                Member(**{**value, "request": DeviceRequest(**request), "launcher": launcher})
+            )
         except (TypeError, KeyError):
             continue
     return members

@@ -42,8 +42,9 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
             try:
                 (joined if _join(reader, node, whole.path) else known).append(node)
             except OSError as error:
-                raise StoreError(f"cannot join {reader.path} to {whole.path}: "
-                                 f"{error.strerror or error}") from None
+                raise StoreError(
+                    f"cannot join {reader.path} to {whole.path}: {error.strerror or error}"
+                ) from None
         if reader.path.parent == whole.path.parent:
             # Else a list of both would show the joules of this part twice.
             files.write_json(reader.path / layout.MERGED, {"into": whole.id})

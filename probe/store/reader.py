@@ -27,19 +27,30 @@ from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
-from .segments import (
-    LEDGER,
-    SAMPLES,
-    read_segment,
-    read_segments,
-    segment_files,
-)
+from .segments import LEDGER, SAMPLES, read_segment, read_segments, segment_files
 
-SEVERITY = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.LOST, RunStatus.KILLED,
-            RunStatus.RUNNING)
+SEVERITY = (
+    RunStatus.FINISHED,
+    RunStatus.FAILED,
+    RunStatus.LOST,
+    RunStatus.KILLED,
+    RunStatus.RUNNING,
+)
 # What run.json tells of the job and not of the host that made it.
-_OF_JOB = ("schema", "id", "name", "country", "config", "data", "target", "prometheus", "dashboard",
-           "job", "stack", "model_hash")
+_OF_JOB = (
+    "schema",
+    "id",
+    "name",
+    "country",
+    "config",
+    "data",
+    "target",
+    "prometheus",
+    "dashboard",
+    "job",
+    "stack",
+    "model_hash",
+)
 COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
@@ -76,12 +87,17 @@ class RunReader:
         self.meta: dict[str, Any] = files.read_run_file(run)
         self.members: list[Member] = read_members(run)
         self._home = str(self.meta.get("host", ""))
-        self.guests = {path.parent.name[5:]: told for path in run.glob("node-*/node.json")
-                       if isinstance(told := files.read_json(path), dict)}
+        self.guests = {
+            path.parent.name[5:]: told
+            for path in run.glob("node-*/node.json")
+            if isinstance(told := files.read_json(path), dict)
+        }
         # Ranks tell it at once, recorders only when they next say how they stand.
         told = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
-        self.clocks = clocks(self.meta | told.get(self._home, {}), {
-            name: guest | told.get(name, {}) for name, guest in self.guests.items()})
+        self.clocks = clocks(
+            self.meta | told.get(self._home, {}),
+            {name: guest | told.get(name, {}) for name, guest in self.guests.items()},
+        )
         if node is not None:
             if node in self.guests:  # how the home stands and ended is nothing of the guest's
                 self.meta = {key: self.meta[key] for key in _OF_JOB if key in self.meta}
@@ -96,8 +112,12 @@ class RunReader:
         lowest: dict[str, int] = {}
         for member in self.members:
             lowest[member.host] = min(member.rank, lowest.get(member.host, member.rank))
-        return [RunReader(self.path, name) for name in sorted(
-            {self._home, *self.guests}, key=lambda name: (lowest.get(name, 1 << 30), name))]
+        return [
+            RunReader(self.path, name)
+            for name in sorted(
+                {self._home, *self.guests}, key=lambda name: (lowest.get(name, 1 << 30), name)
+            )
+        ]
 
     @property
     def id(self) -> str:
@@ -209,15 +229,22 @@ class RunReader:
 
     def ranks(self) -> list[int]:
         """Ranks that recorded edges."""
-        known = {int(folder.name[5:]) for base, _ in self._places()
-                 for folder in base.glob("rank-*") if folder.name[5:].isdigit()}
+        known = {
+            int(folder.name[5:])
+            for base, _ in self._places()
+            for folder in base.glob("rank-*")
+            if folder.name[5:].isdigit()
+        }
         return sorted(known | {m.rank for m in self.members if m.role == "rank"})
 
     def _places(self) -> list[tuple[Path, str]]:
         """Where ranks' edges lie, and on which host they were recorded."""
         places = [(self.path, self._home)] if self.node in (None, self._home) else []
-        return places + [(layout.node_dir(self.path, guest), guest) for guest in self.guests
-                         if self.node in (None, guest)]
+        return places + [
+            (layout.node_dir(self.path, guest), guest)
+            for guest in self.guests
+            if self.node in (None, guest)
+        ]
 
     def folders(self, rank: int) -> list[tuple[Path, int]]:
         """Where a rank's edges lie, and what to add to their times; several after it was started
@@ -289,8 +316,10 @@ class RunReader:
 
     def steps_ns(self, rank: int = 0) -> npt.NDArray[np.int64]:
         """When a rank's steps closed."""
-        found = [rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
-                 for _, rows in self.rings(rank)]
+        found = [
+            rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
+            for _, rows in self.rings(rank)
+        ]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
 
     def allocator(self, rank: int = 0) -> dict[str, Logged]:
@@ -317,8 +346,11 @@ class RunReader:
 
     def ledger(self, rank: int = 0) -> pa.Table:
         """Step × phase of a rank: count and nanoseconds; kept for every step."""
-        batches = [batch for folder, _ in self.folders(rank)
-                   for batch in read_segments(folder, "ledger", LEDGER)]
+        batches = [
+            batch
+            for folder, _ in self.folders(rank)
+            for batch in read_segments(folder, "ledger", LEDGER)
+        ]
         return pa.Table.from_batches(batches, schema=LEDGER)
 
     def _recorder_alive(self) -> bool:

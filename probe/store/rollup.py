@@ -21,9 +21,16 @@ from .segments import SAMPLES, read_segment
 
 WIDTHS = {"1s": 1, "10s": 10, "60s": 60}
 ROLLUP = pa.schema(
-    [("source", pa.uint16()), ("begin_ns", pa.int64()), ("count", pa.uint32()),
-     ("minimum", pa.float64()), ("maximum", pa.float64()), ("mean", pa.float64()),
-     ("last", pa.float64()), ("last_ns", pa.int64())]
+    [
+        ("source", pa.uint16()),
+        ("begin_ns", pa.int64()),
+        ("count", pa.uint32()),
+        ("minimum", pa.float64()),
+        ("maximum", pa.float64()),
+        ("mean", pa.float64()),
+        ("last", pa.float64()),
+        ("last_ns", pa.int64()),
+    ]
 )
 MERGED = "merged"  # in the name of a file that holds several segments' buckets
 _MANY = 48  # files of the widest buckets that are joined into one
@@ -38,8 +45,9 @@ def roll_up(segment: Path, folder: Path) -> None:
     target.mkdir(exist_ok=True)
     columns = {name: table.column(name).to_numpy() for name in ("source", "time_ns", "value")}
     for label, seconds in WIDTHS.items():
-        rolled = buckets(columns["source"], columns["time_ns"], columns["value"],
-                         seconds * NS_PER_S)
+        rolled = buckets(
+            columns["source"], columns["time_ns"], columns["value"], seconds * NS_PER_S
+        )
         temporary = target / f".{label}-{segment.stem}.new"
         pq.write_table(rolled, temporary, compression="zstd")
         os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
@@ -50,8 +58,11 @@ def _join(folder: Path, label: str) -> None:
     """Many files of one width into one; twice the same bucket, if this is interrupted, does no
     harm but to its count. Raises OSError.
     """
-    parts = [path for path in sorted(folder.glob(f"{label}-*.parquet"))
-             if not path.name.startswith(f"{label}-{MERGED}")]
+    parts = [
+        path
+        for path in sorted(folder.glob(f"{label}-*.parquet"))
+        if not path.name.startswith(f"{label}-{MERGED}")
+    ]
     if len(parts) < _MANY:
         return
     table = pa.concat_tables([pq.read_table(path) for path in parts], promote_options="default")
@@ -65,11 +76,12 @@ def _join(folder: Path, label: str) -> None:
 
 
 def buckets(
-    source: npt.NDArray[np.integer], time_ns: npt.NDArray[np.int64],
-    value: npt.NDArray[np.float64], width_ns: int,
+    source: npt.NDArray[np.integer],
+    time_ns: npt.NDArray[np.int64],
+    value: npt.NDArray[np.float64],
+    width_ns: int,
 ) -> pa.Table:
-    """Count, minimum, maximum, mean, last value and its time per source and bucket of ``width_ns``.
-    """
+    """Count, minimum, maximum, mean, last value and its time, per source and bucket."""
     bucket = time_ns // width_ns
     order = np.lexsort((time_ns, bucket, source))
     source, bucket, value = source[order], bucket[order], value[order]
@@ -80,7 +92,9 @@ def buckets(
     count = np.diff(np.append(first, len(source)))
     return pa.table(
         {
-            "source": source[first], "begin_ns": bucket[first] * width_ns, "count": count,
+            "source": source[first],
+            "begin_ns": bucket[first] * width_ns,
+            "count": count,
             "minimum": np.minimum.reduceat(value, first),
             "maximum": np.maximum.reduceat(value, first),
             "mean": np.add.reduceat(value, first) / count,

@@ -24,9 +24,7 @@ def new_run_id(name: str | None, wall_s: float) -> str:
     return "-".join(part for part in (stamp, readable, tail) if part)
 
 
-def create_run(
-    directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]
-) -> Path:
+def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]) -> Path:
     """Make the run directory and its first run.json; with ``shared`` another rank may win, and if
     that is on another host, this one gets a file of its own.
 
@@ -61,8 +59,18 @@ def create_run(
     return run
 
 
-_OF_NODE = ("schema", "status", "started", "anchor", "begin_ns", "host", "boot_id",
-            "pid_namespace", "python", "command")
+_OF_NODE = (
+    "schema",
+    "status",
+    "started",
+    "anchor",
+    "begin_ns",
+    "host",
+    "boot_id",
+    "pid_namespace",
+    "python",
+    "command",
+)
 
 
 def status_file(run: Path) -> Path:
@@ -78,9 +86,10 @@ def _join(run: Path, value: dict[str, Any]) -> None:
         files.create_json(layout.node_file(run), {key: value[key] for key in _OF_NODE})
         return
     if home["boot_id"] != value["boot_id"]:
-        raise StoreError(f"two hosts of this job are both called {value['host']}: give each a "
-                         "name of its own with PROBE_NODE=…")
-
+        raise StoreError(
+            f"two hosts of this job are both called {value['host']}: give each a "
+            "name of its own with PROBE_NODE=…"
+        )
 
 
 def pid_namespace() -> int:
@@ -97,8 +106,11 @@ def list_runs(directory: Path) -> list[Path]:
     """
     if not directory.is_dir():
         return []
-    found = [path.parent for path in directory.glob(f"*/{layout.RUN_FILE}")
-             if not (path.parent / layout.MERGED).exists()]
+    found = [
+        path.parent
+        for path in directory.glob(f"*/{layout.RUN_FILE}")
+        if not (path.parent / layout.MERGED).exists()
+    ]
     return sorted(found, key=lambda run: (_started(run), run.name), reverse=True)
 
 
@@ -149,7 +161,8 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
         return [run for part in parts for run in find_runs(part, directory)]
     named = [run for run in list_runs(directory) if _name(run) == reference]
     exact = (Path(reference) / layout.RUN_FILE).is_file() or (
-        directory / reference / layout.RUN_FILE).is_file()
+        directory / reference / layout.RUN_FILE
+    ).is_file()
     return named[::-1] if named and not exact else [find_run(reference, directory)]
 
 

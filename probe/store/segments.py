@@ -20,12 +20,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SAMPLES = pa.schema(
-    [("source", pa.uint16()), ("time_ns", pa.int64()), ("value", pa.float64()),
-     ("span_ns", pa.int32())]
+    [
+        ("source", pa.uint16()),
+        ("time_ns", pa.int64()),
+        ("value", pa.float64()),
+        ("span_ns", pa.int32()),
+    ]
 )
 EDGES = pa.schema(
-    [("time_ns", pa.int64()), ("payload", pa.int64()), ("sequence", pa.uint32()),
-     ("kind", pa.uint8()), ("code", pa.uint16())]
+    [
+        ("time_ns", pa.int64()),
+        ("payload", pa.int64()),
+        ("sequence", pa.uint32()),
+        ("kind", pa.uint8()),
+        ("code", pa.uint16()),
+    ]
 )
 LEDGER = pa.schema(
     [("step", pa.int64()), ("code", pa.uint16()), ("count", pa.uint32()), ("time_ns", pa.int64())]
@@ -151,7 +160,10 @@ def seal_segment(path: Path) -> Path | None:
                     for f in batch.schema
                 }
                 writer = pq.ParquetWriter(
-                    temporary, batch.schema, compression="zstd", use_dictionary=False,
+                    temporary,
+                    batch.schema,
+                    compression="zstd",
+                    use_dictionary=False,
                     column_encoding=encoding,
                 )
             pending.append(batch)
@@ -226,8 +238,11 @@ def read_between(path: Path, schema: pa.Schema, begin_ns: int, end_ns: int) -> p
     try:
         if path.suffix == ".parquet":
             at = pc.field("time_ns")
-            return pq.read_table(path, filters=(at >= begin_ns) & (at <= end_ns),
-                                 use_threads=False).select(schema.names).cast(schema)
+            return (
+                pq.read_table(path, filters=(at >= begin_ns) & (at <= end_ns), use_threads=False)
+                .select(schema.names)
+                .cast(schema)
+            )
     except (OSError, pa.ArrowException):
         return schema.empty_table()
     table = pa.Table.from_batches(list(read_segment(path)), schema=schema)

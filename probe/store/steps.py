@@ -47,14 +47,14 @@ class StepTimes:
             return
         tail = self._tails.setdefault(path.stem, Tail(path))
         before = self._known.get(path.stem, np.zeros(0, np.int64))
-        self._known[path.stem] = np.concatenate(
-            [before, *(_closed(batch) for batch in tail.new())])
+        self._known[path.stem] = np.concatenate([before, *(_closed(batch) for batch in tail.new())])
 
 
 def _sealed(path: Path) -> Ints:
     try:
-        table = pq.read_table(path, columns=["time_ns"], filters=pc.field("kind") == Record.STEP,
-                              use_threads=False)
+        table = pq.read_table(
+            path, columns=["time_ns"], filters=pc.field("kind") == Record.STEP, use_threads=False
+        )
     except (OSError, pa.ArrowException):
         return np.zeros(0, np.int64)
     return np.asarray(table["time_ns"].to_numpy(), np.int64)

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 
 class Tail:
-    """Follows one hot segment while its recorder writes it; a torn batch is read once it is whole.
-    """
+    """Follows one hot segment while its recorder writes it; a torn batch is read when whole."""
 
     def __init__(self, path: Path):
         self.path = path

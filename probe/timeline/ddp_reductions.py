@@ -77,11 +77,20 @@ class Reductions:
         """Edges, and the spans that they decided."""
         told = rows[rows["kind"] == Record.SYNC]
         if len(told):
-            self._syncs = np.concatenate([self._syncs, np.stack(
-                [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1)])
+            self._syncs = np.concatenate(
+                [
+                    self._syncs,
+                    np.stack(
+                        [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1
+                    ),
+                ]
+            )
         timed = rows[rows["kind"] == Record.COMM]
-        for sums, code in ((self.busy, CommCode.BUSY), (self.timed, CommCode.EXPOSED),
-                           (self.adding, CommCode.ADDING)):
+        for sums, code in (
+            (self.busy, CommCode.BUSY),
+            (self.timed, CommCode.EXPOSED),
+            (self.adding, CommCode.ADDING),
+        ):
             sums.add(timed["payload"][timed["code"] == code].astype(np.float64) / 1e9)
         if table is not None and len(self._syncs):
             self._take(table)
@@ -101,7 +110,7 @@ class Reductions:
             self._pair(whole.take(inside), tail[inside])
         needed_ns = self._held.begin_ns[0] if len(self._held) else held.end_ns[-1]
         before = np.searchsorted(self._syncs[:, 0], needed_ns, "right") - 1
-        self._syncs = self._syncs[max(0, before):]
+        self._syncs = self._syncs[max(0, before) :]
 
     def _pair(self, spans: SpanTable, tail: Bools) -> None:
         """Within each step: the backward that reduces less the mean of those that do not."""
@@ -122,11 +131,12 @@ class Reductions:
         synced, alone = np.bincount(step, reduces), np.bincount(step, beside)
         good = (synced == 1) & (alone > 0)
         cost = np.bincount(step, length * reduces)[good] - (
-            np.bincount(step, length * beside)[good] / alone[good])
+            np.bincount(step, length * beside)[good] / alone[good]
+        )
         cost = self._warm("cost", cost / 1e9)
         self.cost.add(cost)
         of_two = np.bincount(step, beside & first)[good] > 0
-        self._of_two += int(of_two[len(of_two) - len(cost):].sum())
+        self._of_two += int(of_two[len(of_two) - len(cost) :].sum())
 
     def _warm(self, name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Without the first few."""
@@ -200,9 +210,14 @@ def row(
     if blocking_s:
         methods.append("collectives that are waited for")
     return {
-        "rank": rank, "host": host, "blocking_s": blocking_s, "busy_s": busy.mean(),
-        "exposed_s": tail, "cost_s": whole,
+        "rank": rank,
+        "host": host,
+        "blocking_s": blocking_s,
+        "busy_s": busy.mean(),
+        "exposed_s": tail,
+        "cost_s": whole,
         "cost_s_interval": None if whole is None or half is None else [whole - half, whole + half],
         "contention_s": None if whole is None or tail is None else max(0.0, whole - tail),
-        "steps": cost.number or exposed.number or busy.number, "method": "; ".join(methods),
+        "steps": cost.number or exposed.number or busy.number,
+        "method": "; ".join(methods),
     }

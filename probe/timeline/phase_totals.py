@@ -66,5 +66,12 @@ class Counting:
 
     def tally(self, rank: int, names: Mapping[int, str], steps: int) -> Tally:
         """With what the spans do not tell."""
-        return Tally(rank, dict(names), self.seconds(), dict(self.counts), dict(self.follows),
-                     steps, self.inferred_forward)
+        return Tally(
+            rank,
+            dict(names),
+            self.seconds(),
+            dict(self.counts),
+            dict(self.follows),
+            steps,
+            self.inferred_forward,
+        )

@@ -44,8 +44,9 @@ class Timeline:
         """What they come to."""
         none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
         counting = Counting(inferred_forward=self.inferred_forward)
-        counting.take(SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no,
-                                self.entered))
+        counting.take(
+            SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no, self.entered)
+        )
         return counting.tally(self.rank, self.names, self.steps)
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
@@ -55,8 +56,12 @@ class Timeline:
         keep = end > begin
         steps = (self.step_ns > begin_ns) & (self.step_ns <= end_ns)
         return replace(
-            self, begin_ns=begin[keep], end_ns=end[keep], code=self.code[keep],
-            entered=(self.entered & (self.begin_ns >= begin_ns))[keep], step_ns=self.step_ns[steps],
+            self,
+            begin_ns=begin[keep],
+            end_ns=end[keep],
+            code=self.code[keep],
+            entered=(self.entered & (self.begin_ns >= begin_ns))[keep],
+            step_ns=self.step_ns[steps],
         )
 
 
@@ -83,10 +88,14 @@ def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timelin
         keep = spans.code != Code.OUTSIDE
         parts.append(
             Timeline(
-                rank, spans.begin_ns[keep].astype(np.int64), spans.end_ns[keep].astype(np.int64),
-                spans.code[keep].astype(np.int64), spans.entered[keep],
+                rank,
+                spans.begin_ns[keep].astype(np.int64),
+                spans.end_ns[keep].astype(np.int64),
+                spans.code[keep].astype(np.int64),
+                spans.entered[keep],
                 rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
-                reader.names(rank, name), bool(spans.inferred.any()),
+                reader.names(rank, name),
+                bool(spans.inferred.any()),
             )
         )
     return _apart(parts)
@@ -111,8 +120,12 @@ def _join(parts: list[Timeline]) -> Timeline:
     """
     if len(parts) == 1:
         return parts[0]
-    parts = [one for part, after in zip(parts, [*parts[1:], None], strict=True)
-             for one in (part, _between(part, after)) if one is not None]
+    parts = [
+        one
+        for part, after in zip(parts, [*parts[1:], None], strict=True)
+        for one in (part, _between(part, after))
+        if one is not None
+    ]
     code_of: dict[str, int] = {}
     names: dict[int, str] = {}
     codes: list[Times] = []
@@ -126,9 +139,13 @@ def _join(parts: list[Timeline]) -> Timeline:
     begin = np.concatenate([p.begin_ns for p in parts])
     order = np.argsort(begin, kind="stable")
     return Timeline(
-        parts[0].rank, begin[order], np.concatenate([p.end_ns for p in parts])[order],
-        np.concatenate(codes)[order], np.concatenate([p.entered for p in parts])[order],
-        np.concatenate([p.step_ns for p in parts]), names,
+        parts[0].rank,
+        begin[order],
+        np.concatenate([p.end_ns for p in parts])[order],
+        np.concatenate(codes)[order],
+        np.concatenate([p.entered for p in parts])[order],
+        np.concatenate([p.step_ns for p in parts]),
+        names,
         any(p.inferred_forward for p in parts),
     )
 
@@ -136,8 +153,16 @@ def _join(parts: list[Timeline]) -> Timeline:
 def _between(before: Timeline, after: Timeline | None) -> Timeline | None:
     if after is None or not len(before.end_ns) or after.begin_ns[0] <= before.end_ns[-1]:
         return None
-    return Timeline(before.rank, before.end_ns[-1:], after.begin_ns[:1], np.array([0]),
-                    np.array([True]), np.zeros(0, np.int64), {0: str(Phase.RESTART)}, False)
+    return Timeline(
+        before.rank,
+        before.end_ns[-1:],
+        after.begin_ns[:1],
+        np.array([0]),
+        np.array([True]),
+        np.zeros(0, np.int64),
+        {0: str(Phase.RESTART)},
+        False,
+    )
 
 
 __all__ = ["Timeline", "parts", "timeline"]

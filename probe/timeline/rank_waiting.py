@@ -61,12 +61,18 @@ def balance(reader: RunReader) -> dict[str, Any] | None:
     step_s = float(np.median(np.diff(found.time_ns.max(axis=1)))) / NS_PER_S
     skew = waiting.max(axis=1)
     return {
-        "steps": len(found.steps), "step_s": step_s,
+        "steps": len(found.steps),
+        "step_s": step_s,
         "skew_s": {"median": float(np.median(skew)), "p95": float(np.quantile(skew, 0.95))},
         "bound_s": bound_s,
-        "ranks": [{"rank": rank, "waiting_s": float(waiting[:, place].mean()),
-                   "last_share": float(last[place] / len(found.steps))}
-                  for place, rank in enumerate(found.ranks)],
+        "ranks": [
+            {
+                "rank": rank,
+                "waiting_s": float(waiting[:, place].mean()),
+                "last_share": float(last[place] / len(found.steps)),
+            }
+            for place, rank in enumerate(found.ranks)
+        ],
         "slowest": _slowest(found, waiting, last, max(bound_s, _WORTH * step_s)),
         "method": "when ranks begin the backward that reduces, or a blocking collective",
     }
@@ -94,8 +100,11 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     part = _middle(reader, ranks[0])
     by_rank: dict[int, Mapping[int, int]] = {}
     for rank in ranks:
-        mains = [rows for name, rows in reader.rings_between(rank, *part)
-                 if name.startswith("main") and len(rows)]
+        mains = [
+            rows
+            for name, rows in reader.rings_between(rank, *part)
+            if name.startswith("main") and len(rows)
+        ]
         if mains:  # of a rank that was started again, how it was last
             by_rank[rank] = _of_rank(max(mains, key=lambda rows: int(rows["time_ns"][0])))
     known = sorted(set.intersection(*(set(told) for told in by_rank.values()))) if by_rank else []
@@ -111,8 +120,10 @@ def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
     begin_ns, end_ns = reader.begin_ns, reader.end_ns()
     middle, half = (begin_ns + end_ns) // 2, _FIRST_LOOK_NS
     while middle - half > begin_ns:
-        steps = sum(int((rows["kind"] == Record.STEP).sum())
-                    for _, rows in reader.rings_between(rank, middle - half, middle + half))
+        steps = sum(
+            int((rows["kind"] == Record.STEP).sum())
+            for _, rows in reader.rings_between(rank, middle - half, middle + half)
+        )
         if steps >= MOST_STEPS:
             half = half * MOST_STEPS // steps
             return middle - half, middle + half

@@ -89,9 +89,7 @@ class SpanTable:
     def seconds(self) -> dict[tuple[int, int], float]:
         """(step, code) → seconds."""
         step, code, _, time = self.per_step()
-        return {
-            (int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)
-        }
+        return {(int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)}
 
     def ledger(self) -> dict[str, Ints]:
         """:meth:`per_step` as columns; a step cut by a batch has a row in each."""
@@ -181,7 +179,13 @@ class SpanDecoder:
         return table
 
     def _spans(
-        self, points: _Points, raw: Ints, final: Ints, inferred: Bools, ready: int, *,
+        self,
+        points: _Points,
+        raw: Ints,
+        final: Ints,
+        inferred: Bools,
+        ready: int,
+        *,
         with_last: bool,
     ) -> SpanTable:
         n = ready
@@ -195,8 +199,13 @@ class SpanDecoder:
         # other begins anew.
         entered = entry & ~((raw == Code.TAIL) & (final == Code.FORWARD))
         table = SpanTable(
-            points.time[:n], points.time[1 : n + 1], final[:n], step[:n], micro[:n],
-            inferred[:n], entered[:n],
+            points.time[:n],
+            points.time[1 : n + 1],
+            final[:n],
+            step[:n],
+            micro[:n],
+            inferred[:n],
+            entered[:n],
         )
         return table.take(table.end_ns > table.begin_ns)
 
@@ -229,8 +238,10 @@ def _select(
     keep = (kind == Record.MARK) | (kind == Record.STEP) | (kind == Record.END)
     chosen = np.flatnonzero(keep)
     points = _Points(
-        rows["time_ns"][chosen].astype(np.int64), kind[chosen],
-        rows["code"][chosen].astype(np.int64), rows["payload"][chosen].astype(np.int64),
+        rows["time_ns"][chosen].astype(np.int64),
+        kind[chosen],
+        rows["code"][chosen].astype(np.int64),
+        rows["payload"][chosen].astype(np.int64),
     )
     if jumps is not None and len(jumps):
         at = np.searchsorted(chosen, jumps)  # the hole lies before this point
@@ -248,8 +259,10 @@ def _select(
     known = begin < _FAR  # else nothing lies before the hole, and nothing behind it
     at, begin = at[known], begin[known]
     return _Points(
-        np.insert(points.time, at, begin), np.insert(points.kind, at, _HOLE),
-        np.insert(points.code, at, int(Code.OUTSIDE)), np.insert(points.payload, at, 0),
+        np.insert(points.time, at, begin),
+        np.insert(points.kind, at, _HOLE),
+        np.insert(points.code, at, int(Code.OUTSIDE)),
+        np.insert(points.payload, at, 0),
     )
 
 
@@ -340,8 +353,13 @@ def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
     first[left[np.concatenate([[True], under[left][1:] != under[left][:-1]])[: len(left)]]] = True
     began = np.concatenate([[True], (over[1:] != over[:-1]) | ~covered[:-1]])
     merged = SpanTable(
-        begin, end, np.where(covered, theirs, pieces.code), pieces.step, pieces.micro,
-        pieces.inferred & ~covered, np.where(covered, began, pieces.entered & first),
+        begin,
+        end,
+        np.where(covered, theirs, pieces.code),
+        pieces.step,
+        pieces.micro,
+        pieces.inferred & ~covered,
+        np.where(covered, began, pieces.entered & first),
     )
     # Time between two main tables (a gap in what was given) belongs to nobody.
     inside = begin < main.end_ns[under]

@@ -23,9 +23,16 @@ HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + 
 
 
 def refused(trial: Trial) -> Trial:
-    stages = {name: replace(stage, phases={
-        phase: replace(use, energy_j=None) if phase == "optimizer" else use
-        for phase, use in stage.phases.items()}) for name, stage in trial.stages.items()}
+    stages = {
+        name: replace(
+            stage,
+            phases={
+                phase: replace(use, energy_j=None) if phase == "optimizer" else use
+                for phase, use in stage.phases.items()
+            },
+        )
+        for name, stage in trial.stages.items()
+    }
     return replace(trial, stages=stages)
 
 
@@ -35,8 +42,10 @@ def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
     problems: list[list[str]] = [[], []]
     if kind == "modelled":
         base = [replace(t, energy=Provenance.MODELLED) for t in base]
-        others = {key: [replace(t, energy=Provenance.MODELLED) for t in side]
-                  for key, side in others.items()}
+        others = {
+            key: [replace(t, energy=Provenance.MODELLED) for t in side]
+            for key, side in others.items()
+        }
     elif kind == "no meter":
         base = [replace(t, energy=None) for t in base]
         others = {key: [replace(t, energy=None) for t in side] for key, side in others.items()}
@@ -89,11 +98,21 @@ def test_json_is_the_contract(kind: str) -> None:
             assert one[key]["verdict"] in ("gain", "loss", "no evidence")
         assert {"base", "other", "difference_percent", "ok"} <= one["quality"].keys()
         for cell in one["cells"]:
-            assert {"stage", "class", "time_s", "time_s_interval", "energy_j", "energy_j_interval",
-                    "progress_j", "cost_j", "share", "status", "provenance"} <= cell.keys()
+            assert {
+                "stage",
+                "class",
+                "time_s",
+                "time_s_interval",
+                "energy_j",
+                "energy_j_interval",
+                "progress_j",
+                "cost_j",
+                "share",
+                "status",
+                "provenance",
+            } <= cell.keys()
         four = one["four"]
-        assert four is None or set(four) == {"early", "gradient", "memory", "communication",
-                                             "rest"}
+        assert four is None or set(four) == {"early", "gradient", "memory", "communication", "rest"}
         assert (four is None) == (one["verdict"] == "no evidence" or not one["cells"])
         assert {"verdict", "reason"} <= one.keys()
 

@@ -67,8 +67,20 @@ def test_other_addresses_need_a_token(host: str) -> None:
         Access(token=" ")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil", "",
-                                  "127.0.0.2", "[::ffff:1.2.3.4]", "a b", "[", "evil@localhost.x"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil",
+        "",
+        "127.0.0.2",
+        "[::ffff:1.2.3.4]",
+        "a b",
+        "[",
+        "evil@localhost.x",
+    ],
+)
 def test_a_foreign_host_header_is_refused(host: str, app: Flask) -> None:
     for path in ("/", "/_dash-layout", "/csv/run/plain/phases", "/assets/style.css"):
         answer = app.test_client().get(path, headers={"Host": host})
@@ -76,8 +88,9 @@ def test_a_foreign_host_header_is_refused(host: str, app: Flask) -> None:
         assert answer.text.count("\n") == 1
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8050", "127.0.0.1:9", "[::1]:8050",
-                                  "LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8050", "127.0.0.1:9", "[::1]:8050", "LOCALHOST"]
+)
 def test_our_own_names_are_known(host: str, app: Flask) -> None:
     assert app.test_client().get("/", headers={"Host": host}).status_code == 200
 
@@ -92,15 +105,31 @@ def test_a_proxys_name_is_allowed_when_it_is_given(directory: Path) -> None:
     assert proxied.get("/energy/", headers={"Host": "other.example"}).status_code == 403
 
 
-@pytest.mark.parametrize("headers", [
-    {}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "}, {"Authorization": SECRET},
-    {"Authorization": f"Basic {SECRET}"}, {"Cookie": "phasewatt-8050=wrong"},
-    {"Cookie": f"phasewatt={SECRET}"}, {"Authorization": "Bearer \xe9"},
-])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "Bearer "},
+        {"Authorization": SECRET},
+        {"Authorization": f"Basic {SECRET}"},
+        {"Cookie": "phasewatt-8050=wrong"},
+        {"Cookie": f"phasewatt={SECRET}"},
+        {"Authorization": "Bearer \xe9"},
+    ],
+)
 def test_without_the_token_nothing_is_shown(headers: dict[str, str], directory: Path) -> None:
     guarded = client(directory, Access(token=SECRET))
-    for path in ("/", "/_dash-layout", "/_dash-dependencies", "/csv/run/plain/phases",
-                 "/table/run/plain/phases", "/assets/style.css", "/?token=wrong", "/?token="):
+    for path in (
+        "/",
+        "/_dash-layout",
+        "/_dash-dependencies",
+        "/csv/run/plain/phases",
+        "/table/run/plain/phases",
+        "/assets/style.css",
+        "/?token=wrong",
+        "/?token=",
+    ):
         answer = guarded.get(path, headers=headers)
         assert answer.status_code == 401, path
         assert "plain" not in answer.text and "WWW-Authenticate" in answer.headers
@@ -117,20 +146,28 @@ def test_the_token_opens_by_header_or_once_in_the_address(directory: Path) -> No
     assert SECRET not in answer.text and "t=1-2" in answer.text and "token" not in answer.text
     assert guarded.get("/run/plain").status_code == 200  # by the cookie
     away = client(directory, Access(token=SECRET)).get(
-        "/x?token=correct+horse", environ_overrides={"PATH_INFO": "//evil.example/x"})
+        "/x?token=correct+horse", environ_overrides={"PATH_INFO": "//evil.example/x"}
+    )
     assert "url=/evil.example" in away.text
 
 
-@pytest.mark.parametrize("headers", [
-    {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
-    {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://localhost:9999"},
-])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://localhost:9999"},
+    ],
+)
 def test_another_sites_requests_are_refused(headers: dict[str, str], app: Flask) -> None:
     answer = app.test_client().post("/_dash-update-component", json={}, headers=headers)
     assert answer.status_code == 403
     if "Sec-Fetch-Site" in headers:
-        read = app.test_client().get("/csv/run/plain/phases",
-                                     headers=headers | {"Sec-Fetch-Mode": "cors"})
+        read = app.test_client().get(
+            "/csv/run/plain/phases", headers=headers | {"Sec-Fetch-Mode": "cors"}
+        )
         assert read.status_code == 403
         link = app.test_client().get("/", headers=headers | {"Sec-Fetch-Mode": "navigate"})
         assert link.status_code == 200
@@ -147,16 +184,42 @@ def test_pages_forbid_scripts_and_frames_of_others(app: Flask) -> None:
 
 # -- what leads out of the directory -------------------------------------------------
 
-PATHS = ["..", "../secret.txt", "%2e%2e", "..%2f..%2fsecret.txt", "%2e%2e%2fsecret.txt",
-         "....//secret.txt", "..\\secret.txt", "/etc/passwd", "%2fetc%2fpasswd", "plain%00", ".",
-         "not-a-run", "nothing", "plain/../../secret.txt", "%252e%252e%252fsecret.txt", "a" * 5000,
-         "~root", "$HOME", "plain%0d%0aSet-Cookie:x=y"]
+PATHS = [
+    "..",
+    "../secret.txt",
+    "%2e%2e",
+    "..%2f..%2fsecret.txt",
+    "%2e%2e%2fsecret.txt",
+    "....//secret.txt",
+    "..\\secret.txt",
+    "/etc/passwd",
+    "%2fetc%2fpasswd",
+    "plain%00",
+    ".",
+    "not-a-run",
+    "nothing",
+    "plain/../../secret.txt",
+    "%252e%252e%252fsecret.txt",
+    "a" * 5000,
+    "~root",
+    "$HOME",
+    "plain%0d%0aSet-Cookie:x=y",
+]
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("kind", ["/csv/run/{}/phases", "/table/run/{}/power", "/csv/run/plain/{}",
-                                  "/table/gains/{}", "/csv/ablation/{}", "/assets/{}",
-                                  "/table/gains/pareto?base={}&other=plain"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "/csv/run/{}/phases",
+        "/table/run/{}/power",
+        "/csv/run/plain/{}",
+        "/table/gains/{}",
+        "/csv/ablation/{}",
+        "/assets/{}",
+        "/table/gains/pareto?base={}&other=plain",
+    ],
+)
 def test_no_path_leads_out(kind: str, path: str, app: Flask) -> None:
     answer = app.test_client().get(kind.format(path))
     # Dash answers an address that nobody knows with its page, which then says so.
@@ -190,8 +253,9 @@ def test_ablations_beside_the_runs_are_shown(app: Flask) -> None:
 # -- hostile names -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", ["phases", "waste", "power", "heatmap", "anatomy", "drift",
-                                  "memory", "quality"])
+@pytest.mark.parametrize(
+    "view", ["phases", "waste", "power", "heatmap", "anatomy", "drift", "memory", "quality"]
+)
 def test_a_hostile_name_is_text_everywhere(view: str, app: Flask) -> None:
     page = app.test_client().get(f"/table/run/hostile/{view}")
     assert page.status_code == 200 and "<script>alert" not in page.text
@@ -216,22 +280,33 @@ def dependencies(app: Flask) -> list[dict[str, Any]]:
 
 def payload(one: dict[str, Any], value: Any) -> dict[str, Any]:
     """What a browser sends for a callback, every value being ``value``."""
+
     def of(part: dict[str, Any]) -> dict[str, Any]:
         id_ = part["id"]
-        return {"id": json.loads(id_) if id_.startswith("{") else id_,
-                "property": part["property"], "value": value}
+        return {
+            "id": json.loads(id_) if id_.startswith("{") else id_,
+            "property": part["property"],
+            "value": value,
+        }
 
     outputs = one["output"].strip(".").split("...")
     listed = []
     for output in outputs:
         id_, _, property_ = output.rpartition(".")
-        listed.append({"id": json.loads(id_) if id_.startswith("{") else id_,
-                       "property": property_.partition("@")[0]})
+        listed.append(
+            {
+                "id": json.loads(id_) if id_.startswith("{") else id_,
+                "property": property_.partition("@")[0],
+            }
+        )
     first = one["inputs"][0]
-    return {"output": one["output"], "outputs": listed if one["output"].startswith("..")
-            else listed[0], "inputs": [of(p) for p in one["inputs"]],
-            "state": [of(p) for p in one["state"]],
-            "changedPropIds": [f"{first['id']}.{first['property']}"]}
+    return {
+        "output": one["output"],
+        "outputs": listed if one["output"].startswith("..") else listed[0],
+        "inputs": [of(p) for p in one["inputs"]],
+        "state": [of(p) for p in one["state"]],
+        "changedPropIds": [f"{first['id']}.{first['property']}"],
+    }
 
 
 def callback(app: Flask, output: str, value: Any) -> list[tuple[str, str]]:
@@ -246,25 +321,38 @@ def callback(app: Flask, output: str, value: Any) -> list[tuple[str, str]]:
 
 
 def nonsense(chance: random.Random, depth: int = 0) -> Any:
-    kinds = [lambda: None, lambda: chance.choice([True, False]),
-             lambda: chance.choice([0, -1, 2**63, 1e308, -0.0, 3]),
-             lambda: "".join(chance.choices(LETTERS, k=chance.randrange(40))),
-             lambda: chance.choice(["plain", "hostile", "torn", "1-2", "last-1", "../x", "<b>"])]
+    kinds = [
+        lambda: None,
+        lambda: chance.choice([True, False]),
+        lambda: chance.choice([0, -1, 2**63, 1e308, -0.0, 3]),
+        lambda: "".join(chance.choices(LETTERS, k=chance.randrange(40))),
+        lambda: chance.choice(["plain", "hostile", "torn", "1-2", "last-1", "../x", "<b>"]),
+    ]
     if depth < 3:
-        kinds += [lambda: [nonsense(chance, depth + 1) for _ in range(chance.randrange(4))],
-                  lambda: {str(nonsense(chance, 3)): nonsense(chance, depth + 1)
-                           for _ in range(chance.randrange(4))},
-                  lambda: {"t": nonsense(chance, 3), "d": nonsense(chance, 3)},
-                  lambda: {"base": nonsense(chance, 3), "others": nonsense(chance, 3),
-                           "target": nonsense(chance, 3)}]
+        kinds += [
+            lambda: [nonsense(chance, depth + 1) for _ in range(chance.randrange(4))],
+            lambda: {
+                str(nonsense(chance, 3)): nonsense(chance, depth + 1)
+                for _ in range(chance.randrange(4))
+            },
+            lambda: {"t": nonsense(chance, 3), "d": nonsense(chance, 3)},
+            lambda: {
+                "base": nonsense(chance, 3),
+                "others": nonsense(chance, 3),
+                "target": nonsense(chance, 3),
+            },
+        ]
     return chance.choice(kinds)()
 
 
 @pytest.mark.slow
 def test_fuzzed_callbacks_are_answered_or_refused(app: Flask) -> None:
     chance = random.Random(20261122)
-    known = [one for one in dependencies(app) if one["clientside_function"] is None
-             and "sensors" not in one["output"]]
+    known = [
+        one
+        for one in dependencies(app)
+        if one["clientside_function"] is None and "sensors" not in one["output"]
+    ]
     assert len(known) >= 10
     asker = app.test_client()
     codes: dict[int, int] = {}
@@ -285,8 +373,22 @@ def test_fuzzed_callbacks_are_answered_or_refused(app: Flask) -> None:
     assert codes.get(200, 0) > 200, codes
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"1", b'"x"', b"\xff\xfe", b"{}" * 9,
-                                  b"[" * 5000, b'{"output": 3}', b'{"output": "a.b"}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"1",
+        b'"x"',
+        b"\xff\xfe",
+        b"{}" * 9,
+        b"[" * 5000,
+        b'{"output": 3}',
+        b'{"output": "a.b"}',
+    ],
+)
 def test_a_body_that_is_no_request(body: bytes, app: Flask) -> None:
     for kind in ("application/json", "text/plain", ""):
         answer = app.test_client().post("/_dash-update-component", data=body, content_type=kind)
@@ -296,13 +398,19 @@ def test_a_body_that_is_no_request(body: bytes, app: Flask) -> None:
 
 def test_methods_sizes_and_paths_that_are_not_ours(app: Flask) -> None:
     asker = app.test_client()
-    large = asker.post("/_dash-update-component", data=b"x" * (2 << 20),
-                       content_type="application/json")
+    large = asker.post(
+        "/_dash-update-component", data=b"x" * (2 << 20), content_type="application/json"
+    )
     assert large.status_code in (400, 413)
     for method in ("put", "delete", "patch"):
         assert getattr(asker, method)("/").status_code in (404, 405)
-    for path in ("/_reload-hash", "/_dash-component-suites/os/x.js", "/mcp", "/_mcp",
-                 "/_dash-component-suites/dash/../../app.py"):
+    for path in (
+        "/_reload-hash",
+        "/_dash-component-suites/os/x.js",
+        "/mcp",
+        "/_mcp",
+        "/_dash-component-suites/dash/../../app.py",
+    ):
         assert asker.get(path).status_code < 500
 
 

@@ -39,7 +39,11 @@ def simulated(**options: Any) -> Callable[[], Bench]:
         device = SimulatedDevice(shared, **options)
         clock = EventClock(device, now=shared.now_ns)
         return Bench(
-            clock, shared.now_ns, device.launch, device.synchronize, device.capture,
+            clock,
+            shared.now_ns,
+            device.launch,
+            device.synchronize,
+            device.capture,
             slack_ns=events.BRACKET_NS,
         )
 
@@ -63,9 +67,10 @@ class DeviceClockContract:
         got = list(bench.clock.drain())
         assert [(edge, code) for edge, _, code in got] == sent
         reached = [device for _, device, _ in got]
-        assert reached == sorted(reached) or max(
-            a - b for a, b in itertools.pairwise(reached)
-        ) <= bench.slack_ns
+        assert (
+            reached == sorted(reached)
+            or max(a - b for a, b in itertools.pairwise(reached)) <= bench.slack_ns
+        )
         assert bench.clock.dropped == 0
         assert list(bench.clock.drain()) == []
 

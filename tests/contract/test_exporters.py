@@ -92,14 +92,25 @@ def export(name: str, run: StoredRun, output: Path) -> str:
 
 
 def test_the_destinations_that_are_promised() -> None:
-    assert set(names()) >= {"prometheus", "codecarbon", "huggingface", "sci", "mllog", "boamps",
-                            "grafana", "parquet", "perfetto", "chrome", "otlp", *TRACKERS, *SENT}
+    assert set(names()) >= {
+        "prometheus",
+        "codecarbon",
+        "huggingface",
+        "sci",
+        "mllog",
+        "boamps",
+        "grafana",
+        "parquet",
+        "perfetto",
+        "chrome",
+        "otlp",
+        *TRACKERS,
+        *SENT,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {*TRACKERS, *SENT}))
-def test_it_writes_one_whole_file_and_says_so(
-    name: str, stored: StoredRun, tmp_path: Path
-) -> None:
+def test_it_writes_one_whole_file_and_says_so(name: str, stored: StoredRun, tmp_path: Path) -> None:
     output = tmp_path / "new" / "file"
     said = export(name, stored, output)
     assert said.startswith(str(output)) and "\n" not in said
@@ -131,27 +142,37 @@ def test_what_cannot_be_written_leaves_nothing(
     with pytest.raises(OSError):
         export(name, stored, blocked / "below")
     assert os.listdir(tmp_path) == ["file"]
-    out = processes.probe(tmp_path, "export", str(stored.path), "--to", name, "-o",
-                        str(blocked / "below"),
-                        *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items()))
+    out = processes.probe(
+        tmp_path,
+        "export",
+        str(stored.path),
+        "--to",
+        name,
+        "-o",
+        str(blocked / "below"),
+        *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items()),
+    )
     assert out.returncode == 1 and len(out.stderr.splitlines()) == 1
     assert "cannot write" in out.stderr
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--to", "nowhere"], "no exporter 'nowhere': choose from"),
-    (["--to", "sci"], "embodied"),
-    (["--to", "sci", "--set", "embodied_g=heavy"], "is no number"),
-    (["--to", "sci", "--set", "colour=red"], "no option 'colour'"),
-    (["--to", "sci", "--set", "embodied_g"], "write OPTION=VALUE"),
-    (["--to", "perfetto", "--set", "steps=9:2"], "steps="),
-    (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
-    (["--to", "otlp", "--set", "endpoint=localhost"], "is no URL"),
-    (["--to", "pushgateway"], "--set url="),
-    (["--to", "parquet", "--set", "table=edges"], "write samples or spans"),
-    (["--to", "pushgateway", "--set", "url=http://127.0.0.1:9"], "did not take the figures"),
-    (["--to", "otlp", "--set", "endpoint=http://127.0.0.1:9"], "did not take the metrics"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "nowhere"], "no exporter 'nowhere': choose from"),
+        (["--to", "sci"], "embodied"),
+        (["--to", "sci", "--set", "embodied_g=heavy"], "is no number"),
+        (["--to", "sci", "--set", "colour=red"], "no option 'colour'"),
+        (["--to", "sci", "--set", "embodied_g"], "write OPTION=VALUE"),
+        (["--to", "perfetto", "--set", "steps=9:2"], "steps="),
+        (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
+        (["--to", "otlp", "--set", "endpoint=localhost"], "is no URL"),
+        (["--to", "pushgateway"], "--set url="),
+        (["--to", "parquet", "--set", "table=edges"], "write samples or spans"),
+        (["--to", "pushgateway", "--set", "url=http://127.0.0.1:9"], "did not take the figures"),
+        (["--to", "otlp", "--set", "endpoint=http://127.0.0.1:9"], "did not take the metrics"),
+    ],
+)
 def test_bad_words_get_one_clear_line(
     words: list[str], said: str, stored: StoredRun, tmp_path: Path
 ) -> None:
@@ -163,9 +184,18 @@ def test_bad_words_get_one_clear_line(
 
 def test_an_empty_run_gets_one_clear_line(tmp_path: Path) -> None:
     run = create_run(tmp_path / "runs", "empty", shared=False, fields={"name": "empty"})
-    for words in (["export", str(run), "--to", name, "-o", str(tmp_path / "x"),
-                   *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items())]
-                  for name in names()):
+    for words in (
+        [
+            "export",
+            str(run),
+            "--to",
+            name,
+            "-o",
+            str(tmp_path / "x"),
+            *(f"--set={k}={v}" for k, v in OPTIONS.get(name, {}).items()),
+        ]
+        for name in names()
+    ):
         out = processes.probe(tmp_path, *words)
         assert out.returncode == 2, (words, out.stdout)
         assert "holds nothing yet" in out.stderr and len(out.stderr.splitlines()) == 1
@@ -190,13 +220,16 @@ def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> Non
         process.communicate()
 
 
-def test_a_package_that_is_missing_is_named(stored: StoredRun, tmp_path: Path,
-                                            monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_missing_is_named(
+    stored: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
-    for name, package in (("perfetto", "perfetto.trace_builder.proto_builder"),
-                          ("huggingface", "huggingface_hub"),
-                          ("otlp", "opentelemetry.sdk.metrics")):
+    for name, package in (
+        ("perfetto", "perfetto.trace_builder.proto_builder"),
+        ("huggingface", "huggingface_hub"),
+        ("otlp", "opentelemetry.sdk.metrics"),
+    ):
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(ExportRefused, match="pip install"):
             export(name, stored, tmp_path / "x")
@@ -225,26 +258,39 @@ def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: 
     energy = {s.labels["bound"]: s.value for s in found if s.name == "probe_run_energy_joules"}
     assert energy["best"] == total["energy_j"]
     assert [energy["lower"], energy["upper"]] == total["energy_j_interval"]
-    phases = {(s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value for s in found
-              if s.name == "probe_phase_energy_estimate_joules"}
+    phases = {
+        (s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value
+        for s in found
+        if s.name == "probe_phase_energy_estimate_joules"
+    }
     rows = [row for row in stored.report["phases"] if row["energy_j"] is not None]
     assert len(rows) == sum(key[2] == "best" for key in phases)
     for row in rows:
         assert phases[row["device"], row["phase"], "best"] == row["energy_j"]
 
 
-@pytest.mark.skipif(shutil.which("prometheus-pushgateway") is None,
-                    reason="needs a gateway (Debian: apt-get install prometheus-pushgateway)")
+@pytest.mark.skipif(
+    shutil.which("prometheus-pushgateway") is None,
+    reason="needs a gateway (Debian: apt-get install prometheus-pushgateway)",
+)
 def test_a_real_gateway_holds_each_run_once(
-    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path,
+    stored: StoredRun,
+    hostile: StoredRun,
+    total: dict[str, Any],
+    tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     port = processes.free_port()
     kept = tmp_path_factory.mktemp("gateway") / "kept"  # Debian's keeps its figures for the next
     gateway = subprocess.Popen(
-        ["prometheus-pushgateway", f"--web.listen-address=127.0.0.1:{port}",
-         f"--persistence.file={kept}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [
+            "prometheus-pushgateway",
+            f"--web.listen-address=127.0.0.1:{port}",
+            f"--persistence.file={kept}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     url = f"http://127.0.0.1:{port}"
 
     def ready() -> bool:
@@ -259,10 +305,16 @@ def test_a_real_gateway_holds_each_run_once(
             assert said == f"{url}: final figures of {run.id} pushed"
         from prometheus_client.parser import text_string_to_metric_families as parse
 
-        found = [s for f in parse(urlopen(f"{url}/metrics").read().decode()) for s in f.samples
-                 if s.name == "probe_run_energy_joules" and s.labels["bound"] == "best"]
+        found = [
+            s
+            for f in parse(urlopen(f"{url}/metrics").read().decode())
+            for s in f.samples
+            if s.name == "probe_run_energy_joules" and s.labels["bound"] == "best"
+        ]
         assert {s.labels["run"]: s.value for s in found} == {
-            stored.id: total["energy_j"], hostile.id: hostile.report["total"]["energy_j"]}
+            stored.id: total["energy_j"],
+            hostile.id: hostile.report["total"]["energy_j"],
+        }
         assert len(found) == 2 and not list(tmp_path.iterdir())
     finally:
         gateway.terminate()
@@ -295,9 +347,7 @@ def test_codecarbon_figures_and_other_rows(
     assert summary["total"]["emissions"] == pytest.approx(row.emissions)
 
 
-def test_huggingface_round_trip(
-    stored: StoredRun, total: dict[str, Any], tmp_path: Path
-) -> None:
+def test_huggingface_round_trip(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
     from huggingface_hub import ModelCard
 
     export("huggingface", stored, tmp_path / "card.md")
@@ -326,8 +376,9 @@ def test_otlp_figures_arrive_at_a_collector(
     sent = figures(request.resource_metrics[0])
     export("otlp", stored, tmp_path / "file")
     (line,) = (tmp_path / "file").read_text().splitlines()
-    assert figures(json_format.ParseDict(json.loads(line), MetricsData()).resource_metrics[0]) \
-        == sent
+    assert (
+        figures(json_format.ParseDict(json.loads(line), MetricsData()).resource_metrics[0]) == sent
+    )
     about = request.resource_metrics[0].resource.attributes
     resource = {one.key: one.value.string_value for one in about}
     assert resource["probe.run.id"] == stored.id and resource["service.name"] == "phasewatt"
@@ -338,9 +389,13 @@ def test_otlp_figures_arrive_at_a_collector(
     for row in stored.report["phases"]:
         if row["energy_j"] is not None:
             low, high = row["energy_j_interval"] or (None, None)
-            mine = {dict(key[1:])["probe.bound"]: value for key, value in sent.items()
-                    if key[0] == "probe.phase.energy" and ("probe.phase", row["phase"]) in key
-                    and ("hw.name", row["device"]) in key}
+            mine = {
+                dict(key[1:])["probe.bound"]: value
+                for key, value in sent.items()
+                if key[0] == "probe.phase.energy"
+                and ("probe.phase", row["phase"]) in key
+                and ("hw.name", row["device"]) in key
+            }
             assert mine["best"] == row["energy_j"]
             assert mine.get("lower") == low and mine.get("upper") == high
 
@@ -361,11 +416,16 @@ def test_mllog_readings_hold_the_energy(
     stored: StoredRun, total: dict[str, Any], tmp_path: Path
 ) -> None:
     export("mllog", stored, tmp_path / "x")
-    lines = [json.loads(line.removeprefix(":::MLLOG "))
-             for line in (tmp_path / "x").read_text().splitlines()]
+    lines = [
+        json.loads(line.removeprefix(":::MLLOG "))
+        for line in (tmp_path / "x").read_text().splitlines()
+    ]
     assert "not a valid MLPerf" in lines[0]["metadata"]["warning"]
-    joules = sum(line["value"] * line["metadata"]["seconds"] for line in lines
-                 if line["key"] == "power_reading")
+    joules = sum(
+        line["value"] * line["metadata"]["seconds"]
+        for line in lines
+        if line["key"] == "power_reading"
+    )
     assert joules == pytest.approx(total["energy_j"], rel=1e-3)
 
 
@@ -387,8 +447,7 @@ def test_parquet_tables_hold_the_joules_and_the_seconds(
     assert abs(table.time.iloc[0].timestamp() - stored.begin_s) < 2.0
     exporter_of("parquet", {"table": "spans"}).export(stored, tmp_path / "spans")
     spans = pandas.read_parquet(tmp_path / "spans")
-    spent = (spans.end - spans.begin).dt.total_seconds().groupby(
-        spans.phase, observed=True).sum()
+    spent = (spans.end - spans.begin).dt.total_seconds().groupby(spans.phase, observed=True).sum()
     rows = {r["phase"]: r["time_s"] for r in stored.report["phases"] if r["device"] == "gpu0"}
     assert spent["forward"] == pytest.approx(rows["forward"], rel=1e-6)
     assert spans.step.is_monotonic_increasing and set(spans.clock) == {"host"}
@@ -412,8 +471,7 @@ def slices(path: Path) -> Iterator[tuple[str, int, int]]:
             continue
         if event.type == event.TYPE_SLICE_BEGIN:
             assert event.name_iid in names
-            open_.setdefault(event.track_uuid, []).append((names[event.name_iid],
-                                                           packet.timestamp))
+            open_.setdefault(event.track_uuid, []).append((names[event.name_iid], packet.timestamp))
         elif event.type == event.TYPE_SLICE_END:
             _, begin = open_[event.track_uuid].pop()
             yield tracks[event.track_uuid], begin, packet.timestamp
@@ -424,8 +482,11 @@ def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> N
     export("perfetto", stored, tmp_path / "x")
     found = list(slices(tmp_path / "x"))
     spent = sum(end - begin for track, begin, end in found if track == "phases") / 1e9
-    rows = [r for r in stored.report["phases"] if r["device"] == "gpu0"
-            and r["phase"] not in ("unattributed", "unresolved")]
+    rows = [
+        r
+        for r in stored.report["phases"]
+        if r["device"] == "gpu0" and r["phase"] not in ("unattributed", "unresolved")
+    ]
     assert spent == pytest.approx(sum(r["time_s"] for r in rows), rel=1e-6)
     assert all(begin <= end for _, begin, end in found)
 
@@ -450,10 +511,14 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
     exporter_of("chrome", {"merge": str(profile)}).export(run, tmp_path / "both.json")
     events = json.loads((tmp_path / "both.json").read_text())["traceEvents"]
     assert len(events) > len(json.loads(profile.read_text())["traceEvents"])
-    ours, theirs = (sorted((e["ts"], e["dur"]) for e in events
-                           if e.get("ph") == "X" and e["name"] == name
-                           and e.get("cat") != "gpu_user_annotation")
-                    for name in ("ours", "theirs"))
+    ours, theirs = (
+        sorted(
+            (e["ts"], e["dur"])
+            for e in events
+            if e.get("ph") == "X" and e["name"] == name and e.get("cat") != "gpu_user_annotation"
+        )
+        for name in ("ours", "theirs")
+    )
     assert len(ours) == len(theirs) == 3
     for (mine, long), (other, _) in zip(ours, theirs, strict=True):
         assert abs(mine - other) < 3000 and long > 29_000  # µs; the same moment on both clocks
@@ -463,13 +528,26 @@ def test_energy_is_weighted_by_when_it_was_used(
     stored: StoredRun, total: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     middle = (stored.begin_s + stored.end_s) / 2
-    times = [datetime.fromtimestamp(at, UTC).isoformat()
-             for at in (stored.begin_s - 10, middle, stored.end_s + 10)]
+    times = [
+        datetime.fromtimestamp(at, UTC).isoformat()
+        for at in (stored.begin_s - 10, middle, stored.end_s + 10)
+    ]
     path = tmp_path / "grid.csv"
-    path.write_text("time,carbon_intensity\n" + "".join(
-        f"{at},{value}\n" for at, value in zip(times, (100, 300, 0), strict=True)))
-    out = processes.probe(tmp_path, "report", str(stored.path), "--format", "json",
-                        "--intensity", str(path), "--price", "0.25 EUR")
+    path.write_text(
+        "time,carbon_intensity\n"
+        + "".join(f"{at},{value}\n" for at, value in zip(times, (100, 300, 0), strict=True))
+    )
+    out = processes.probe(
+        tmp_path,
+        "report",
+        str(stored.path),
+        "--format",
+        "json",
+        "--intensity",
+        str(path),
+        "--price",
+        "0.25 EUR",
+    )
     assert out.returncode == 0, out.stderr
     report = json.loads(out.stdout)
     told, kwh = report["total"], total["energy_j"] / 3.6e6

@@ -21,10 +21,16 @@ HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + 
 
 def row(phase: str, energy: float | None, **values: Any) -> dict[str, Any]:
     given = {
-        "phase": phase, "device": "gpu0", "count": 10, "time_s": 2.0, "energy_j": energy,
+        "phase": phase,
+        "device": "gpu0",
+        "count": 10,
+        "time_s": 2.0,
+        "energy_j": energy,
         "energy_j_interval": None if energy is None else [0.9 * energy, 1.1 * energy],
-        "power_w": None if energy is None else energy / 2, "status": "resolved",
-        "bounds_j": [0.0, 50.0] if energy is None else None, "provenance": "estimated",
+        "power_w": None if energy is None else energy / 2,
+        "status": "resolved",
+        "bounds_j": [0.0, 50.0] if energy is None else None,
+        "provenance": "estimated",
     }
     return given | values
 
@@ -33,25 +39,65 @@ def report(name: str = "plain") -> dict[str, Any]:
     """Stated, refused, modelled; no meter's trouble is left out."""
     return {
         "schema": 1,
-        "run": {"id": "20260101-000000-abc", "name": name, "status": "failed",
-                "ended_by": f"rank 0 failed: {name}", "exit_code": 1, "part_s": None,
-                "started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:00:10+00:00",
-                "duration_s": 10.0, "host": "h", "ranks": 1, "steps": 10, "config": None,
-                "data": "d", "directory": "/runs/x"},
-        "total": {"energy_j": 400.0, "energy_j_interval": [390.0, 410.0], "co2e_g": 0.05,
-                  "modelled_energy_j": 30.0, "modelled_co2e_g": 0.004, "coverage": 0.99},
-        "sources": [{"source": "nvml:u:energy", "device": "gpu0", "uuid": "u", "model": "M",
-                     "method": "counter", "provenance": "measured", "in_total": True,
-                     "energy_j": 400.0, "gaps": 0, "period_s": 0.1, "note": ""}],
-        "phases": [row("forward", 300.0), row(name, 80.0, status="weak"),
-                   row("data", None, status="not_identifiable"), row("unattributed", 20.0),
-                   row("forward", 20.0, device="cpu", provenance="modelled",
-                       energy_j_interval=None)],
-        "groups": [], "rates": [], "power": [], "overhead": {"share_of_step": 0.01, "method": "m"},
-        "recorder": {"cpu_s": 1.0, "wall_s": 10.0}, "machine": {}, "torch": "2",
+        "run": {
+            "id": "20260101-000000-abc",
+            "name": name,
+            "status": "failed",
+            "ended_by": f"rank 0 failed: {name}",
+            "exit_code": 1,
+            "part_s": None,
+            "started": "2026-01-01T00:00:00+00:00",
+            "ended": "2026-01-01T00:00:10+00:00",
+            "duration_s": 10.0,
+            "host": "h",
+            "ranks": 1,
+            "steps": 10,
+            "config": None,
+            "data": "d",
+            "directory": "/runs/x",
+        },
+        "total": {
+            "energy_j": 400.0,
+            "energy_j_interval": [390.0, 410.0],
+            "co2e_g": 0.05,
+            "modelled_energy_j": 30.0,
+            "modelled_co2e_g": 0.004,
+            "coverage": 0.99,
+        },
+        "sources": [
+            {
+                "source": "nvml:u:energy",
+                "device": "gpu0",
+                "uuid": "u",
+                "model": "M",
+                "method": "counter",
+                "provenance": "measured",
+                "in_total": True,
+                "energy_j": 400.0,
+                "gaps": 0,
+                "period_s": 0.1,
+                "note": "",
+            }
+        ],
+        "phases": [
+            row("forward", 300.0),
+            row(name, 80.0, status="weak"),
+            row("data", None, status="not_identifiable"),
+            row("unattributed", 20.0),
+            row("forward", 20.0, device="cpu", provenance="modelled", energy_j_interval=None),
+        ],
+        "groups": [],
+        "rates": [],
+        "power": [],
+        "overhead": {"share_of_step": 0.01, "method": "m"},
+        "recorder": {"cpu_s": 1.0, "wall_s": 10.0},
+        "machine": {},
+        "torch": "2",
         "carbon": {"g_per_kwh": 475.0, "label": "world", "source": "s", "country": None},
-        "absent": [], "gaps": {"count": 0, "edges_lost": 0},
-        "values": {"loss": {"last": 0.5, "sum": 5.0}}, "warnings": [f"trouble with {name}"],
+        "absent": [],
+        "gaps": {"count": 0, "edges_lost": 0},
+        "values": {"loss": {"last": 0.5, "sum": 5.0}},
+        "warnings": [f"trouble with {name}"],
     }
 
 
@@ -98,13 +144,22 @@ def test_markdown_figures() -> None:
 
 def test_html_is_one_file_that_asks_for_nothing() -> None:
     given = report(HOSTILE)
-    given["power"] = [{"device": "gpu0", "source": "s", "provenance": "measured", "begin_s": 0.0,
-                       "step_s": 1.0, "power_w": [200.0, None, 210.0]}]
+    given["power"] = [
+        {
+            "device": "gpu0",
+            "source": "s",
+            "provenance": "measured",
+            "begin_s": 0.0,
+            "step_s": 1.0,
+            "power_w": [200.0, None, 210.0],
+        }
+    ]
     page = render(given, "html")
     assert isinstance(page, str) and len(page) < 2_000_000
     assert "<script" not in page.lower() and "url(http" not in page and "@import" not in page
-    assert not re.search(r"""(src|href)=["']?(https?:|//)""", re.sub(
-        r'xlink:href="#|xmlns(:\w+)?="[^"]*"', "", page))
+    assert not re.search(
+        r"""(src|href)=["']?(https?:|//)""", re.sub(r'xlink:href="#|xmlns(:\w+)?="[^"]*"', "", page)
+    )
     assert page.count("<svg") == 3 and page.count("<table") >= 5
     assert "measured" in page and "modelled" in page and "Method and limits" in page
 
@@ -148,10 +203,13 @@ def test_parquet_is_typed_and_carries_the_report() -> None:
     assert json.loads(table.schema.metadata[b"phasewatt"]) == given
 
 
-@pytest.mark.parametrize(("body", "said"), [
-    ("return 'mine: ' + data['run']['id']", ""),
-    ("raise ValueError('no')", "mine: ValueError: no"),
-])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 'mine: ' + data['run']['id']", ""),
+        ("raise ValueError('no')", "mine: ValueError: no"),
+    ],
+)
 def test_a_third_partys_format(
     body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,8 @@ UNITS = {"J", "W", "B", "B/s", "Hz", "s", "Cel", "ratio", "bitmask"}
 HEAVY = ("torch", "pandas", "codecarbon", "pynvml", "psutil", "pyarrow", "numpy")
 
 # Opens one sensor and lives with it for a moment; prints what it saw.
-LIFE = """
+LIFE = (
+    """
 import dataclasses, json, os, sys, time
 from probe.errors import SensorUnavailable
 from probe.model import Gap, Sample
@@ -55,7 +56,10 @@ sensor.close()
 list(sensor.read())
 seen["next"] = isinstance(sensor.next_read_ns(), int)
 print(json.dumps(seen), file=sys.stderr)
-""".replace("{heavy!r}", repr(HEAVY)).replace("{{", "{").replace("}}", "}")
+""".replace("{heavy!r}", repr(HEAVY))
+    .replace("{{", "{")
+    .replace("}}", "}")
+)
 
 
 def live(name: str, tmp_path: Path, extra: dict[str, str], seconds: float) -> dict:
@@ -112,8 +116,15 @@ def test_on_the_rapl_rig(tmp_path: Path) -> None:
 
 
 def test_the_list_of_sensors_is_complete() -> None:
-    assert set(SENSORS) == {"codecarbon", "host", "nvml_activity", "nvml_energy", "nvml_power",
-                            "nvml_telemetry", "rapl"}
+    assert set(SENSORS) == {
+        "codecarbon",
+        "host",
+        "nvml_activity",
+        "nvml_energy",
+        "nvml_power",
+        "nvml_telemetry",
+        "rapl",
+    }
 
 
 def test_a_third_partys_sensor_is_found_and_a_broken_one_only_named(tmp_path: Path) -> None:
@@ -122,16 +133,22 @@ def test_a_third_partys_sensor_is_found_and_a_broken_one_only_named(tmp_path: Pa
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wall-meter\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[probe.sensors]\nwall = wall_meter:Wall\nbroken = wall_broken:Nothing\n")
+        "[probe.sensors]\nwall = wall_meter:Wall\nbroken = wall_broken:Nothing\n"
+    )
     (package / "wall_meter.py").write_text(
         "class Wall:\n    name = 'wall'\n    def __init__(self, context):\n"
         "        self.absent, self.warnings = [], []\n    def open(self): return []\n"
         "    def read(self): return []\n    def next_read_ns(self): return 0\n"
-        "    def close(self): pass\n")
+        "    def close(self): pass\n"
+    )
     code = "from probe.sensors import discover_sensors; print(*sorted(discover_sensors()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env=processes.environment(tmp_path, {
-                              "PYTHONPATH": f"{processes.ROOT}:{package}"}))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=processes.environment(tmp_path, {"PYTHONPATH": f"{processes.ROOT}:{package}"}),
+    )
     assert done.returncode == 0, done.stderr
     assert "wall" in done.stdout.split()
     assert "rapl" in done.stdout.split()

@@ -19,6 +19,7 @@ from .test_exporters import HOSTILE, TRACKERS, recorded
 
 Read = dict[str, list[tuple[int, float]]]  # name -> (step, value)
 
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
     return recorded(tmp_path_factory.mktemp("trained"), "plain name", steps=True)
@@ -34,8 +35,9 @@ def of_tensorboard(output: Path) -> list[Read]:
 
     events = EventAccumulator(str(output), size_guidance={"scalars": 0})
     events.Reload()
-    return [{tag: [(e.step, e.value) for e in events.Scalars(tag)]
-             for tag in events.Tags()["scalars"]}]
+    return [
+        {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    ]
 
 
 def log_records(content: bytes) -> Iterator[bytes]:
@@ -67,8 +69,9 @@ def of_wandb(output: Path) -> list[Read]:
             for item in record.history.item:
                 name = item.nested_key[0] if item.nested_key else item.key
                 if name.startswith("energy/"):
-                    found.setdefault(name, []).append((record.history.step.num,
-                                                       float(json.loads(item.value_json))))
+                    found.setdefault(name, []).append(
+                        (record.history.step.num, float(json.loads(item.value_json)))
+                    )
             for item in record.summary.update:
                 name = item.nested_key[0] if item.nested_key else item.key
                 if name.startswith("energy_final/"):
@@ -82,9 +85,13 @@ def of_mlflow(output: Path) -> list[Read]:
 
     client = MlflowClient(tracking_uri=f"sqlite:///{output}")
     experiment = client.get_experiment_by_name("phasewatt")
-    return [{name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
-             for name in run.data.metrics}
-            for run in client.search_runs([experiment.experiment_id])]
+    return [
+        {
+            name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+            for name in run.data.metrics
+        }
+        for run in client.search_runs([experiment.experiment_id])
+    ]
 
 
 def of_trackio(output: Path) -> list[Read]:
@@ -94,8 +101,13 @@ from trackio import SQLiteStorage
 print(json.dumps([SQLiteStorage.get_logs("phasewatt", run)
                   for run in SQLiteStorage.get_runs("phasewatt")]))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                          check=True, env=os.environ | {"TRACKIO_DIR": str(output)})
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"TRACKIO_DIR": str(output)},
+    )
     runs = []
     for rows in json.loads(done.stdout):
         found = Read()
@@ -108,7 +120,10 @@ print(json.dumps([SQLiteStorage.get_logs("phasewatt", run)
 
 
 READERS: dict[str, Callable[[Path], list[Read]]] = {
-    "mlflow": of_mlflow, "tensorboard": of_tensorboard, "trackio": of_trackio, "wandb": of_wandb,
+    "mlflow": of_mlflow,
+    "tensorboard": of_tensorboard,
+    "trackio": of_trackio,
+    "wandb": of_wandb,
 }
 
 
@@ -130,7 +145,8 @@ def test_figures_are_the_reports_and_told_once(
 
     assert final("total_j") == pytest.approx(total["energy_j"], **near)
     assert [final("total_j_low"), final("total_j_high")] == pytest.approx(
-        total["energy_j_interval"], **near)
+        total["energy_j_interval"], **near
+    )
     assert final("co2e_g") == pytest.approx(total["co2e_g"], **near)
     rows = [r for r in trained.report["phases"] if r["energy_j_interval"]]
     assert rows
@@ -138,7 +154,8 @@ def test_figures_are_the_reports_and_told_once(
         key = f"{row['device']}/{row['phase']}_j"
         assert final(key) == pytest.approx(row["energy_j"], **near)
         assert [final(f"{key}_low"), final(f"{key}_high")] == pytest.approx(
-            row["energy_j_interval"], **near)
+            row["energy_j_interval"], **near
+        )
     steps = [step for step, _ in read["energy/total_j"]]
     assert len(steps) >= 5 and steps == sorted(set(steps)) and steps[-1] <= run["steps"]
     grown = [value for _, value in read["energy/total_j"]]
@@ -157,13 +174,18 @@ def test_hostile_names_stay_inside(name: str, hostile: StoredRun, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
     (read,) = READERS[name](output)
     assert read["energy_final/total_j"][0][1] == pytest.approx(
-        hostile.report["total"]["energy_j"], rel=1e-6)
+        hostile.report["total"]["energy_j"], rel=1e-6
+    )
 
 
-@pytest.mark.parametrize(("name", "module"), [
-    ("mlflow", "mlflow"), ("wandb", "wandb"),
-    ("tensorboard", "tensorboard.compat.proto.event_pb2"),
-])
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("mlflow", "mlflow"),
+        ("wandb", "wandb"),
+        ("tensorboard", "tensorboard.compat.proto.event_pb2"),
+    ],
+)
 def test_a_tracker_that_is_not_installed_is_named(
     name: str, module: str, trained: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,8 +60,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with contextlib.ExitStack() as open_:
         live = start(folder, "live", LIVE_S, gpus=8)
         open_.callback(end, live)
-        finished = [start(folder, name, 9.0, gpus=1, speed=speed) for name, speed in
-                    (("plain", 1.0), ("plain", 1.0), ("faster", 1.6), ("faster", 1.6))]
+        finished = [
+            start(folder, name, 9.0, gpus=1, speed=speed)
+            for name, speed in (("plain", 1.0), ("plain", 1.0), ("faster", 1.6), ("faster", 1.6))
+        ]
         killed = start(folder, "killed", LIVE_S, gpus=1)
         crew = start_crew(folder)
         runs = {"live": said(live), "killed": said(killed)}
@@ -78,8 +80,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         yield Shown(url, directory, runs)
 
 
-def start(folder: Path, name: str, seconds: float, *, gpus: int,
-          speed: float = 1.0) -> subprocess.Popen[str]:
+def start(
+    folder: Path, name: str, seconds: float, *, gpus: int, speed: float = 1.0
+) -> subprocess.Popen[str]:
     """A training on rig GPUs of its own."""
     own = folder / f"{name}-{time.monotonic_ns()}"
     own.mkdir()
@@ -87,10 +90,18 @@ def start(folder: Path, name: str, seconds: float, *, gpus: int,
     for gpu in range(gpus):
         rig.gpu(gpu).gpm = 2
     # Calibrated, or phases would be told apart only after most of a minute.
-    env = os.environ | rig.env() | calibrated(rig, own / "calibration") | {
-        "PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, str(TRAINING), str(seconds), name, str(speed)],
-                            env=env, stdout=subprocess.PIPE, text=True)
+    env = (
+        os.environ
+        | rig.env()
+        | calibrated(rig, own / "calibration")
+        | {"PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    )
+    return subprocess.Popen(
+        [sys.executable, str(TRAINING), str(seconds), name, str(speed)],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def start_crew(folder: Path) -> subprocess.Popen[str]:
@@ -98,12 +109,30 @@ def start_crew(folder: Path) -> subprocess.Popen[str]:
     own = folder / "crew"
     own.mkdir()
     rig = NvmlRig(own, gpus=4, power_w=80.0, period_s=0.1)
-    env = os.environ | rig.env() | {"PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT),
-                                    "OMP_NUM_THREADS": "1"}
+    env = (
+        os.environ
+        | rig.env()
+        | {"PROBE_DIR": str(folder / "runs"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    )
     return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone",
-         str(ROOT / "tests/scripts/train_ranks.py"), "--seconds", "8", "--slow", "2"],
-        env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "4",
+            "--standalone",
+            str(ROOT / "tests/scripts/train_ranks.py"),
+            "--seconds",
+            "8",
+            "--slow",
+            "2",
+        ],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
 
 
 def said(training: subprocess.Popen[str]) -> str:
@@ -117,7 +146,10 @@ def serve(directory: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
     """``probe dashboard`` on any free port, and its address."""
     server = subprocess.Popen(
         [sys.executable, "-m", "probe", "dashboard", str(directory), "--port", "0", *words],
-        stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     assert server.stdout is not None
     with server.stdout:
         line = server.stdout.readline()

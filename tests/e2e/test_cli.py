@@ -50,8 +50,16 @@ def test_report_and_ls_of_a_run(recorded: Path) -> None:
     data = json.loads(processes.probe(recorded, "report", "--format", "json").stdout)
     assert data["schema"] == 1
     assert set(data) >= {"run", "total", "sources", "phases", "groups", "overhead", "warnings"}
-    assert set(data["run"]) >= {"id", "name", "status", "started", "duration_s", "host", "ranks",
-                                "steps"}
+    assert set(data["run"]) >= {
+        "id",
+        "name",
+        "status",
+        "started",
+        "duration_s",
+        "host",
+        "ranks",
+        "steps",
+    }
 
 
 def test_report_into_a_file(recorded: Path) -> None:
@@ -112,15 +120,28 @@ def test_a_torn_segment_is_read_up_to_the_tear(recorded: Path, tmp_path: Path) -
 
 
 def test_probe_run_hands_everything_through(tmp_path: Path) -> None:
-    script = processes.write(tmp_path / "echo.py", """
+    script = processes.write(
+        tmp_path / "echo.py",
+        """
     import sys
     print("args", sys.argv[1:])
     print("in", sys.stdin.read())
     print("err", file=sys.stderr)
     sys.exit(7)
-    """)
-    out = processes.probe(tmp_path, "run", "--quiet", "--", sys.executable, str(script), "-x", "--",
-                        "a b", input="hello")
+    """,
+    )
+    out = processes.probe(
+        tmp_path,
+        "run",
+        "--quiet",
+        "--",
+        sys.executable,
+        str(script),
+        "-x",
+        "--",
+        "a b",
+        input="hello",
+    )
     assert out.returncode == 7
     assert out.stdout == "args ['-x', '--', 'a b']\nin hello\n"
     assert out.stderr == "err\n"
@@ -132,16 +153,22 @@ def test_probe_run_hands_everything_through(tmp_path: Path) -> None:
 
 
 def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) -> None:
-    script = processes.write(tmp_path / "wait.py", """
+    script = processes.write(
+        tmp_path / "wait.py",
+        """
     import signal, sys, time
     signal.signal(signal.SIGUSR1, lambda *_: print("usr1", flush=True))
     print("ready", flush=True)
     for _ in range(100): time.sleep(0.1)
-    """)
+    """,
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=processes.environment(tmp_path / "runs"), cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=processes.environment(tmp_path / "runs"),
+        cwd=tmp_path,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -158,8 +185,16 @@ def test_probe_run_leaves_a_users_sitecustomize_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "sitecustomize.py").write_text("import builtins; builtins.MINE = 42\n")
     extra = {"PYTHONPATH": f"{tmp_path / 'mine'}{os.pathsep}{processes.ROOT}"}
-    out = processes.probe(tmp_path, "run", "--quiet", "--", sys.executable, "-c",
-                        "import sitecustomize; print(MINE, sitecustomize.__file__)", extra=extra)
+    out = processes.probe(
+        tmp_path,
+        "run",
+        "--quiet",
+        "--",
+        sys.executable,
+        "-c",
+        "import sitecustomize; print(MINE, sitecustomize.__file__)",
+        extra=extra,
+    )
     assert out.stdout == f"42 {tmp_path / 'mine' / 'sitecustomize.py'}\n", out.stderr
 
 
@@ -185,8 +220,15 @@ def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: P
     command = {
         "script": [sys.executable, str(script)],
         "module": [sys.executable, "-m", "pkg"],
-        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                     "--nproc_per_node", "2", str(script)],
+        "torchrun": [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node",
+            "2",
+            str(script),
+        ],
     }[how]
     out = processes.probe(tmp_path, "run", "--", *command, timeout=120)
     assert out.returncode == 0, out.stderr

@@ -22,33 +22,59 @@ pytestmark = pytest.mark.alone
 ARTEFACTS = Path(__file__).with_name("screenshots")
 PATIENCE_MS = 20_000
 PAGES = {
-    "runs": "", "live": "run/{live}", "finished": "run/{plain}", "killed": "run/{killed}",
-    "gains": "gains?base=plain&other=faster", "choose": "gains", "sensors": "sensors",
-    "ranks": "ranks/{crew}", "no-such-run": "run/nothing", "nowhere": "nowhere",
+    "runs": "",
+    "live": "run/{live}",
+    "finished": "run/{plain}",
+    "killed": "run/{killed}",
+    "gains": "gains?base=plain&other=faster",
+    "choose": "gains",
+    "sensors": "sensors",
+    "ranks": "ranks/{crew}",
+    "no-such-run": "run/nothing",
+    "nowhere": "nowhere",
 }
 READY = {
-    "runs": "table.runs", "choose": ".notice", "gains": ".verdict", "sensors": "h2",
+    "runs": "table.runs",
+    "choose": ".notice",
+    "gains": ".verdict",
+    "sensors": "h2",
     "ranks": ".js-plotly-plot .main-svg",
-    "no-such-run": ".notice.bad", "nowhere": "text=nothing at this address",
+    "no-such-run": ".notice.bad",
+    "nowhere": "text=nothing at this address",
 }
 
 
 @contextmanager
-def opened(browser: Any, shown: Shown, path: str, *, scheme: str = "light", width: int = 1280,
-           height: int = 900) -> Iterator[Any]:
+def opened(
+    browser: Any,
+    shown: Shown,
+    path: str,
+    *,
+    scheme: str = "light",
+    width: int = 1280,
+    height: int = 900,
+) -> Iterator[Any]:
     """A page; nothing on it may complain, fail, or ask anybody else."""
-    context = browser.new_context(color_scheme=scheme, accept_downloads=True,
-                                  viewport={"width": width, "height": height})
+    context = browser.new_context(
+        color_scheme=scheme, accept_downloads=True, viewport={"width": width, "height": height}
+    )
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     trouble: list[str] = []
     page.on("console", lambda m: trouble.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.on("dialog", lambda dialog: trouble.append("a dialog"))
-    page.on("response", lambda r: trouble.append(f"{r.status} {r.url}") if r.status >= 400
-            else None)
-    page.on("request", lambda r: trouble.append(f"outside: {r.url}") if not r.url.startswith(
-        (shown.url, "data:", "blob:")) else None)
+    page.on(
+        "response", lambda r: trouble.append(f"{r.status} {r.url}") if r.status >= 400 else None
+    )
+    page.on(
+        "request",
+        lambda r: (
+            trouble.append(f"outside: {r.url}")
+            if not r.url.startswith((shown.url, "data:", "blob:"))
+            else None
+        ),
+    )
     page.goto(shown.url + path)
     yield page
     context.close()
@@ -69,24 +95,31 @@ def settled(page: Any, name: str = "") -> None:
     page.wait_for_selector(READY.get(name, ".js-plotly-plot .main-svg"))
     if name not in READY:
         page.wait_for_selector(".tile")
-        until(page,
-            "[...document.querySelectorAll('.card .caption')].every((one) => one.textContent)")
+        until(
+            page, "[...document.querySelectorAll('.card .caption')].every((one) => one.textContent)"
+        )
     page.wait_for_timeout(400)
 
 
 def series(page: Any, view: str) -> list[dict[str, Any]]:
     """The traces of a chart, as plotly has them."""
-    return json.loads(page.evaluate(
-        """(view) => {
+    return json.loads(
+        page.evaluate(
+            """(view) => {
             const plot = document.querySelector(`[id*='"view":"${view}"'] .js-plotly-plot`);
             return JSON.stringify(plot.data.map((one) => ({x: one.x, y: one.y, mode: one.mode})));
-        }""", view))
+        }""",
+            view,
+        )
+    )
 
 
 def ranged(page: Any, view: str) -> list[float]:
     return page.evaluate(
         """(view) => document.querySelector(`[id*='"view":"${view}"'] .js-plotly-plot`)
-            ._fullLayout.xaxis.range""", view)
+            ._fullLayout.xaxis.range""",
+        view,
+    )
 
 
 @pytest.mark.slow
@@ -107,8 +140,11 @@ def test_every_page_is_whole_for_everybody(name: str, browser: Any, shown: Shown
             if width == 2560:
                 continue
             found = page.evaluate("axe.run()")
-            bad = [(one["id"], one["impact"], one["nodes"][0]["html"][:200])
-                   for one in found["violations"] if one["impact"] in ("serious", "critical")]
+            bad = [
+                (one["id"], one["impact"], one["nodes"][0]["html"][:200])
+                for one in found["violations"]
+                if one["impact"] in ("serious", "critical")
+            ]
             assert not bad, (scheme, width, bad)
 
 
@@ -127,11 +163,13 @@ def test_a_zoom_is_an_address_and_going_back_undoes_it(browser: Any, shown: Show
         until(page, "location.search.startsWith('?t=')")
         low, high = map(float, re.findall(r"[\d.]+", page.url.split("t=")[1])[:2])
         assert whole[0] < low < high < whole[1]
-        until(page,
-            "(span) => { const p = document.querySelector(`[id*='\"view\":\"memory\"'] "
+        until(
+            page,
+            '(span) => { const p = document.querySelector(`[id*=\'"view":"memory"\'] '
             ".js-plotly-plot`); const r = p._fullLayout.xaxis.range;"
             " return Math.abs(r[0] - span[0]) < 0.05 && Math.abs(r[1] - span[1]) < 0.05; }",
-            [low, high])
+            [low, high],
+        )
         assert ranged(page, "power") == pytest.approx([low, high], abs=0.05)
         page.reload()
         settled(page)
@@ -151,7 +189,7 @@ DRAWN = """(names) => {
 
 
 def drag(page: Any, view: str, begin: float, end_: float) -> None:
-    area = page.locator(f"[id*='\"view\":\"{view}\"'] .js-plotly-plot .nsewdrag").first
+    area = page.locator(f'[id*=\'"view":"{view}"\'] .js-plotly-plot .nsewdrag').first
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
     y = box["y"] + box["height"] / 2
@@ -165,13 +203,18 @@ def drag(page: Any, view: str, begin: float, end_: float) -> None:
 def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
-        page.evaluate("document.querySelector(`[id*='\"view\":\"power\"'] .js-plotly-plot`)"
-                      ".dataset.mine = 'yes'")
+        page.evaluate(
+            'document.querySelector(`[id*=\'"view":"power"\'] .js-plotly-plot`)'
+            ".dataset.mine = 'yes'"
+        )
         before = last(page)
-        until(page,
-            "(x) => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
+        until(
+            page,
+            '(x) => { const p = document.querySelector(`[id*=\'"view":"power"\'] '
             ".js-plotly-plot`); const xs = p.data.find((one) => one.mode === 'lines' && !one.fill)"
-            ".x; return xs[xs.length - 1] > x + 3; }", before)
+            ".x; return xs[xs.length - 1] > x + 3; }",
+            before,
+        )
         drag(page, "power", 0.2, 0.5)
         until(page, "location.search.startsWith('?t=')")
         page.wait_for_timeout(700)
@@ -180,8 +223,12 @@ def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -
         page.wait_for_timeout(3000)
         assert ranged(page, "power") == pytest.approx(zoomed, abs=1e-6), "the zoom was lost"
         assert page.locator(".tile dd").first.inner_text() != energy, "the figures stand still"
-        assert page.evaluate("document.querySelector(`[id*='\"view\":\"power\"'] "
-                             ".js-plotly-plot`).dataset.mine") == "yes", "it was drawn anew"
+        assert (
+            page.evaluate(
+                'document.querySelector(`[id*=\'"view":"power"\'] .js-plotly-plot`).dataset.mine'
+            )
+            == "yes"
+        ), "it was drawn anew"
 
 
 def last(page: Any) -> float:
@@ -193,13 +240,15 @@ def last(page: Any) -> float:
 def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
         settled(page)
-        card = page.locator("section.card", has=page.get_by_role("heading",
-                                                                 name="Energy by phase"))
+        card = page.locator("section.card", has=page.get_by_role("heading", name="Energy by phase"))
         with page.expect_download() as told:
             card.get_by_role("link", name="CSV").click()
         rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
-        joules = {row["phase"]: float(row["energy_j"]) for row in rows
-                  if row["device"] == "gpu0" and row["energy_j"]}
+        joules = {
+            row["phase"]: float(row["energy_j"])
+            for row in rows
+            if row["device"] == "gpu0" and row["energy_j"]
+        }
         assert max(joules, key=lambda name: joules[name]) == "backward"
         with page.expect_download() as told:
             card.get_by_role("button", name="PNG").click()
@@ -242,8 +291,9 @@ def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
         assert "exposed + contention" in body and "DDP's timers" in body
         assert all(f"gpu{gpu}" in body for gpu in range(4))
         with page.expect_download() as told:
-            page.locator("section.card", has=page.get_by_role(
-                "heading", name="Waiting for other ranks")).get_by_role("link", name="CSV").click()
+            page.locator(
+                "section.card", has=page.get_by_role("heading", name="Waiting for other ranks")
+            ).get_by_role("link", name="CSV").click()
         rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
         assert max(rows, key=lambda row: float(row["last_share"]))["rank"] == "2"
         page.get_by_role("link", name="back to").click()
@@ -274,8 +324,9 @@ def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
 def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "gains?base=plain&other=faster") as page:
         page.wait_for_selector(".js-plotly-plot .main-svg")
-        chosen = page.evaluate("[...document.querySelectorAll('#others option:checked')]"
-                               ".map((one) => one.value)")
+        chosen = page.evaluate(
+            "[...document.querySelectorAll('#others option:checked')].map((one) => one.value)"
+        )
         assert chosen == ["faster"]
         page.locator("#target").fill("loss<=0.5")
         page.get_by_role("button", name="Compare").click()
@@ -303,8 +354,12 @@ def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown)
         page.get_by_role("link", name="whole run", exact=True).click()
         assert page.url.endswith("?d=gpu5")
         assert page.locator(".spans a.on").all_inner_texts() == ["whole run", "gpu5"]
-        until(page, "(end) => { const p = document.querySelector(`[id*='\"view\":\"power\"'] "
-              ".js-plotly-plot`); return p._fullLayout.xaxis.range[1] > end; }", zoomed[1])
+        until(
+            page,
+            '(end) => { const p = document.querySelector(`[id*=\'"view":"power"\'] '
+            ".js-plotly-plot`); return p._fullLayout.xaxis.range[1] > end; }",
+            zoomed[1],
+        )
         page.get_by_role("link", name="all devices", exact=True).click()
         until(page, DRAWN, ["median of 8"])
         assert page.evaluate("window.mine"), "the page was asked for again"

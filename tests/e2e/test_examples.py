@@ -31,8 +31,12 @@ import text  # noqa: E402
 
 def run(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(ROOT / "examples" / script), *arguments], capture_output=True,
-        text=True, timeout=240, check=False, cwd=folder,
+        [sys.executable, str(ROOT / "examples" / script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=folder,
         env=os.environ | {"PROBE_DIR": str(folder / "runs"), "OMP_NUM_THREADS": "2"},
     )
 
@@ -155,11 +159,14 @@ def lose(folder: Path) -> None:
     (folder / "cifar-10-batches-bin" / "data_batch_2.bin").unlink()
 
 
-@pytest.mark.parametrize(("spoil", "line"), [
-    (truncate, "data_batch_3.bin has .* it is truncated"),
-    (relabel, "labels that do not fit"),
-    (lose, "data_batch_2.bin is missing"),
-])
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (truncate, "data_batch_3.bin has .* it is truncated"),
+        (relabel, "labels that do not fit"),
+        (lose, "data_batch_2.bin is missing"),
+    ],
+)
 def test_wrong_binary_batches_get_one_line(spoil, line, tmp_path):
     folder = binary(tmp_path / "a")
     spoil(folder)
@@ -266,9 +273,17 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_starts(watched):
 
 @pytest.mark.slow
 def test_a_stack_is_held_against_the_baseline(tmp_path):
-    done = run("03_did_it_pay.py", "--seeds", "2", "--samples", "640", "--stack",
-               "schedule,clipping", folder=tmp_path)
+    done = run(
+        "03_did_it_pay.py",
+        "--seeds",
+        "2",
+        "--samples",
+        "640",
+        "--stack",
+        "schedule,clipping",
+        folder=tmp_path,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
-    said = done.stdout[done.stdout.index("base digits-baseline, 2 runs"):]
+    said = done.stdout[done.stdout.index("base digits-baseline, 2 runs") :]
     assert "in blocks with the base's" in said and "peak memory" in said
     assert "memory-bound" in said and "gradient-heavy" in said and "eval_accuracy" in said

@@ -35,10 +35,14 @@ def possible() -> bool:
     if os.geteuid() or any(shutil.which(tool) is None for tool in NEEDS):
         return False
     bridge = f"pwt{os.getpid() % 100000}"
-    tried = [["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
-             ["ip", "link", "add", bridge, "type", "bridge"], ["ip", "link", "del", bridge]]
-    return all(subprocess.run(one, capture_output=True, check=False).returncode == 0
-               for one in tried)
+    tried = [
+        ["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
+        ["ip", "link", "add", bridge, "type", "bridge"],
+        ["ip", "link", "del", bridge],
+    ]
+    return all(
+        subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in tried
+    )
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,22 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
         _ip("link", "set", bridge, "up")
         for place, (name, ahead) in enumerate(zip(names, ahead_s, strict=True)):
             sleeper = subprocess.Popen(
-                ["unshare", "-m", "-n", "-u", "-T", "--fork", "--kill-child", "--monotonic",
-                 str(ahead), "sh", "-c",
-                 f"hostname {name} && mount --bind {known.name} /etc/hosts && "
-                 "mount -t tmpfs tmpfs /dev/shm && exec sleep 100000"])
+                [
+                    "unshare",
+                    "-m",
+                    "-n",
+                    "-u",
+                    "-T",
+                    "--fork",
+                    "--kill-child",
+                    "--monotonic",
+                    str(ahead),
+                    "sh",
+                    "-c",
+                    f"hostname {name} && mount --bind {known.name} /etc/hosts && "
+                    "mount -t tmpfs tmpfs /dev/shm && exec sleep 100000",
+                ]
+            )
             sleepers.append(sleeper)
             host = Host(name, addresses[place], ahead, _child(sleeper.pid, name))
             outer, inner = f"pwo{tag}{place}", f"pwi{tag}{place}"

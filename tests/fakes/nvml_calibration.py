@@ -18,11 +18,23 @@ def calibrated(rig: NvmlRig, folder: Path) -> dict[str, str]:
     folder.mkdir()
     for index in range(rig.control.gpus):
         known = Calibration(
-            uuid=rig.uuid(index), name="rig", driver=DRIVER, measured="2026-01-01T00:00:00",
-            lag_s=0.0, lag_error_s=0.001, offset_s=0.0, offset_error_s=0.001,
-            counter_period_s=0.1, counter_jitter_s=0.0, counter_read_s=1e-5,
-            instant_period_s=None, instant_window_s=None, average_period_s=None,
-            average_window_s=None, fields_clock=None)
+            uuid=rig.uuid(index),
+            name="rig",
+            driver=DRIVER,
+            measured="2026-01-01T00:00:00",
+            lag_s=0.0,
+            lag_error_s=0.001,
+            offset_s=0.0,
+            offset_error_s=0.001,
+            counter_period_s=0.1,
+            counter_jitter_s=0.0,
+            counter_read_s=1e-5,
+            instant_period_s=None,
+            instant_window_s=None,
+            average_period_s=None,
+            average_window_s=None,
+            fields_clock=None,
+        )
         text = json.dumps({"version": VERSION} | asdict(known))
         (folder / f"{rig.uuid(index)}.json").write_text(text)
     return {"PROBE_CALIBRATION": str(folder)}

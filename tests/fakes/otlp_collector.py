@@ -60,8 +60,9 @@ def figures(resource: Any) -> dict[tuple[Any, ...], float]:
         for metric in scope.metrics:
             data = metric.sum if metric.HasField("sum") else metric.gauge
             for point in data.data_points:
-                told = sorted((a.key, a.value.string_value or a.value.int_value)
-                              for a in point.attributes)
+                told = sorted(
+                    (a.key, a.value.string_value or a.value.int_value) for a in point.attributes
+                )
                 value = point.as_double if point.HasField("as_double") else point.as_int
                 found[metric.name, *told] = value
     return found

@@ -55,8 +55,11 @@ class Watched:
     def usual_seconds(self, phase: str, *, skip: int = 0) -> float:
         """The median over steps: what else the machine did in one of them is not in it."""
         code = next(c for c, name in self.names.items() if name == phase)
-        return float(np.median([
-            s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip]))
+        return float(
+            np.median(
+                [s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip]
+            )
+        )
 
     def sequence(self) -> list[str]:
         """Names of the marks in order."""
@@ -84,8 +87,13 @@ class Watched:
 
 @contextlib.contextmanager
 def watched(
-    tmp_path: Path, model: Any = None, optimizer: Any = None, *, failed: bool = False,
-    dither: float | None = None, modules: bool = False,
+    tmp_path: Path,
+    model: Any = None,
+    optimizer: Any = None,
+    *,
+    failed: bool = False,
+    dither: float | None = None,
+    modules: bool = False,
 ) -> Iterator[Watched]:
     """Records what happens inside; the books are checked on the way out."""
     folder = tmp_path / f"rings{next(_number)}"
@@ -94,8 +102,7 @@ def watched(
     def opened(label: str, capacity: int) -> RingWriter:
         return RingWriter(folder / f"{label}.ring", capacity=capacity)
 
-    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither,
-                         modules=modules)
+    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither, modules=modules)
     found = Watched(engine, folder)
     engine.install()
     try:

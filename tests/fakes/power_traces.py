@@ -38,22 +38,30 @@ class Part:
 
 STEPS: dict[str, tuple[Part, ...]] = {
     "180 ms": (
-        Part("data", 3.0, 0.60, 125, works=False), Part("forward", 52.0, 0.010, 560, 12, 0.10),
-        Part("backward", 105.0, 0.010, 620, 12, 0.08), Part("communication", 12.0, 0.15, 270),
+        Part("data", 3.0, 0.60, 125, works=False),
+        Part("forward", 52.0, 0.010, 560, 12, 0.10),
+        Part("backward", 105.0, 0.010, 620, 12, 0.08),
+        Part("communication", 12.0, 0.15, 270),
         Part("optimizer", 8.0, 0.02, 390, 2, 0.05),
     ),
     "60 ms": (
-        Part("data", 6.0, 0.60, 120, works=False), Part("forward", 17.0, 0.012, 430, 6, 0.15),
-        Part("backward", 31.0, 0.012, 500, 6, 0.10), Part("communication", 2.5, 0.20, 230),
+        Part("data", 6.0, 0.60, 120, works=False),
+        Part("forward", 17.0, 0.012, 430, 6, 0.15),
+        Part("backward", 31.0, 0.012, 500, 6, 0.10),
+        Part("communication", 2.5, 0.20, 230),
         Part("optimizer", 3.5, 0.03, 330),
     ),
     "12 ms": (
-        Part("data", 1.5, 0.40, 110, works=False), Part("forward", 3.5, 0.03, 260, 2, 0.05),
-        Part("backward", 5.0, 0.03, 310, 2, 0.05), Part("optimizer", 2.0, 0.05, 210),
+        Part("data", 1.5, 0.40, 110, works=False),
+        Part("forward", 3.5, 0.03, 260, 2, 0.05),
+        Part("backward", 5.0, 0.03, 310, 2, 0.05),
+        Part("optimizer", 2.0, 0.05, 210),
     ),
     "50 ms, periodic": (
-        Part("data", 4.0, 0.0, 120, works=False), Part("forward", 15.0, 0.0, 430, 4, 0.10),
-        Part("backward", 26.0, 0.0, 500, 4, 0.10), Part("optimizer", 5.0, 0.0, 330),
+        Part("data", 4.0, 0.0, 120, works=False),
+        Part("forward", 15.0, 0.0, 430, 4, 0.10),
+        Part("backward", 26.0, 0.0, 500, 4, 0.10),
+        Part("optimizer", 5.0, 0.0, 330),
     ),
 }
 
@@ -96,8 +104,9 @@ class Trace:
         for weight, tau in self.lag:
             if tau > 0:
                 filtered = first_order(self.edges_s, self.watts, tau)
-                k = np.clip(np.searchsorted(self.edges_s, at_s, "right") - 1, 0,
-                            len(self.watts) - 1)
+                k = np.clip(
+                    np.searchsorted(self.edges_s, at_s, "right") - 1, 0, len(self.watts) - 1
+                )
                 decay = np.exp(-(at_s - self.edges_s[k]) / tau)
                 now = self.watts[k] + (filtered[k] - self.watts[k]) * decay
                 total = total - weight * tau * (now - filtered[0])
@@ -106,11 +115,18 @@ class Trace:
     def truth(self, begin_s: float, end_s: float) -> Floats:
         """True energy per phase between two instants, J."""
         ends = np.array([begin_s, end_s])
-        return np.array([
-            np.diff(np.interp(ends, self.edges_s,
-                              _cumulative(self.watts * (self.segment_code == j), self.edges_s)))[0]
-            for j in range(len(self.names))
-        ])
+        return np.array(
+            [
+                np.diff(
+                    np.interp(
+                        ends,
+                        self.edges_s,
+                        _cumulative(self.watts * (self.segment_code == j), self.edges_s),
+                    )
+                )[0]
+                for j in range(len(self.names))
+            ]
+        )
 
 
 def _cumulative(watts: Floats, edges_s: Floats) -> Floats:
@@ -143,10 +159,13 @@ def make_trace(
     steps = int(np.ceil(seconds / step_s * 1.05)) + 4
     duration = np.stack([_durations(part, steps, rng) for part in parts], 1)
     count = np.array([part.segments for part in parts])
-    shape = np.concatenate([
-        1 + part.ramp * (np.linspace(-1, 1, part.segments) if part.segments > 1 else np.zeros(1))
-        for part in parts
-    ])
+    shape = np.concatenate(
+        [
+            1
+            + part.ramp * (np.linspace(-1, 1, part.segments) if part.segments > 1 else np.zeros(1))
+            for part in parts
+        ]
+    )
     layered = np.repeat(count, count) > 1
     shape = shape * (1 + world.profile_cv * rng.standard_normal(len(shape)) * layered)
     base = np.repeat([part.watts for part in parts], count) * shape
@@ -203,8 +222,7 @@ def _drift(steps: int, step_s: float, world: World, rng: np.random.Generator) ->
 
 
 def _with_tenant(
-    edges: Floats, code: Ints, watts: Floats, tenant: tuple[float, float],
-    rng: np.random.Generator,
+    edges: Floats, code: Ints, watts: Floats, tenant: tuple[float, float], rng: np.random.Generator
 ) -> tuple[Floats, Ints, Floats]:
     """Another job's power on top, switched on and off at random."""
     extra, mean_s = tenant
@@ -221,8 +239,9 @@ def with_stream(trace: Trace, begin_s: Floats, end_s: Floats, watts: float) -> T
     cuts = np.union1d(trace.edges_s, borders[(borders > 0) & (borders < trace.edges_s[-1])])
     at = np.clip(np.searchsorted(trace.edges_s, cuts[:-1], "right") - 1, 0, len(trace.watts) - 1)
     on = np.searchsorted(borders, cuts[:-1], "right") % 2 == 1
-    return replace(trace, edges_s=cuts, watts=trace.watts[at] + watts * on,
-                   segment_code=trace.segment_code[at])
+    return replace(
+        trace, edges_s=cuts, watts=trace.watts[at] + watts * on, segment_code=trace.segment_code[at]
+    )
 
 
 # -- sensors -------------------------------------------------------------------------------
@@ -273,9 +292,7 @@ CALL_S = 0.00012  # NVML's energy call
 LATE_S = 0.0003  # mean delay of a thread that wakes up
 
 
-def scheduled_reads(
-    at_s: Floats, value: Floats, end_s: float, rng: np.random.Generator
-) -> Reads:
+def scheduled_reads(at_s: Floats, value: Floats, end_s: float, rng: np.random.Generator) -> Reads:
     """Read the counter when the product's own scheduler says so."""
     lock = UpdateLock(0, Random(int(rng.integers(2**31))))
     times: list[float] = []
@@ -299,6 +316,14 @@ def scheduled_reads(
 
 
 __all__ = [
-    "STEPS", "Counter", "Part", "Reads", "Trace", "World", "make_trace", "replace",
-    "scheduled_reads", "with_stream",
+    "STEPS",
+    "Counter",
+    "Part",
+    "Reads",
+    "Trace",
+    "World",
+    "make_trace",
+    "replace",
+    "scheduled_reads",
+    "with_stream",
 ]

@@ -53,7 +53,10 @@ def environment(runs: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     """The environment of a script: our checkout importable, its runs in ``runs``."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PROBE_", "RANK", "WORLD"))}
     return kept | {
-        "PYTHONPATH": str(ROOT), "PROBE_DIR": str(runs), "OMP_NUM_THREADS": "1", **(extra or {})
+        "PYTHONPATH": str(ROOT),
+        "PROBE_DIR": str(runs),
+        "OMP_NUM_THREADS": "1",
+        **(extra or {}),
     }
 
 
@@ -64,37 +67,62 @@ def write(path: Path, code: str) -> Path:
 
 
 def start(
-    code: str, tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None,
-    name: str = "script.py", **popen: object,
+    code: str,
+    tmp_path: Path,
+    *arguments: str,
+    extra: Mapping[str, str] | None = None,
+    name: str = "script.py",
+    **popen: object,
 ) -> subprocess.Popen[str]:
     """Start a script with its runs in tmp_path/runs."""
     script = write(tmp_path / name, code)
     return subprocess.Popen(
-        [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, text=True,
-        env=environment(tmp_path / "runs", extra), cwd=tmp_path, **popen,  # type: ignore[call-overload]
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path / "runs", extra),
+        cwd=tmp_path,
+        **popen,  # type: ignore[call-overload]
     )
 
 
 def run(
-    code: str, tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None,
-    timeout: float = 60, prefix: list[str] | None = None,
+    code: str,
+    tmp_path: Path,
+    *arguments: str,
+    extra: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    prefix: list[str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a script to its end."""
     script = write(tmp_path / "script.py", code)
     return subprocess.run(
-        [*(prefix or []), sys.executable, str(script), *arguments], capture_output=True, text=True,
-        env=environment(tmp_path / "runs", extra), cwd=tmp_path, timeout=timeout, check=False,
+        [*(prefix or []), sys.executable, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(tmp_path / "runs", extra),
+        cwd=tmp_path,
+        timeout=timeout,
+        check=False,
     )
 
 
 def probe(
-    tmp_path: Path, *arguments: str, extra: Mapping[str, str] | None = None, timeout: float = 60,
+    tmp_path: Path,
+    *arguments: str,
+    extra: Mapping[str, str] | None = None,
+    timeout: float = 60,
     **options: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command ``probe``."""
     return subprocess.run(
-        [sys.executable, "-m", "probe", *arguments], capture_output=True, text=True,
-        env=environment(tmp_path / "runs", extra), cwd=tmp_path, timeout=timeout, check=False,
+        [sys.executable, "-m", "probe", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(tmp_path / "runs", extra),
+        cwd=tmp_path,
+        timeout=timeout,
+        check=False,
         **options,  # type: ignore[call-overload]
     )
 

@@ -11,7 +11,12 @@ class RaplRig:
     """``sockets`` packages, each with a DRAM domain if asked, and a platform counter."""
 
     def __init__(
-        self, folder: Path, *, sockets: int = 1, dram: bool = True, psys: bool = False,
+        self,
+        folder: Path,
+        *,
+        sockets: int = 1,
+        dram: bool = True,
+        psys: bool = False,
         wrap_uj: int | None = MAX_UJ,
     ):
         self.root = folder / "powercap"
@@ -21,8 +26,7 @@ class RaplRig:
         for socket in range(sockets):
             self._zone(f"intel-rapl:{socket}", f"package-{socket}", self.root)
             if dram:
-                self._zone(f"intel-rapl:{socket}:0", "dram",
-                           self.root / f"intel-rapl:{socket}")
+                self._zone(f"intel-rapl:{socket}:0", "dram", self.root / f"intel-rapl:{socket}")
         if psys:
             self._zone(f"intel-rapl:{sockets}", "psys", self.root)
 

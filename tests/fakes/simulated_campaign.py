@@ -64,8 +64,12 @@ def estimator_errors(traces: int = 40) -> tuple[tuple[tuple[float, ...], tuple[b
         known = estimate(statistics, total, lengths)
         assert known is not None
         place = [trace.names.index(name) for name in PHASES]
-        found.append((tuple(float(known.of(j).energy_j / truth[j] - 1) for j in place),
-                      tuple(known.of(j).status is not Status.NOT_IDENTIFIABLE for j in place)))
+        found.append(
+            (
+                tuple(float(known.of(j).energy_j / truth[j] - 1) for j in place),
+                tuple(known.of(j).status is not Status.NOT_IDENTIFIABLE for j in place),
+            )
+        )
     return tuple(found)
 
 
@@ -88,7 +92,11 @@ def _per_sample_j(technique: Technique) -> float:
 
 
 def campaign(
-    technique: Technique, blocks: int, rng: np.random.Generator, *, equal_work: bool = False,
+    technique: Technique,
+    blocks: int,
+    rng: np.random.Generator,
+    *,
+    equal_work: bool = False,
     in_blocks: bool = True,
 ) -> tuple[list[Trial], list[Trial]]:
     """(base, other) runs, in random order inside each block."""
@@ -99,14 +107,27 @@ def campaign(
             warm = 1 + DRIFT * (2 * block + turn) / (2 * blocks - 1)
             what = technique if side else Technique()
             name = str(block) if in_blocks else None
-            sides[side].append(_run(what, f"{'other' if side else 'base'}-{block}", name, warm,
-                                    errors, rng, equal_work))
+            sides[side].append(
+                _run(
+                    what,
+                    f"{'other' if side else 'base'}-{block}",
+                    name,
+                    warm,
+                    errors,
+                    rng,
+                    equal_work,
+                )
+            )
     return sides
 
 
 def _run(
-    technique: Technique, id_: str, block: str | None, warm: float,
-    errors: Sequence[tuple[tuple[float, ...], tuple[bool, ...]]], rng: np.random.Generator,
+    technique: Technique,
+    id_: str,
+    block: str | None,
+    warm: float,
+    errors: Sequence[tuple[tuple[float, ...], tuple[bool, ...]]],
+    rng: np.random.Generator,
     equal_work: bool,
 ) -> Trial:
     spread = 0.0 if equal_work else SAMPLES_CV
@@ -124,9 +145,14 @@ def _run(
             uses[phase] = seconds
         joules = np.array(true_j) * (1 + np.array(wrong))
         joules *= sum(true_j) / joules.sum()  # the counter tells the total
-        phases = {p: Use(uses[p], float(j) if ok else None,
-                         Status.RESOLVED if ok else Status.NOT_IDENTIFIABLE)
-                  for p, j, ok in zip(PHASES, joules, stated, strict=True)}
+        phases = {
+            p: Use(
+                uses[p],
+                float(j) if ok else None,
+                Status.RESOLVED if ok else Status.NOT_IDENTIFIABLE,
+            )
+            for p, j, ok in zip(PHASES, joules, stated, strict=True)
+        }
         refused = float(sum(j for j, ok in zip(joules, stated, strict=True) if not ok))
         evals = samples / EVAL_EVERY * EVAL_S * technique.seconds * pace
         phases["eval"] = Use(evals, evals * EVAL_W * power)
@@ -134,7 +160,11 @@ def _run(
             phases["unattributed"] = Use(START_S, START_S * START_W * power)
         stages[stage] = Stage(samples, phases, Joint(refused, 0.5 * refused, 1.5 * refused))
     return Trial(
-        id=id_, stages=stages, block=block, reached=None if equal_work else True, quality=1.0,
+        id=id_,
+        stages=stages,
+        block=block,
+        reached=None if equal_work else True,
+        quality=1.0,
         meters=frozenset({"GPU-1"}),
         bound_share={p: min(1.0, share + technique.bound) for p, share in BOUND.items()},
     )

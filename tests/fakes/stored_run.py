@@ -24,27 +24,54 @@ PARTS = ((Code.DATA, 0.010), (Code.FORWARD, 0.030), (Code.BACKWARD, 0.050), (Cod
 def energy_source(gpu: int, **more: Any) -> Source:
     """The counter of a card, in millijoules as NVML has it."""
     values: dict[str, Any] = {
-        "id": f"nvml:GPU-{gpu}:energy", "device": f"gpu{gpu}", "uuid": f"GPU-{gpu}",
-        "quantity": "energy", "unit": "J", "kind": Kind.COUNTER, "scale": 1e-3,
-        "provenance": Provenance.MEASURED, "method": "counter", "in_total": True,
-        "resolution_s": 0.1, "lag_s": 0.0, "offset_s": 0.0}
+        "id": f"nvml:GPU-{gpu}:energy",
+        "device": f"gpu{gpu}",
+        "uuid": f"GPU-{gpu}",
+        "quantity": "energy",
+        "unit": "J",
+        "kind": Kind.COUNTER,
+        "scale": 1e-3,
+        "provenance": Provenance.MEASURED,
+        "method": "counter",
+        "in_total": True,
+        "resolution_s": 0.1,
+        "lag_s": 0.0,
+        "offset_s": 0.0,
+    }
     return Source(**values | more)
 
 
 def gauge_source(gpu: int, quantity: str, unit: str, scale: float = 1.0, **more: Any) -> Source:
     """Any level of a card."""
-    return Source(id=f"nvml:GPU-{gpu}:{quantity}", device=f"gpu{gpu}", uuid=f"GPU-{gpu}",
-                  quantity=quantity, unit=unit, kind=Kind.GAUGE, scale=scale,
-                  provenance=Provenance.MEASURED, method="nvml", **more)
+    return Source(
+        id=f"nvml:GPU-{gpu}:{quantity}",
+        device=f"gpu{gpu}",
+        uuid=f"GPU-{gpu}",
+        quantity=quantity,
+        unit=unit,
+        kind=Kind.GAUGE,
+        scale=scale,
+        provenance=Provenance.MEASURED,
+        method="nvml",
+        **more,
+    )
 
 
 Samples = tuple[np.ndarray, np.ndarray]  # ns, raw values
 
 
 def stored_run(
-    directory: Path, sources: Sequence[tuple[Source, Samples]], seconds: float, *,
-    run_id: str = "20260101-000000-made", name: str = "made", begin_ns: int = 1000 * NS,
-    parts: int = 3, steps: int = 0, hot_end: bool = False, **fields: Any,
+    directory: Path,
+    sources: Sequence[tuple[Source, Samples]],
+    seconds: float,
+    *,
+    run_id: str = "20260101-000000-made",
+    name: str = "made",
+    begin_ns: int = 1000 * NS,
+    parts: int = 3,
+    steps: int = 0,
+    hot_end: bool = False,
+    **fields: Any,
 ) -> Path:
     """Its directory. Samples lie in ``parts`` segments, sealed but for the last if ``hot_end``."""
     run = create_run(directory, run_id, shared=False, fields={"name": name})
@@ -59,9 +86,14 @@ def stored_run(
     for number, piece in enumerate(pieces):
         for rows in np.array_split(piece, 4):
             if len(rows):
-                writer.write({"source": index[rows].astype(np.uint16), "time_ns": time_ns[rows],
-                              "value": value[rows].astype(np.float64),
-                              "span_ns": np.full(len(rows), 20_000, np.int32)})
+                writer.write(
+                    {
+                        "source": index[rows].astype(np.uint16),
+                        "time_ns": time_ns[rows],
+                        "value": value[rows].astype(np.float64),
+                        "span_ns": np.full(len(rows), 20_000, np.int32),
+                    }
+                )
         if hot_end and number == len(pieces) - 1:
             break
         closed = writer.close()
@@ -72,9 +104,18 @@ def stored_run(
     end_ns = begin_ns + int(seconds * NS)
     meta = json.loads((run / layout.RUN_FILE).read_text())
     ahead = meta["anchor"]["wall_ns"] - meta["anchor"]["monotonic_ns"]
-    files.write_json(run / layout.RUN_FILE, meta | {
-        "status": RunStatus.FINISHED, "begin_ns": begin_ns, "end_ns": end_ns, "steps": steps,
-        "anchor": {"monotonic_ns": begin_ns, "wall_ns": begin_ns + ahead}, **fields})
+    files.write_json(
+        run / layout.RUN_FILE,
+        meta
+        | {
+            "status": RunStatus.FINISHED,
+            "begin_ns": begin_ns,
+            "end_ns": end_ns,
+            "steps": steps,
+            "anchor": {"monotonic_ns": begin_ns, "wall_ns": begin_ns + ahead},
+            **fields,
+        },
+    )
     return run
 
 
@@ -93,10 +134,15 @@ def write_steps(run: Path, begin_ns: int, steps: int, slower_from: int | None = 
     for part in (rows[:half], rows[half:]):
         columns = np.array(part, np.int64)
         first = 0 if part is rows[:half] or part[0] == rows[0] else half
-        writer.write({"time_ns": columns[:, 0], "payload": columns[:, 1],
-                      "kind": columns[:, 2].astype(np.uint8),
-                      "code": columns[:, 3].astype(np.uint16),
-                      "sequence": (first + np.arange(len(part))).astype(np.uint32)})
+        writer.write(
+            {
+                "time_ns": columns[:, 0],
+                "payload": columns[:, 1],
+                "kind": columns[:, 2].astype(np.uint8),
+                "code": columns[:, 3].astype(np.uint16),
+                "sequence": (first + np.arange(len(part))).astype(np.uint32),
+            }
+        )
         closed = writer.close()
         if closed is not None and part[0] == rows[0]:
             seal_segment(closed)

@@ -47,8 +47,13 @@ def note(what: str, found: Any) -> None:
     session = Session.open()
     path = RESULTS / f"gpu-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.json"
     told = json.loads(path.read_text()) if path.exists() else {}
-    told |= {"device": name, "driver": session.driver(), "torch": torch.__version__,
-             "date": datetime.now(UTC).date().isoformat(), what: found}
+    told |= {
+        "device": name,
+        "driver": session.driver(),
+        "torch": torch.__version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        what: found,
+    }
     session.close()
     path.write_text(json.dumps(told, indent=1) + "\n")
 
@@ -92,10 +97,22 @@ def gpu_rows(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_what_the_card_offers() -> None:
     found = examine()
     nvml = [sensor for sensor in found["sensors"] if sensor["sensor"].startswith("nvml")]
-    note("sources", [{key: source[key] for key in ("quantity", "method", "note")}
-                     for sensor in nvml for source in sensor["sources"]])
-    note("absent", [{"what": absence["what"], "reason": absence["reason"]}
-                    for sensor in nvml for absence in sensor["absent"]])
+    note(
+        "sources",
+        [
+            {key: source[key] for key in ("quantity", "method", "note")}
+            for sensor in nvml
+            for source in sensor["sources"]
+        ],
+    )
+    note(
+        "absent",
+        [
+            {"what": absence["what"], "reason": absence["reason"]}
+            for sensor in nvml
+            for absence in sensor["absent"]
+        ],
+    )
     assert any(source["in_total"] for sensor in nvml for source in sensor["sources"])
 
 
@@ -126,14 +143,20 @@ def test_a_mixture_of_known_loads(tmp_path: Path) -> None:
     told = {}
     for name, watts in truth.items():
         row = rows[name]
-        told[name] = {"true_w": watts, "found_w": row["power_w"], "status": row["status"],
-                      "interval_w": [j / row["time_s"] for j in row["energy_j_interval"] or ()]}
+        told[name] = {
+            "true_w": watts,
+            "found_w": row["power_w"],
+            "status": row["status"],
+            "interval_w": [j / row["time_s"] for j in row["energy_j_interval"] or ()],
+        }
     note("mixture", told)
     for name, row in told.items():
         if row["status"] == "resolved":
             low, high = row["interval_w"]
             assert low - DRIFT * row["true_w"] <= row["true_w"] <= high + DRIFT * row["true_w"], (
-                name, row)
+                name,
+                row,
+            )
     assert told["matmul"]["status"] == "resolved"
 
 
@@ -152,14 +175,17 @@ def test_a_forward_that_runs_twice_takes_twice_the_energy(tmp_path: Path) -> Non
                     torch.cuda.synchronize()
                 with run.phase("rest"):
                     time.sleep(random.uniform(0.004, 0.02))
+
         return work
 
     per = {}
     for times in (1, 2):
         row = gpu_rows(watched(tmp_path, f"x{times}", steps(times)))["forward-alone"]
         assert row["status"] == "resolved", row
-        per[times] = (row["energy_j"] / row["count"],
-                      [j / row["count"] for j in row["energy_j_interval"]])
+        per[times] = (
+            row["energy_j"] / row["count"],
+            [j / row["count"] for j in row["energy_j_interval"]],
+        )
     ratio = per[2][0] / per[1][0]
     note("forward twice", {"joules_each": per, "ratio": ratio})
     low = per[2][1][0] / per[1][1][1] * (1 - DRIFT)

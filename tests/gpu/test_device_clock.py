@@ -28,8 +28,11 @@ class TestCuda(DeviceClockContract):
         clock = CudaClock.of(torch)
         assert clock is not None
         return Bench(
-            clock, time.monotonic_ns, lambda ns: torch.cuda._sleep(ns),
-            torch.cuda.synchronize, slack_ns=events.BRACKET_NS,
+            clock,
+            time.monotonic_ns,
+            lambda ns: torch.cuda._sleep(ns),
+            torch.cuda.synchronize,
+            slack_ns=events.BRACKET_NS,
         )
 
     def test_device_time_of_known_work(self, bench: Bench) -> None:

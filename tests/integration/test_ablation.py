@@ -23,9 +23,24 @@ SCRIPT = Path(__file__).with_name("ablated.py")
 
 
 def command(folder: Path, *more: str, samples: int = 256) -> list[str]:
-    return [sys.executable, "-m", "probe", "ablate", "--dir", str(folder / "ablation"), *more, "--",
-            sys.executable, str(SCRIPT), "--stack", "{stack}", "--seed", "{seed}",
-            "--samples", str(samples)]
+    return [
+        sys.executable,
+        "-m",
+        "probe",
+        "ablate",
+        "--dir",
+        str(folder / "ablation"),
+        *more,
+        "--",
+        sys.executable,
+        str(SCRIPT),
+        "--stack",
+        "{stack}",
+        "--seed",
+        "{seed}",
+        "--samples",
+        str(samples),
+    ]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -53,8 +68,9 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
         first.send_signal(signal.SIGKILL)
     before = done(tmp_path)
     assert len(before) == 2
-    second = subprocess.run(words, env=env, capture_output=True, text=True, check=False,
-                            timeout=280)
+    second = subprocess.run(
+        words, env=env, capture_output=True, text=True, check=False, timeout=280
+    )
     assert second.returncode == 0, second.stderr
     assert "2 of 6 trials were done before" in second.stderr and "[3/6]" in second.stderr
     assert done(tmp_path)[:2] == before and len(done(tmp_path)) == 6
@@ -65,7 +81,8 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
     cells = step["step"]["cells"]
     assert sum(c["time_s"] for c in cells) == pytest.approx(step["step"]["time_s"]["gain"])
     assert sum(c["energy_j"] or 0.0 for c in cells) == pytest.approx(
-        step["step"]["energy_j"]["gain"], rel=1e-9)
+        step["step"]["energy_j"]["gain"], rel=1e-9
+    )
     # The trainer counted what waits for memory, so the classes are those of the paper.
     assert {"memory-bound", "gradient-heavy"} <= {c["class"] for c in cells}
     # Once more: nothing is trained, the table is the same; without any words, too.
@@ -78,16 +95,22 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert refused.returncode == 1 and "holds another ablation" in refused.stderr
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--techniques", "precision", "--", "true"], "must say where the stack goes"),
-    (["--techniques", "precision", "--", "true", "{stack}"], "must say where the seed goes"),
-    (["--techniques", "nonsense", "--", "true", "{stack}", "{seed}"], "no technique is called"),
-    (["--", "true", "{stack}", "{seed}"], "name the techniques"),
-    (["--techniques", "precision", "--", "false", "{stack}", "{seed}"], "ended with 1: see"),
-    (["--techniques", "precision", "--", "true", "{stack}", "{seed}"], "0 finished runs, not one"),
-    (["--techniques", "precision", "--", "nosuchprogram", "{stack}", "{seed}"], "cannot run"),
-    ([], "holds no ablation"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--techniques", "precision", "--", "true"], "must say where the stack goes"),
+        (["--techniques", "precision", "--", "true", "{stack}"], "must say where the seed goes"),
+        (["--techniques", "nonsense", "--", "true", "{stack}", "{seed}"], "no technique is called"),
+        (["--", "true", "{stack}", "{seed}"], "name the techniques"),
+        (["--techniques", "precision", "--", "false", "{stack}", "{seed}"], "ended with 1: see"),
+        (
+            ["--techniques", "precision", "--", "true", "{stack}", "{seed}"],
+            "0 finished runs, not one",
+        ),
+        (["--techniques", "precision", "--", "nosuchprogram", "{stack}", "{seed}"], "cannot run"),
+        ([], "holds no ablation"),
+    ],
+)
 def test_one_line_for_what_cannot_be_run(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

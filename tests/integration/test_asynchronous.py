@@ -29,8 +29,11 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=IDLE_W, period_s=0.1, jitter_s=0.0002)
     script = Path(__file__).with_name("asynchronous.py").read_text(encoding="utf-8")
     # Scraped, it is gone through every ten seconds instead of every thirty.
-    env = rig.env() | calibrated(rig, tmp_path / "calibration") | {
-        "PROBE_PROMETHEUS": str(processes.free_port())}
+    env = (
+        rig.env()
+        | calibrated(rig, tmp_path / "calibration")
+        | {"PROBE_PROMETHEUS": str(processes.free_port())}
+    )
     done = processes.run(script, tmp_path, "25", "3", extra=env, timeout=120)
     assert done.returncode == 0, done.stderr
     tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
@@ -46,7 +49,8 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
     out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)
     again = json.loads(
-        processes.probe(tmp_path, "report", "latest", "--format", "json", "--recompute").stdout)
+        processes.probe(tmp_path, "report", "latest", "--format", "json", "--recompute").stdout
+    )
     closes(report)
     assert agree(report, again)
     assert not any("no device times" in line for line in report["warnings"])
@@ -59,7 +63,8 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
         else:
             low, high = row["energy_j_interval"]
             joules = row["energy_j"]  # one in twenty lies outside, one in 10,000 twice as far
-            assert (joules - 2 * (joules - low) <= truth[name] <= joules + 2 * (high - joules)
-                    or joules == pytest.approx(truth[name], rel=0.05))
+            assert joules - 2 * (joules - low) <= truth[name] <= joules + 2 * (
+                high - joules
+            ) or joules == pytest.approx(truth[name], rel=0.05)
     # While the host waits for data the device has nothing to do.
     assert rows["data"]["power_w"] == pytest.approx(IDLE_W, rel=0.1)

@@ -22,14 +22,27 @@ COUNTS = STEPS if os.environ.get("PROVE") else FEW
 
 def train(tmp_path: Path, example: str, how: str) -> tuple[list[float], dict[str, object]]:
     weights = tmp_path / f"{how}.pt"
-    command = [sys.executable, str(ROOT / "examples" / example), "--steps", str(COUNTS[example]),
-               "--weights", str(weights)]
+    command = [
+        sys.executable,
+        str(ROOT / "examples" / example),
+        "--steps",
+        str(COUNTS[example]),
+        "--weights",
+        str(weights),
+    ]
     if how != "watch":
         command.append("--bare")
     if how == "probe run":
         command = [sys.executable, "-m", "probe", "run", "--", *command]
-    done = subprocess.run(command, env=processes.environment(tmp_path / "runs"), cwd=tmp_path,
-                          capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        command,
+        env=processes.environment(tmp_path / "runs"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     if how != "bare":
         assert "backward" in done.stdout + done.stderr  # it was really watched

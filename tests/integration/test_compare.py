@@ -22,14 +22,20 @@ pytestmark = pytest.mark.alone
 SCRIPT = Path(__file__).with_name("compared.py")
 
 
-def train(folder: Path, name: str, seed: int, steps: int = 120, rig: NvmlRig | None = None,
-          **given: Any) -> None:
+def train(
+    folder: Path, name: str, seed: int, steps: int = 120, rig: NvmlRig | None = None, **given: Any
+) -> None:
     import subprocess
 
     env = processes.environment(folder / "runs", rig.env() if rig else {})
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), name, str(seed), str(steps), json.dumps(given)], env=env,
-        capture_output=True, text=True, timeout=120, check=False)
+        [sys.executable, str(SCRIPT), name, str(seed), str(steps), json.dumps(given)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -45,8 +51,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compared")
 
     def job(number: int) -> None:
-        name, given = (("base", {}), ("half", {"backward_ms": 15.0}),
-                       ("wait", {"data_ms": 24.0}))[number % 3]
+        name, given = (("base", {}), ("half", {"backward_ms": 15.0}), ("wait", {"data_ms": 24.0}))[
+            number % 3
+        ]
         place = folder / f"rig-{number}"
         place.mkdir()
         # Every run on a rig of its own, with the same card in it.
@@ -61,7 +68,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_gain_is_found_where_it_is(runs: Path) -> None:
     found = compared(runs, "base", "half")
     assert found["mode"] == "to_target" and found["target"] == {
-        "metric": "accuracy", "direction": ">=", "value": 0.75}
+        "metric": "accuracy",
+        "direction": ">=",
+        "value": 0.75,
+    }
     (one,) = found["comparisons"]
     assert len(found["base"]["ids"]) == 3 and one["paired"] and one["runs"] == 3
     # 7.2 of 10 evaluations are needed: 86.4 steps, of 30 ms at 420 W and of 15.
@@ -71,9 +81,11 @@ def test_a_gain_is_found_where_it_is(runs: Path) -> None:
     assert abs(one["energy_j"]["gain"] / truth - 1) < 0.1
     assert one["energy_j"]["progress"] == 0.0
     assert sum(cell["energy_j"] or 0.0 for cell in one["cells"]) == pytest.approx(
-        one["energy_j"]["gain"], rel=1e-9)
+        one["energy_j"]["gain"], rel=1e-9
+    )
     assert sum(cell["time_s"] for cell in one["cells"]) == pytest.approx(
-        one["time_s"]["gain"], rel=1e-9)
+        one["time_s"]["gain"], rel=1e-9
+    )
     assert sum(one["four"].values()) == pytest.approx(1.0)
     assert one["four"]["early"] == pytest.approx(1 / 3, abs=0.1)
 
@@ -82,8 +94,11 @@ def test_every_format_and_a_file(runs: Path) -> None:
     found = compared(runs, "base", "half", "wait")["comparisons"]
     text = processes.probe(runs, "compare", "base", "half", "wait").stdout
     assert all(f"→ {one['verdict']}" in text for one in found)
-    rows = csv.DictReader(io.StringIO(
-        processes.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout))
+    rows = csv.DictReader(
+        io.StringIO(
+            processes.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout
+        )
+    )
     totals = {row["other"]: row["verdict"] for row in rows if row["stage"] == row["class"] == "all"}
     assert totals == {one["other"]["name"]: one["energy_j"]["verdict"] for one in found}
     out = processes.probe(runs, "compare", "base", "half", "--format", "html", "-o", "c.html")
@@ -149,12 +164,15 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ({"dataset": "another"}, "other data: toy against another"),
-    ({"target": "accuracy>=0.5"}, "another target: accuracy>=0.75 against accuracy>=0.5"),
-    ({"samples": 7}, "another sample budget, so another schedule: 640 against 7"),
-    ({"width": 5}, "another model (names and shapes of its parameters): "),
-])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"dataset": "another"}, "other data: toy against another"),
+        ({"target": "accuracy>=0.5"}, "another target: accuracy>=0.75 against accuracy>=0.5"),
+        ({"samples": 7}, "another sample budget, so another schedule: 640 against 7"),
+        ({"width": 5}, "another model (names and shapes of its parameters): "),
+    ],
+)
 def test_what_is_not_comparable_is_named(given: dict[str, Any], said: str, plain: Path) -> None:
     name = "-".join(given)
     train(plain, name, 0, steps=20, **({"target": "accuracy>=0.75"} | given))
@@ -171,27 +189,34 @@ def test_other_hardware_is_named(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     train(tmp_path, "other", 0, steps=60, rig=rig, target="accuracy>=0.75", samples=120 * 32)
     base = compared(runs, "base", "half")["base"]["ids"][0]
-    (one,) = compared(runs, str(runs / "runs" / base),
-                      str(next((tmp_path / "runs").iterdir())))["comparisons"]
+    (one,) = compared(runs, str(runs / "runs" / base), str(next((tmp_path / "runs").iterdir())))[
+        "comparisons"
+    ]
     assert one["reason"].startswith("not comparable: other hardware: NVIDIA H100")
     assert "against NVIDIA Other" in one["reason"]
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["compare", "base", "nosuch"], "no run 'nosuch'"),
-    (["compare", "base", "base"], "on two sides"),
-    (["compare", "base", "half", "--target", "accuracy"], "write for example 'accuracy>=0.95'"),
-    (["compare", "base", "half", "--target", "f1>=0.5"], "did not log f1, the target's metric"),
-    (["compare", "base", "half", "--format", "xml"], "no format 'xml' of a comparison"),
-    (["compare", "base,half", "wait"], None),
-    (["compare", "base"], "arguments are required: OTHER"),
-    (["compare", "base", "half", "-o", "/nosuch/c.html"], "cannot write /nosuch/c.html"),
-    (["tables", "base", "half", "--ablation", "/nosuch"], "holds no finished ablation"),
-    (["tables", "base", "half", "--format", "xml"], "text, md or json"),
-    (["advise", "nosuch"], "no run 'nosuch'"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "base", "nosuch"], "no run 'nosuch'"),
+        (["compare", "base", "base"], "on two sides"),
+        (["compare", "base", "half", "--target", "accuracy"], "write for example 'accuracy>=0.95'"),
+        (["compare", "base", "half", "--target", "f1>=0.5"], "did not log f1, the target's metric"),
+        (["compare", "base", "half", "--format", "xml"], "no format 'xml' of a comparison"),
+        (["compare", "base,half", "wait"], None),
+        (["compare", "base"], "arguments are required: OTHER"),
+        (["compare", "base", "half", "-o", "/nosuch/c.html"], "cannot write /nosuch/c.html"),
+        (["tables", "base", "half", "--ablation", "/nosuch"], "holds no finished ablation"),
+        (["tables", "base", "half", "--format", "xml"], "text, md or json"),
+        (["advise", "nosuch"], "no run 'nosuch'"),
+    ],
+)
 def test_one_line_for_bad_input(
-    runs: Path, words: list[str], said: str | None, monkeypatch: pytest.MonkeyPatch,
+    runs: Path,
+    words: list[str],
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PROBE_DIR", str(runs / "runs"))

@@ -82,33 +82,64 @@ def test_a_training_says_where_it_can_be_seen_and_the_next_one_is_seen_there_too
 @pytest.mark.slow
 def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    command = [sys.executable, "-m", "probe", "dashboard", str(tmp_path / "runs"), "--port", "0",
-               "--idle", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          cwd=processes.ROOT) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "probe",
+        "dashboard",
+        str(tmp_path / "runs"),
+        "--port",
+        "0",
+        "--idle",
+        "1",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=processes.ROOT
+    ) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and not err
     assert re.match(r"runs of \S+ at http://127\.0\.0\.1:\d+/", out)
     assert not (tmp_path / "runs" / ".dashboard.json").exists()
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["--host", "0.0.0.0"], "give a token"), (["--port", "70000"], "port 70000"),
-    (["nowhere"], "there is no directory"), (["--base-path", "/a b"], "write it like"),
-    (["--token", " "], "the token is empty"),
-])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--host", "0.0.0.0"], "give a token"),
+        (["--port", "70000"], "port 70000"),
+        (["nowhere"], "there is no directory"),
+        (["--base-path", "/a b"], "write it like"),
+        (["--token", " "], "the token is empty"),
+    ],
+)
 def test_bad_words_get_one_clear_line(words: list[str], told: str, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    done = subprocess.run([sys.executable, "-m", "probe", "dashboard", *words], cwd=tmp_path,
-                          capture_output=True, text=True, check=False,
-                          env=processes.environment(tmp_path / "runs"), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "probe", "dashboard", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=processes.environment(tmp_path / "runs"),
+        timeout=60,
+    )
     assert done.returncode == 1 and told in done.stderr and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("value", "port"), [
-    (None, None), (False, None), ("", None), ("0", None), (True, 8050), ("true", 8050),
-    ("1", 8050), (9000, 9000), ("9000", 9000),
-])
+@pytest.mark.parametrize(
+    ("value", "port"),
+    [
+        (None, None),
+        (False, None),
+        ("", None),
+        ("0", None),
+        (True, 8050),
+        ("true", 8050),
+        ("1", 8050),
+        (9000, 9000),
+        ("9000", 9000),
+    ],
+)
 def test_what_a_run_may_ask_for(value: object, port: int | None) -> None:
     assert dashboard_port(value) == port  # type: ignore[arg-type]
 

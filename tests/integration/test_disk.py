@@ -43,8 +43,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs root: mount -t tmpfs")
     disk = tmp_path / "runs"
     disk.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
     yield disk
@@ -114,8 +118,13 @@ def test_rings_go_to_the_run_directory_when_memory_is_full(tmp_path: Path) -> No
 
     inner = f"mount -t tmpfs -o size=1m tmpfs /dev/shm && exec {sys.executable} {script} 1.0"
     result = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", inner], capture_output=True, text=True,
-        env=processes.environment(tmp_path / "runs"), cwd=tmp_path, timeout=60, check=False,
+        ["unshare", "--mount", "sh", "-c", inner],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs"),
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
     )
     if "unshare" in result.stderr or "mount:" in result.stderr:
         pytest.skip(result.stderr)

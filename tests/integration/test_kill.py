@@ -126,8 +126,8 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
 
 def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:
     code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
-    step = "run._chores()\n        with run.phase(\"data\"):"
-    code = code.replace("with run.phase(\"data\"):", step)
+    step = 'run._chores()\n        with run.phase("data"):'
+    code = code.replace('with run.phase("data"):', step)
     process = processes.start(code, tmp_path, "9")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
@@ -216,8 +216,12 @@ def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
     script = processes.write(tmp_path / "s.py", PLAIN)
     begin = time.monotonic()
     done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} {script} 0.3 | cat"], capture_output=True, text=True,
-        env=processes.environment(tmp_path / "runs"), timeout=20, check=True,
+        ["sh", "-c", f"{sys.executable} {script} 0.3 | cat"],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs"),
+        timeout=20,
+        check=True,
     )
     assert str(only_run(tmp_path)) in done.stdout
     assert time.monotonic() - begin < 10
@@ -259,8 +263,9 @@ def test_a_trainer_that_is_process_1_reaps_its_recorder(tmp_path: Path) -> None:
     except ChildProcessError:
         print("no children")
     """
-    result = processes.run(script, tmp_path,
-                         prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+    result = processes.run(
+        script, tmp_path, prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    )
     if "unshare" in result.stderr:
         pytest.skip(result.stderr)
     assert result.stdout.splitlines()[1:] == ["no children"], result.stderr

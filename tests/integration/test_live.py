@@ -109,8 +109,9 @@ def test_the_progress_bar_shows_watts_and_joules_per_sample(tmp_path: Path) -> N
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 160))
     env = processes.environment(tmp_path / "runs", rig.env())
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.DEVNULL,
-                               stderr=theirs, env=env)
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.DEVNULL, stderr=theirs, env=env
+    )
     os.close(theirs)
     shown = b""
     while True:

@@ -26,10 +26,18 @@ SCRIPT = Path(__file__).with_name("peak.py")
 
 def peak(every: int) -> dict:
     """-1: none, 0: √L."""
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536",
-                                "PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run([sys.executable, str(SCRIPT), str(every)], env=environment,
-                          capture_output=True, text=True, timeout=240, check=False)
+    environment = os.environ | {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "PYTHONPATH": str(SCRIPT.parents[2]),
+    }
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(every)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -68,8 +76,9 @@ def test_running_statistics_move_once():
     torch.manual_seed(0)
 
     def net():
-        return nn.Sequential(*(nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3))
-                               for _ in range(4)))
+        return nn.Sequential(
+            *(nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)) for _ in range(4))
+        )
 
     plain = net()
     dropped = net()

@@ -31,8 +31,11 @@ def test_no_process_of_a_run_opens_a_network_socket(tmp_path: Path) -> None:
         pytest.skip("strace is not installed: apt-get install strace")
     log = tmp_path / "trace"
     result = processes.run(
-        PLAIN, tmp_path, "2.5", prefix=[strace, "-f", "-qq", "-e", "trace=socket,connect",
-                                        "-o", str(log)], timeout=120,
+        PLAIN,
+        tmp_path,
+        "2.5",
+        prefix=[strace, "-f", "-qq", "-e", "trace=socket,connect", "-o", str(log)],
+        timeout=120,
     )
     if "ptrace" in result.stderr:
         pytest.skip(result.stderr)

@@ -31,17 +31,30 @@ RUNS, SECONDS, AT_ONCE = (40, 30.0, 4) if PROVE else (3, 20.0, 3)
 
 
 def one_run(
-    folder: Path, seed: int, seconds: float = SECONDS,
+    folder: Path,
+    seed: int,
+    seconds: float = SECONDS,
     prepare: Callable[[NvmlRig], None] = lambda rig: None,
 ) -> dict[str, Any]:
     """Train, report, and the true joules per phase: the rig's tape over the recorded spans."""
     folder.mkdir()
     rig = NvmlRig(folder, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     prepare(rig)
-    env = {**os.environ, **rig.env(), "PROBE_DIR": str(folder / "runs"), "OMP_NUM_THREADS": "1",
-           "PYTHONPATH": str(processes.ROOT)}
-    done = subprocess.run([sys.executable, str(PACED), str(seconds), str(seed)], env=env,
-                          capture_output=True, text=True, timeout=300, check=False)
+    env = {
+        **os.environ,
+        **rig.env(),
+        "PROBE_DIR": str(folder / "runs"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(processes.ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, str(PACED), str(seconds), str(seed)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     out = processes.probe(folder, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
@@ -69,8 +82,9 @@ def one_run(
         }
 
     report["truth"] = per_phase(energy)
-    capped = np.concatenate([[0.0], np.cumsum(
-        np.where(watts[:-1] >= CAP_W, np.diff(time_ns) / 1e9, 0.0))])
+    capped = np.concatenate(
+        [[0.0], np.cumsum(np.where(watts[:-1] >= CAP_W, np.diff(time_ns) / 1e9, 0.0))]
+    )
     report["capped_s"] = per_phase(lambda at: np.interp(at, time_ns, capped))
     reader = RunReader(run)
     report["true_total_j"] = float(np.diff(energy(np.array([reader.begin_ns, reader.end_ns()])))[0])
@@ -111,8 +125,10 @@ def test_intervals_hold_the_true_energy_of_each_phase(tmp_path: Path) -> None:
         assert rows["forward"]["status"] == rows["backward"]["status"] == "resolved"
         assert abs(rows["backward"]["energy_j"] / report["truth"]["backward"] - 1) < 0.1
     held = sum(resolved)
-    print(f"coverage of resolved intervals: {held} of {len(resolved)}, "
-          f"95 % lower bound {lower_bound(held, len(resolved)):.3f}")
+    print(
+        f"coverage of resolved intervals: {held} of {len(resolved)}, "
+        f"95 % lower bound {lower_bound(held, len(resolved)):.3f}"
+    )
     if PROVE:
         assert lower_bound(held, len(resolved)) >= 0.90
     else:
@@ -136,8 +152,10 @@ def test_activity_and_the_cap_are_attributed_like_power(tmp_path: Path) -> None:
         row, truth = phases[name], report["truth"][name]
         assert row["status"] in ("resolved", "weak"), row
         seconds = row["time_s"]
-        for quantity, true in (("sm_activity", 0.83e-3 * truth / seconds),
-                               ("power_cap_time", report["capped_s"][name] / seconds)):
+        for quantity, true in (
+            ("sm_activity", 0.83e-3 * truth / seconds),
+            ("power_cap_time", report["capped_s"][name] / seconds),
+        ):
             rate = rates[quantity, name]
             if rate["value"] is not None:
                 low, high = rate["interval"]
@@ -156,8 +174,7 @@ def test_a_counter_that_disagrees_is_not_believed(tmp_path: Path) -> None:
 
     report = one_run(tmp_path / "run", 11, 26.0, prepare)
     closes(report)
-    meters = {s["source"].rpartition(":")[2]: s for s in report["sources"]
-              if s["device"] == "gpu0"}
+    meters = {s["source"].rpartition(":")[2]: s for s in report["sources"] if s["device"] == "gpu0"}
     assert not meters["energy"]["in_total"] and meters["power_samples"]["in_total"]
     assert report["total"]["energy_j"] == pytest.approx(report["true_total_j"], rel=0.02)
     assert any("its joules are not used" in line for line in report["warnings"])
@@ -205,8 +222,9 @@ with probe.watch() as run:
 def test_processor_energy_is_told_apart_on_host_spans(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     folder.mkdir()
-    done = processes.run(RAPL_LOOP, tmp_path, str(folder),
-                       extra={"PROBE_POWERCAP_ROOT": str(folder / "powercap")})
+    done = processes.run(
+        RAPL_LOOP, tmp_path, str(folder), extra={"PROBE_POWERCAP_ROOT": str(folder / "powercap")}
+    )
     assert done.returncode == 0, done.stderr
     out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)
@@ -244,8 +262,9 @@ def test_a_part_of_a_run_is_solved_by_itself(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     parts = {}
     for begin, end in ((0, 10), (10, 20)):
-        out = processes.probe(tmp_path, "report", "latest", "--format", "json",
-                            "--from", str(begin), "--to", str(end))
+        out = processes.probe(
+            tmp_path, "report", "latest", "--format", "json", "--from", str(begin), "--to", str(end)
+        )
         assert out.returncode == 0, out.stderr
         parts[begin] = report = json.loads(out.stdout)
         closes(report)

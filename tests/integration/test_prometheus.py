@@ -83,20 +83,36 @@ def server(folder: Path, target: int) -> Iterator[str]:
     """Debian's Prometheus, scraping one target every second, on loopback."""
     folder.mkdir()
     config = folder / "prometheus.yml"
-    config.write_text(json.dumps({
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(RULES / "phasewatt.rules.yml")],
-        "scrape_configs": [{"job_name": "phasewatt",
-                            "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}],
-    }))
-    checked = subprocess.run(["promtool", "check", "config", str(config)], capture_output=True,
-                             text=True, check=False)
+    config.write_text(
+        json.dumps(
+            {
+                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                "rule_files": [str(RULES / "phasewatt.rules.yml")],
+                "scrape_configs": [
+                    {
+                        "job_name": "phasewatt",
+                        "static_configs": [{"targets": [f"127.0.0.1:{target}"]}],
+                    }
+                ],
+            }
+        )
+    )
+    checked = subprocess.run(
+        ["promtool", "check", "config", str(config)], capture_output=True, text=True, check=False
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     port = processes.free_port()
     process = subprocess.Popen(
-        ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-         f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [
+            "prometheus",
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=warn",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for(f"http://127.0.0.1:{port}/-/ready", "Ready")
         yield f"http://127.0.0.1:{port}"
@@ -136,8 +152,13 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             while time.monotonic() - began < seconds - 4:
                 time.sleep(0.5)
             text = fetch(metrics)
-            checked = subprocess.run(["promtool", "check", "metrics"], input=text,
-                                     capture_output=True, text=True, check=False)
+            checked = subprocess.run(
+                ["promtool", "check", "metrics"],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert checked.returncode == 0, checked.stdout + checked.stderr
             assert single(base, 'up{job="phasewatt"}') == 1
             # The idle card draws 150 W; the other's true mean is the rig's tape.
@@ -145,25 +166,34 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             assert watts == pytest.approx(150.0, rel=0.02)
             tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
             now = tape[-1].time_ns
-            recent = [(a, b) for a, b in itertools.pairwise(tape)
-                      if b.time_ns > now - 30e9]
+            recent = [(a, b) for a, b in itertools.pairwise(tape) if b.time_ns > now - 30e9]
             true = sum(a.watts * (b.time_ns - a.time_ns) for a, b in recent) / (
-                recent[-1][1].time_ns - recent[0][0].time_ns)
+                recent[-1][1].time_ns - recent[0][0].time_ns
+            )
             watts = single(base, 'rate(probe_gpu_energy_joules_total{device="gpu0"}[30s])')
             assert watts == pytest.approx(true, rel=0.03)  # the window is not quite the same
             # Counters of phases add up to the device's, and none ever fell.
             for device in ("gpu0", "gpu1"):
-                off = single(base, f'sum(probe_phase_energy_joules_total{{device="{device}"}}) / '
-                                   f'sum(probe_gpu_energy_joules_total{{device="{device}"}})')
+                off = single(
+                    base,
+                    f'sum(probe_phase_energy_joules_total{{device="{device}"}}) / '
+                    f'sum(probe_gpu_energy_joules_total{{device="{device}"}})',
+                )
                 assert off == pytest.approx(1.0, abs=1e-6)
-            assert all(float(row["value"][1]) == 0 for row in query(
-                base, "resets(probe_phase_energy_joules_total[2m])"))
+            assert all(
+                float(row["value"][1]) == 0
+                for row in query(base, "resets(probe_phase_energy_joules_total[2m])")
+            )
             # Over less than since the second estimate: what was used before a phase was first told
             # apart is not its own, and on a busy machine that takes more than one.
-            hot, cool = (single(
-                base, f'sum(rate(probe_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
-                f'[8s])) / sum(rate(probe_phase_seconds_total{{phase="{name}"}}[8s]))')
-                for name in ("hot", "cool"))
+            hot, cool = (
+                single(
+                    base,
+                    f'sum(rate(probe_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
+                    f'[8s])) / sum(rate(probe_phase_seconds_total{{phase="{name}"}}[8s]))',
+                )
+                for name in ("hot", "cool")
+            )
             assert hot == pytest.approx(400.0, rel=0.15)
             assert cool == pytest.approx(100.0, rel=0.3)
             assert query(base, "run:probe_gpu_power_watts:rate1m")
@@ -195,10 +225,13 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
 
 @needs_prometheus
 def test_rules_are_valid_and_do_what_they_say() -> None:
-    for command in (["check", "rules", "phasewatt.rules.yml"],
-                    ["test", "rules", "phasewatt.test.yml"]):
-        done = subprocess.run(["promtool", *command], cwd=RULES, capture_output=True, text=True,
-                              check=False)
+    for command in (
+        ["check", "rules", "phasewatt.rules.yml"],
+        ["test", "rules", "phasewatt.test.yml"],
+    ):
+        done = subprocess.run(
+            ["promtool", *command], cwd=RULES, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -206,8 +239,17 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
     port = processes.free_port()
     env = processes.environment(tmp_path / "runs")
     (tmp_path / "runs").mkdir()
-    command = [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
-               "--token", "sesame"]
+    command = [
+        sys.executable,
+        "-m",
+        "probe",
+        "serve",
+        str(tmp_path / "runs"),
+        "--port",
+        str(port),
+        "--token",
+        "sesame",
+    ]
     serve = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     runs = [processes.start(processes.PLAIN, tmp_path, "9.0", name=f"s{i}.py") for i in range(2)]
     try:
@@ -237,15 +279,47 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
 def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
-         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out",
-         str(certificate)], check=True, capture_output=True)
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "1",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
     port = processes.free_port()
     (tmp_path / "runs").mkdir()
     serve = subprocess.Popen(
-        [sys.executable, "-m", "probe", "serve", str(tmp_path / "runs"), "--port", str(port),
-         "--cert", str(certificate), "--key", str(key)],
-        env=processes.environment(tmp_path / "runs"), stdout=subprocess.PIPE, text=True)
+        [
+            sys.executable,
+            "-m",
+            "probe",
+            "serve",
+            str(tmp_path / "runs"),
+            "--port",
+            str(port),
+            "--cert",
+            str(certificate),
+            "--key",
+            str(key),
+        ],
+        env=processes.environment(tmp_path / "runs"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert serve.stdout is not None and "https://127.0.0.1" in serve.stdout.readline()
         trusted = ssl.create_default_context(cafile=str(certificate))
@@ -259,12 +333,15 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
         assert serve.wait(timeout=10) == 0
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--cert", "/nowhere.pem", "--key", "/nowhere.key"], "cannot listen"),
-    (["--host", "0.0.0.0"], "give a token"),
-    (["--port", "99999"], "1 to 65535"),
-    (["/nowhere"], "there is no directory"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cert", "/nowhere.pem", "--key", "/nowhere.key"], "cannot listen"),
+        (["--host", "0.0.0.0"], "give a token"),
+        (["--port", "99999"], "1 to 65535"),
+        (["/nowhere"], "there is no directory"),
+    ],
+)
 def test_what_cannot_be_served_is_one_clear_line(
     words: list[str], said: str, tmp_path: Path
 ) -> None:

@@ -37,15 +37,36 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
 
     port = str(processes.free_port())
     command = {
-        "torchrun": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS),
-                     "--master-port", port],
-        "deepspeed": [sys.executable, "-m", "deepspeed.launcher.runner", "--num_gpus", str(RANKS),
-                      "--master_port", port, "--launcher_args", ""],
+        "torchrun": [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            str(RANKS),
+            "--master-port",
+            port,
+        ],
+        "deepspeed": [
+            sys.executable,
+            "-m",
+            "deepspeed.launcher.runner",
+            "--num_gpus",
+            str(RANKS),
+            "--master_port",
+            port,
+            "--launcher_args",
+            "",
+        ],
     }[how]
     done = subprocess.run(
-        [*command, SCRIPT, "--seconds", str(SECONDS), *arguments], capture_output=True, text=True,
+        [*command, SCRIPT, "--seconds", str(SECONDS), *arguments],
+        capture_output=True,
+        text=True,
         env=processes.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
-        cwd=tmp_path, timeout=120, check=False)
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -67,8 +88,11 @@ def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
         true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
         seconds = (meta["end_ns"] - meta["begin_ns"]) / 1e9
         assert counted[f"gpu{gpu}"] == pytest.approx(true, abs=PERIOD_S * true / seconds)
-        rows = [row["energy_j"] for row in report["phases"]
-                if row["device"] == f"gpu{gpu}" and row["energy_j"] is not None]
+        rows = [
+            row["energy_j"]
+            for row in report["phases"]
+            if row["device"] == f"gpu{gpu}" and row["energy_j"] is not None
+        ]
         assert math.isclose(math.fsum(rows), counted[f"gpu{gpu}"], rel_tol=1e-9)
     assert report["total"]["energy_j"] == pytest.approx(math.fsum(counted.values()))
     return report
@@ -98,7 +122,8 @@ def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
         if engine == "ddp":
             # Its end is waited for, and before the step whether there is another one.
             assert rows["communication"]["count"] == pytest.approx(
-                2 * rows["backward"]["count"], abs=2)
+                2 * rows["backward"]["count"], abs=2
+            )
 
 
 @pytest.mark.parametrize("how", ["torchrun", "deepspeed"] if PROVE else ["deepspeed"])
@@ -110,17 +135,41 @@ def test_two_cards_shared_by_four_ranks(how: str, tmp_path: Path) -> None:
         (row,) = (row for row in report["phases"] if row["device"] == f"gpu{gpu}")
         assert row["phase"] == "unattributed"
     assert [row["device"] for row in report["phases"] if row["phase"] == "backward"] == [
-        f"rank{rank}" for rank in range(RANKS)]
+        f"rank{rank}" for rank in range(RANKS)
+    ]
 
 
 def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=100.0, period_s=PERIOD_S)
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts",
-         "2", "--monitor-interval", "0.5", "--standalone", SCRIPT, "--engine", "none",
-         "--seconds", "3", "--die", "2", "--save", "0.7"],
-        capture_output=True, text=True, env=processes.environment(tmp_path / "runs", rig.env()),
-        cwd=tmp_path, timeout=120, check=False)
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--max-restarts",
+            "2",
+            "--monitor-interval",
+            "0.5",
+            "--standalone",
+            SCRIPT,
+            "--engine",
+            "none",
+            "--seconds",
+            "3",
+            "--die",
+            "2",
+            "--save",
+            "0.7",
+        ],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs", rig.env()),
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     run = processes.only_run(tmp_path)
     assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
@@ -141,8 +190,9 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         assert 0 < row["lost_j"] < row["energy_j"]
         assert "rank 1 died" in row["ended_by"]
     assert attempts[-1]["lost_s"] is None
-    restarts = [row for row in report["phases"]
-                if row["phase"] == "restart" and row["device"] == "gpu0"]
+    restarts = [
+        row for row in report["phases"] if row["phase"] == "restart" and row["device"] == "gpu0"
+    ]
     assert restarts[0]["count"] == 2
     between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
     assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
@@ -152,17 +202,33 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
 def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
     """A job of two ranks that has trained for a second, and some steps."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-         "--monitor-interval", "0.5", SCRIPT, *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=processes.environment(tmp_path / "runs", rig.env()), cwd=tmp_path)
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--standalone",
+            "--monitor-interval",
+            "0.5",
+            SCRIPT,
+            *arguments,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=processes.environment(tmp_path / "runs", rig.env()),
+        cwd=tmp_path,
+    )
     assert process.stdout is not None
     run = Path(process.stdout.readline().split("RUN ")[1].strip())
     assert processes.wait_until(
-        lambda: len(read_members(run)) == 2 and "recorder" in files.read_json(run / "run.json"), 30)
+        lambda: len(read_members(run)) == 2 and "recorder" in files.read_json(run / "run.json"), 30
+    )
     time.sleep(1.0)
     assert processes.wait_until(
-        lambda: min(len(RunReader(run).steps_ns(rank)) for rank in range(2)) > FEW_STEPS, 30)
+        lambda: min(len(RunReader(run).steps_ns(rank)) for rank in range(2)) > FEW_STEPS, 30
+    )
     return process, run
 
 
@@ -179,8 +245,11 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
     assert "rank 1 died" in report["run"]["ended_by"]
     meta = json.loads((run / "run.json").read_text())
     for gpu in range(2):
-        counted = next(one["energy_j"] for one in report["sources"]
-                       if one["device"] == f"gpu{gpu}" and one["in_total"])
+        counted = next(
+            one["energy_j"]
+            for one in report["sources"]
+            if one["device"] == f"gpu{gpu}" and one["in_total"]
+        )
         true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
         assert counted == pytest.approx(true, rel=0.05)
     steps = [row["steps"] for row in report["ranks"]]
@@ -209,16 +278,31 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("engine", ["fsdp", "pipeline", "tensor", "zero3", *(
-    ["zero1", "zero2"] if PROVE else [])])
+@pytest.mark.parametrize(
+    "engine", ["fsdp", "pipeline", "tensor", "zero3", *(["zero1", "zero2"] if PROVE else [])]
+)
 def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None:
     if engine.startswith("zero"):
         pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-         SCRIPT.replace("ranked.py", "engines.py"), engine, "12"], capture_output=True, text=True,
-        env=processes.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}), cwd=tmp_path,
-        timeout=120, check=False)
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--standalone",
+            SCRIPT.replace("ranked.py", "engines.py"),
+            engine,
+            "12",
+        ],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}),
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["ranks"] == 2

@@ -22,10 +22,14 @@ KILLS = 20 if os.environ.get("PROVE") else 1
 
 
 def start(snapshots: Path, log: Path) -> subprocess.Popen[bytes]:
-    environment = os.environ | {"PROBE_DIR": str(snapshots.parent / "runs"), "OMP_NUM_THREADS": "1",
-                                "PYTHONPATH": str(SCRIPT.parents[2])}
-    return subprocess.Popen([sys.executable, str(SCRIPT), str(snapshots), str(log)],
-                            env=environment)
+    environment = os.environ | {
+        "PROBE_DIR": str(snapshots.parent / "runs"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(SCRIPT.parents[2]),
+    }
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(snapshots), str(log)], env=environment
+    )
 
 
 def lines(log: Path) -> list[str]:
@@ -74,5 +78,7 @@ def test_a_snapshot_that_was_not_finished_is_not_seen(tmp_path):
 def test_only_the_newest_snapshots_are_kept(tmp_path):
     for step in range(5):
         snapshot.save(tmp_path, step, {"step": step}, lambda folder: None)
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["step-000000003",
-                                                                  "step-000000004"]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        "step-000000003",
+        "step-000000004",
+    ]

@@ -41,7 +41,8 @@ class Net(nn.Module):
         for layer in self.layers:
             if self.checkpointed:
                 x = checkpoint(
-                    lambda y, layer=layer: torch.relu(layer(y)), x,
+                    lambda y, layer=layer: torch.relu(layer(y)),
+                    x,
                     use_reentrant=self.checkpointed == "reentrant",
                 )
             else:
@@ -57,14 +58,18 @@ def _clean() -> Any:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     before = (
-        torch.autograd._engine_run_backward, torch.amp.GradScaler.step, dist.all_reduce,
+        torch.autograd._engine_run_backward,
+        torch.amp.GradScaler.step,
+        dist.all_reduce,
         torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
         torch.utils.checkpoint.CheckpointFunction.backward,
     )
     yield
     torch.set_num_threads(threads)
     after = (
-        torch.autograd._engine_run_backward, torch.amp.GradScaler.step, dist.all_reduce,
+        torch.autograd._engine_run_backward,
+        torch.amp.GradScaler.step,
+        dist.all_reduce,
         torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
         torch.utils.checkpoint.CheckpointFunction.backward,
     )
@@ -77,8 +82,16 @@ def loader(batch: int = 16, batches: int = 64) -> DataLoader[Any]:
 
 
 def train(
-    model: Any, optimizer: Any, *, steps: int = N, k: int = 1, scaler: Any = None,
-    dtype: Any = None, no_sync: Any = None, clip: bool = True, step: Any = None,
+    model: Any,
+    optimizer: Any,
+    *,
+    steps: int = N,
+    k: int = 1,
+    scaler: Any = None,
+    dtype: Any = None,
+    no_sync: Any = None,
+    clip: bool = True,
+    step: Any = None,
 ) -> None:
     batches = iter(loader())
     for _ in range(steps):
@@ -393,9 +406,7 @@ class TestCompile:
 
 @contextlib.contextmanager
 def process_group(tmp_path: Path) -> Any:
-    dist.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         yield
     finally:
@@ -549,8 +560,10 @@ class TestDistributed:
     def test_functional_collectives(self, tmp_path: Path) -> None:
         from torch.distributed import _functional_collectives as functional
 
-        run = self.meeting(tmp_path, lambda _model, loss: functional.all_reduce(
-            loss, "sum", dist.group.WORLD).wait())
+        run = self.meeting(
+            tmp_path,
+            lambda _model, loss: functional.all_reduce(loss, "sum", dist.group.WORLD).wait(),
+        )
         assert run.counts["communication"] == N
 
     def test_collective_inside_backward(self, tmp_path: Path) -> None:
@@ -574,7 +587,11 @@ def test_framework(tmp_path: Path, stack: str) -> None:
     script = Path(__file__).with_name("frameworks.py")
     done = subprocess.run(
         [sys.executable, "-m", "tests.scripts.train_in_frameworks", stack, str(tmp_path)],
-        cwd=script.parents[2], capture_output=True, text=True, timeout=240, check=False,
+        cwd=script.parents[2],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 

@@ -45,12 +45,17 @@ def over_time(row: dict[str, Any]) -> list[float]:
 def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     # Scraped, it is gone through every ten seconds instead of every thirty.
-    env = rig.env() | {"PROBE_PROMETHEUS": str(processes.free_port()), "CUDA_VISIBLE_DEVICES": "0",
-                       "OMP_NUM_THREADS": "1"}
+    env = rig.env() | {
+        "PROBE_PROMETHEUS": str(processes.free_port()),
+        "CUDA_VISIBLE_DEVICES": "0",
+        "OMP_NUM_THREADS": "1",
+    }
     script = PACED.read_text(encoding="utf-8")
     if launched:
         path = processes.write(tmp_path / "paced.py", script)
-        done = processes.probe(tmp_path, "run", "--", sys.executable, str(path), "18", "5", extra=env)
+        done = processes.probe(
+            tmp_path, "run", "--", sys.executable, str(path), "18", "5", extra=env
+        )
     else:
         done = processes.run(script, tmp_path, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
@@ -79,8 +84,12 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
     for mine, theirs in zip(sealed["power"], raw["power"], strict=True):
         # Bins are as long as the meter's period asks for, which may differ in the last digit.
         assert over_time(mine) == pytest.approx(over_time(theirs), rel=0.01, abs=5.0)
-    for folder in [*run.glob("node-*/hot"), *run.glob("node-*/cold"), *run.glob("rank-*/*old"),
-                   *run.glob("rank-*/hot")]:
+    for folder in [
+        *run.glob("node-*/hot"),
+        *run.glob("node-*/cold"),
+        *run.glob("rank-*/*old"),
+        *run.glob("rank-*/hot"),
+    ]:
         shutil.rmtree(folder)
     assert report(tmp_path) == sealed
 

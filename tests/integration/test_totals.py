@@ -43,16 +43,20 @@ def test_constant_power_for_four_seconds_is_a_thousand_joules(
     assert modelled
     assert not any(s["in_total"] for s in modelled)
     assert total["modelled_energy_j"] == pytest.approx(sum(s["energy_j"] for s in modelled))
-    assert all(r["energy_j_interval"] is None for r in report["phases"]
-               if r["provenance"] == "modelled")
+    assert all(
+        r["energy_j_interval"] is None for r in report["phases"] if r["provenance"] == "modelled"
+    )
     closes(report)
 
 
 def closes(report: dict) -> None:  # type: ignore[type-arg]
     """Per device the rows of ``phases`` add up to the device's energy."""
     for source in report["sources"]:
-        rows = [r["energy_j"] for r in report["phases"]
-                if r["device"] == source["device"] and r["energy_j"] is not None]
+        rows = [
+            r["energy_j"]
+            for r in report["phases"]
+            if r["device"] == source["device"] and r["energy_j"] is not None
+        ]
         if source["in_total"]:
             assert math.isclose(math.fsum(rows), source["energy_j"], rel_tol=1e-9)
 
@@ -133,8 +137,7 @@ def test_rapl_is_measured_and_no_model_stands_beside_it(tmp_path: Path) -> None:
     thread = threading.Thread(target=draw)
     thread.start()
     try:
-        result = processes.run(PLAIN, tmp_path, "3.0",
-                             extra={"PROBE_POWERCAP_ROOT": str(rig.root)})
+        result = processes.run(PLAIN, tmp_path, "3.0", extra={"PROBE_POWERCAP_ROOT": str(rig.root)})
     finally:
         stop.set()
         thread.join()
@@ -144,7 +147,10 @@ def test_rapl_is_measured_and_no_model_stands_beside_it(tmp_path: Path) -> None:
     # Two packages and two DRAM domains; the platform counter holds the same joules again.
     assert report["total"]["energy_j"] == pytest.approx(4 * 60.0 * duration, rel=0.08)
     assert {s["device"] for s in report["sources"] if s["in_total"]} == {
-        "cpu0", "cpu1", "dram0", "dram1"
+        "cpu0",
+        "cpu1",
+        "dram0",
+        "dram1",
     }
     assert not any(s["provenance"] == "modelled" for s in report["sources"])
     closes(report)

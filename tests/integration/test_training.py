@@ -31,8 +31,11 @@ from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 ONE_RANK = ("accumulation", "precision", "schedule", "checkpointing")
-SUBSETS = [",".join(names) or "baseline"
-           for count in range(5) for names in itertools.combinations(ONE_RANK, count)]
+SUBSETS = [
+    ",".join(names) or "baseline"
+    for count in range(5)
+    for names in itertools.combinations(ONE_RANK, count)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +48,27 @@ def place(tmp_path, monkeypatch):
 
 
 def two_ranks(*arguments: str, seconds: int = 240) -> dict:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu",
-                                "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "DS_ACCELERATOR": "cpu",
+        "PYTHONPATH": str(ROOT),
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone",
-         str(ROOT / "tests/scripts/rank_tasks.py"), *arguments],
-        env=environment, capture_output=True, text=True, timeout=seconds, check=False,
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            "2",
+            "--standalone",
+            str(ROOT / "tests/scripts/rank_tasks.py"),
+            *arguments,
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
     told = [line for line in done.stdout.splitlines() if "FOUND " in line]
     assert told, done.stderr[-3000:]
@@ -64,9 +82,19 @@ def train(stack: Stack):
     def evaluate(model):
         return {"accuracy": (model(held[0]).float().argmax(1) == held[1]).float().mean().item()}
 
-    return Trainer(stacked(), samples(1024), loss, stack=stack, samples=20_000, batch_size=32,
-                   lr=3e-3, evaluate=evaluate, eval_every=1024, target="accuracy>=0.8",
-                   quiet=True).fit()
+    return Trainer(
+        stacked(),
+        samples(1024),
+        loss,
+        stack=stack,
+        samples=20_000,
+        batch_size=32,
+        lr=3e-3,
+        evaluate=evaluate,
+        eval_every=1024,
+        target="accuracy>=0.8",
+        quiet=True,
+    ).fit()
 
 
 @pytest.mark.parametrize("names", SUBSETS)
@@ -77,10 +105,21 @@ def test_every_subset_reaches_the_target_on_one_rank(names):
     assert 0 < samples_then < result.samples and 0 < seconds_then < result.seconds
 
 
-@pytest.mark.parametrize("technique", [
-    Fused(), Loader(workers=1), ChannelsLast(), MixedPrecision("bf16", "master"),
-    MixedPrecision("fp16"), MixedPrecision("fp16", "master"), Clipping(0.5), Tf32(), Compile(),
-], ids=settings)
+@pytest.mark.parametrize(
+    "technique",
+    [
+        Fused(),
+        Loader(workers=1),
+        ChannelsLast(),
+        MixedPrecision("bf16", "master"),
+        MixedPrecision("fp16"),
+        MixedPrecision("fp16", "master"),
+        Clipping(0.5),
+        Tf32(),
+        Compile(),
+    ],
+    ids=settings,
+)
 def test_every_other_technique_trains_on_one_rank(technique):
     if technique.name == "compile" and shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler on a CPU: apt-get install g++")
@@ -163,14 +202,17 @@ def test_a_variable_k_gives_the_weights_of_one_big_batch(how):
     assert two_ranks("variable", how)["off"] <= 1e-6
 
 
-@pytest.mark.parametrize(("names", "line"), [
-    ("topk,powersgd", "topk does not go with powersgd"),
-    ("zero,compression", "does not go with"),
-    ("zero,fused", "does not go with zero"),
-    ("compile,zero", "compile does not go with zero"),
-    ("accumulation,accumulation", "twice"),
-    ("acumulation", "no technique is called 'acumulation'"),
-])
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ("topk,powersgd", "topk does not go with powersgd"),
+        ("zero,compression", "does not go with"),
+        ("zero,fused", "does not go with zero"),
+        ("compile,zero", "compile does not go with zero"),
+        ("accumulation,accumulation", "twice"),
+        ("acumulation", "no technique is called 'acumulation'"),
+    ],
+)
 def test_what_does_not_go_together_is_refused_by_name(names, line):
     with pytest.raises(TechniqueRefused) as refused:
         Stack.of(names)
@@ -195,12 +237,14 @@ def test_a_third_partys_technique_joins_by_entry_point(tmp_path, monkeypatch):
         "    def plan(self, plan):\n"
         "        return replace(plan, lr=plan.lr / 2)\n"
         "    def predicts(self, plan):\n"
-        "        return 'half the rate'\n")
+        "        return 'half the rate'\n"
+    )
     about = tmp_path / "smooth_labels-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: smooth-labels\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(
-        "[optimizers.techniques]\nhalved = smooth_labels:Halved\n")
+        "[optimizers.techniques]\nhalved = smooth_labels:Halved\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "halved" in discover()
     stack = Stack.of("halved,schedule")

@@ -22,10 +22,12 @@ every = int(sys.argv[1])
 depth, width, batch, length = 16, 256, 8, 256
 torch.manual_seed(0)
 torch.set_num_threads(2)
-model = nn.Sequential(*(
-    nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True, norm_first=True)
-    for _ in range(depth)
-))
+model = nn.Sequential(
+    *(
+        nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, batch_first=True, norm_first=True)
+        for _ in range(depth)
+    )
+)
 data = torch.randn(batch, length, width, requires_grad=True)
 
 
@@ -42,8 +44,11 @@ blocks = list(model)
 # One sample is enough: all that is kept grows with the batch.
 one = data[:1].detach().clone().requires_grad_()
 found = kept(model, blocks, loss, one)
-scaled = type(found)(tuple(batch * b for b in found.blocks), tuple(batch * b for b in found.inputs),
-                     batch * found.rest)
+scaled = type(found)(
+    tuple(batch * b for b in found.blocks),
+    tuple(batch * b for b in found.inputs),
+    batch * found.rest,
+)
 predicted = predict(model, blocks, scaled, Plan(), None if every == 0 else max(every, 0))
 if every >= 0:
     apply(model, every or None, ("",))
@@ -54,8 +59,13 @@ Path("/proc/self/clear_refs").write_text("5")
 before = memory("VmRSS")
 loss(model, data).backward()
 peak = memory("VmHWM") - before
-print(json.dumps({
-    "peak": peak, "predicted": predicted.gradients + predicted.activations + predicted.working,
-    "parts": [predicted.gradients, predicted.activations, predicted.working],
-    "gradients": [float(p.grad.double().norm()) for p in model.parameters()],
-}))
+print(
+    json.dumps(
+        {
+            "peak": peak,
+            "predicted": predicted.gradients + predicted.activations + predicted.working,
+            "parts": [predicted.gradients, predicted.activations, predicted.working],
+            "gradients": [float(p.grad.double().norm()) for p in model.parameters()],
+        }
+    )
+)

@@ -68,8 +68,10 @@ def variable(stage: str):
             with engine.micro_batch(last=j == k - 1):
                 engine.backward(loss(engine.model, batch) * (len(batch[0]) / 24))
         engine.step(want_norm=False)
-    off = max(float((a.detach().float() - b).abs().max()) for a, b in
-              zip(engine.module.parameters(), reference.parameters(), strict=True))
+    off = max(
+        float((a.detach().float() - b).abs().max())
+        for a, b in zip(engine.module.parameters(), reference.parameters(), strict=True)
+    )
     return {"off": off}
 
 
@@ -87,15 +89,31 @@ def one(stack: str):
 
     stages = {"zero1": 1, "zero3": 3}
     chosen = Stack([Zero(stages[stack])]) if stack in stages else Stack.of(stack)
-    trainer = Trainer(stacked(), data, loss, stack=chosen, samples=TRAINED,
-                      batch_size=32, lr=3e-3, evaluate=evaluate, eval_every=1024, quiet=True,
-                      target=f"accuracy>={TARGET}")
+    trainer = Trainer(
+        stacked(),
+        data,
+        loss,
+        stack=chosen,
+        samples=TRAINED,
+        batch_size=32,
+        lr=3e-3,
+        evaluate=evaluate,
+        eval_every=1024,
+        quiet=True,
+        target=f"accuracy>={TARGET}",
+    )
     result = trainer.fit()
     wire = trainer.engine.wire
     trainer.engine.close()
-    return {"reached": result.reached, "accuracy": result.metrics["accuracy"],
-            "samples": result.samples, "sent": wire.sent, "whole": wire.whole,
-            "stage": trainer.plan.zero_stage, "ranks_agree": _agree(trainer._policy.k)}
+    return {
+        "reached": result.reached,
+        "accuracy": result.metrics["accuracy"],
+        "samples": result.samples,
+        "sent": wire.sent,
+        "whole": wire.whole,
+        "stage": trainer.plan.zero_stage,
+        "ranks_agree": _agree(trainer._policy.k),
+    }
 
 
 def disagree():
@@ -106,17 +124,37 @@ def disagree():
         calls.append(1)
         return {"accuracy": 0.9 if dist.get_rank() == 0 else 0.1}
 
-    trainer = Trainer(stacked(), samples(256), loss, samples=4096, batch_size=32, quiet=True,
-                      evaluate=evaluate, eval_every=256, target="accuracy>=0.8")
+    trainer = Trainer(
+        stacked(),
+        samples(256),
+        loss,
+        samples=4096,
+        batch_size=32,
+        quiet=True,
+        evaluate=evaluate,
+        eval_every=256,
+        target="accuracy>=0.8",
+    )
     result = trainer.fit()
-    timed = Trainer(stacked(), samples(256), loss, samples=10**7, batch_size=32, quiet=True,
-                    budget=Budget(seconds=1.0 if dist.get_rank() == 0 else 1000.0))
+    timed = Trainer(
+        stacked(),
+        samples(256),
+        loss,
+        samples=10**7,
+        batch_size=32,
+        quiet=True,
+        budget=Budget(seconds=1.0 if dist.get_rank() == 0 else 1000.0),
+    )
     if dist.get_rank():  # its own clock says otherwise
         timed._budget = Budget(seconds=1.0)
         timed._at.seconds = -1000.0
     ended = timed.fit()
-    return {"ended": result.ended, "samples": result.samples, "evaluations": len(calls),
-            "timed": ended.ended}
+    return {
+        "ended": result.ended,
+        "samples": result.samples,
+        "evaluations": len(calls),
+        "timed": ended.ended,
+    }
 
 
 class Stopped(Exception):
@@ -129,8 +167,16 @@ def resume(stack: str, folder: str):
     for name, stops in (("whole", (None,)), ("parts", (8, None))):
         for stop in stops:
             trainer = Trainer(
-                stacked(dropout=0.1), samples(256), loss, stack=Stack.of(stack), samples=16 * 32,
-                batch_size=32, lr=3e-3, snapshots=Path(folder) / name, snapshot_every=4, quiet=True,
+                stacked(dropout=0.1),
+                samples(256),
+                loss,
+                stack=Stack.of(stack),
+                samples=16 * 32,
+                batch_size=32,
+                lr=3e-3,
+                snapshots=Path(folder) / name,
+                snapshot_every=4,
+                quiet=True,
             )
             torch.manual_seed(dist.get_rank())
             before = trainer._step
@@ -143,8 +189,9 @@ def resume(stack: str, folder: str):
             trainer._step = step
             with contextlib.suppress(Stopped):
                 assert trainer.fit(resume=True).steps == 16
-        found.append(torch.cat([p.detach().float().flatten()
-                                for p in trainer.engine.module.parameters()]))
+        found.append(
+            torch.cat([p.detach().float().flatten() for p in trainer.engine.module.parameters()])
+        )
         trainer.engine.close()
     return {"off": float((found[0] - found[1]).abs().max())}
 
@@ -160,8 +207,13 @@ def main() -> None:
     dist.init_process_group("gloo")
     task, *arguments = sys.argv[1:]
     with leaving():
-        found = {"variance": variance, "variable": variable, "train": train,
-                 "resume": resume, "disagree": disagree}[task](*arguments)
+        found = {
+            "variance": variance,
+            "variable": variable,
+            "train": train,
+            "resume": resume,
+            "disagree": disagree,
+        }[task](*arguments)
         if dist.get_rank() == 0:
             print("FOUND " + json.dumps(found), flush=True)
 

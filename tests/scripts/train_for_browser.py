@@ -1,6 +1,6 @@
 """A training on the rig's GPUs whose phases draw known power, for people to look at.
 
-    python training.py SECONDS NAME [SPEED]     with NVML_RIG set; watches itself into $PROBE_DIR
+python training.py SECONDS NAME [SPEED]     with NVML_RIG set; watches itself into $PROBE_DIR
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from tests.fakes.nvml import NvmlRig
 from tests.scripts.train_paced import train
 
 # Mean milliseconds and watts: a step of about 60 ms, its backward the hungriest.
-PARTS = {"data": (6.0, 120.0), "forward": (17.0, 430.0), "backward": (31.0, 500.0),
-         "optimizer": (5.0, 330.0)}
+PARTS = {
+    "data": (6.0, 120.0),
+    "forward": (17.0, 430.0),
+    "backward": (31.0, 500.0),
+    "optimizer": (5.0, 330.0),
+}
 
 
 def main(seconds: float, name: str, speed: float = 1.0) -> None:

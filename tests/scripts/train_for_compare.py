@@ -23,8 +23,10 @@ WATTS = {"data": 75.0, "forward": 300.0, "backward": 420.0}
 def main(name: str, seed: int, steps: int, given: dict) -> None:
     rig = NvmlRig.attach(os.environ["NVML_RIG"]) if os.environ.get("NVML_RIG") else None
     chance = random.Random(f"{name} {seed}")
-    lengths = {phase: given.get(f"{phase}_ms", default) for phase, default in
-               (("data", 6.0), ("forward", 18.0), ("backward", 30.0))}
+    lengths = {
+        phase: given.get(f"{phase}_ms", default)
+        for phase, default in (("data", 6.0), ("forward", 18.0), ("backward", 30.0))
+    }
     model = None
     if "width" in given:
         import torch
@@ -32,9 +34,13 @@ def main(name: str, seed: int, steps: int, given: dict) -> None:
         model = torch.nn.Linear(given["width"], 1)
     evaluations, reach = 10, given.get("reach", 8)
     final = given.get("final", 0.9)
-    with probe.watch(model, name=name, data=given.get("dataset", "toy"),
-                     target=given.get("target"),
-                     config={"seed": seed, "samples": given.get("samples", steps * 32)}) as run:
+    with probe.watch(
+        model,
+        name=name,
+        data=given.get("dataset", "toy"),
+        target=given.get("target"),
+        config={"seed": seed, "samples": given.get("samples", steps * 32)},
+    ) as run:
         for step in range(steps):
             if model is not None:
                 optimizer_step(model)

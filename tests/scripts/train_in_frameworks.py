@@ -25,8 +25,12 @@ def net() -> nn.Module:
 
 def deepspeed(folder: Path) -> Watched:
     os.environ |= {
-        "DS_ACCELERATOR": "cpu", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1",
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
+        "DS_ACCELERATOR": "cpu",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
     }
     with watched(folder) as run:
         import deepspeed as ds
@@ -39,10 +43,13 @@ def deepspeed(folder: Path) -> Watched:
         ds.init_distributed("gloo", verbose=False)
         model = net()
         engine, _, _, _ = ds.initialize(
-            model=model, optimizer=torch.optim.AdamW(model.parameters()),
+            model=model,
+            optimizer=torch.optim.AdamW(model.parameters()),
             config={
-                "train_micro_batch_size_per_gpu": 16, "gradient_accumulation_steps": 2,
-                "zero_optimization": {"stage": 2}, "gradient_clipping": 1.0,
+                "train_micro_batch_size_per_gpu": 16,
+                "gradient_accumulation_steps": 2,
+                "zero_optimization": {"stage": 2},
+                "gradient_clipping": 1.0,
                 "steps_per_print": 10**9,
             },
         )
@@ -81,9 +88,15 @@ def hf(folder: Path) -> Watched:
     trainer = Trainer(
         Wrapped(),
         TrainingArguments(
-            str(folder / "out"), max_steps=N, per_device_train_batch_size=16,
-            gradient_accumulation_steps=2, use_cpu=True, report_to=[], logging_strategy="no",
-            save_strategy="no", disable_tqdm=True,
+            str(folder / "out"),
+            max_steps=N,
+            per_device_train_batch_size=16,
+            gradient_accumulation_steps=2,
+            use_cpu=True,
+            report_to=[],
+            logging_strategy="no",
+            save_strategy="no",
+            disable_tqdm=True,
         ),
         train_dataset=Items(),
     )
@@ -114,8 +127,13 @@ def lightning(folder: Path, which: str = "module") -> Watched:
 
     module = Module()
     trainer = lt.Trainer(
-        max_steps=N, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
+        max_steps=N,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
     )
     given = {"module": module, "inner": module.net, "auto": None}[which]
     with watched(folder, given) as run:

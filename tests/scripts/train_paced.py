@@ -1,6 +1,6 @@
 """A training whose phases draw known power: every part sets the rig's power and takes its time.
 
-    python paced.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
+python paced.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from tests.fakes.nvml import NvmlRig
 
 # Mean milliseconds, CV, watts: a step of about 60 ms.
 PARTS = {
-    "data": (6.0, 0.6, 120.0), "forward": (17.0, 0.05, 430.0), "backward": (31.0, 0.05, 500.0),
+    "data": (6.0, 0.6, 120.0),
+    "forward": (17.0, 0.05, 430.0),
+    "backward": (31.0, 0.05, 500.0),
     "optimizer": (5.0, 0.1, 330.0),
 }
 
 
 def train(draw: Callable[[str], None], seconds: float, name: str | None = None) -> None:
     """A watched training whose every part is ``draw``n; it says its run's id first."""
+
     class Batches(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
         def __iter__(self):
             end = time.monotonic() + seconds

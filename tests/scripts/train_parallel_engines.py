@@ -72,8 +72,9 @@ def tensor(steps: int) -> None:
     )
 
     split = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
-    parallelize_module(split, init_device_mesh("cpu", (2,)),
-                       {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    parallelize_module(
+        split, init_device_mesh("cpu", (2,)), {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    )
     optimizer = torch.optim.SGD(split.parameters(), 1e-3)
     train(split, optimizer, "tensor", steps, batch=torch.ones)  # the same on every rank
 
@@ -84,9 +85,15 @@ def zero(stage: int, steps: int) -> None:
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     net = model()
     engine, *_ = deepspeed.initialize(
-        model=net, optimizer=torch.optim.AdamW(net.parameters(), 1e-3),
-        config={"train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 2,
-                "gradient_clipping": 1.0, "zero_optimization": {"stage": stage}})
+        model=net,
+        optimizer=torch.optim.AdamW(net.parameters(), 1e-3),
+        config={
+            "train_micro_batch_size_per_gpu": BATCH,
+            "gradient_accumulation_steps": 2,
+            "gradient_clipping": 1.0,
+            "zero_optimization": {"stage": stage},
+        },
+    )
     with probe.watch(engine, name=f"zero{stage}") as run:
         print(f"RUN {run.path}", flush=True)
         for _ in range(2 * steps):
@@ -98,8 +105,12 @@ def zero(stage: int, steps: int) -> None:
 def main(name: str, steps: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    {"fsdp": fsdp, "pipeline": pipeline, "tensor": tensor,
-     **{f"zero{i}": lambda n, i=i: zero(i, n) for i in (1, 2, 3)}}[name](steps)
+    {
+        "fsdp": fsdp,
+        "pipeline": pipeline,
+        "tensor": tensor,
+        **{f"zero{i}": lambda n, i=i: zero(i, n) for i in (1, 2, 3)},
+    }[name](steps)
     dist.barrier()
 
 

@@ -33,8 +33,12 @@ def main() -> None:
     parser.add_argument("--engine", default="ddp")
     parser.add_argument("--devices", type=int)
     parser.add_argument("--late", action="store_true", help="join the group inside the watch")
-    parser.add_argument("--die", type=float, metavar="S",
-                        help="rank 1 is killed after so long, but not in the last attempt")
+    parser.add_argument(
+        "--die",
+        type=float,
+        metavar="S",
+        help="rank 1 is killed after so long, but not in the last attempt",
+    )
     parser.add_argument("--slow", type=int, metavar="R", help="this rank takes 15 ms more")
     parser.add_argument("--save", type=float, metavar="S", help="a checkpoint phase every so often")
     parser.add_argument("--local_rank", type=int, help="deepspeed's")
@@ -84,9 +88,14 @@ def train(run: Any, options: Any, draw: Any) -> None:
         with contextlib.suppress(AttributeError, KeyError):
             deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
         engine, *_ = deepspeed.initialize(
-            model=model, optimizer=torch.optim.AdamW(model.parameters(), 1e-3),
-            config={"train_micro_batch_size_per_gpu": 8, "gradient_clipping": 1.0,
-                    "zero_optimization": {"stage": int(options.engine[-1])}})
+            model=model,
+            optimizer=torch.optim.AdamW(model.parameters(), 1e-3),
+            config={
+                "train_micro_batch_size_per_gpu": 8,
+                "gradient_clipping": 1.0,
+                "zero_optimization": {"stage": int(options.engine[-1])},
+            },
+        )
     elif options.engine == "ddp":
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = None if engine else torch.optim.AdamW(model.parameters(), 1e-3)
@@ -94,7 +103,8 @@ def train(run: Any, options: Any, draw: Any) -> None:
     began = saved = time.monotonic()
     end = began + options.seconds
     left = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", 0)) - int(
-        os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+        os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)
+    )
     dies = options.die is not None and rank == 1 and left > 0
     steps = 0
     while True:

@@ -39,9 +39,12 @@ class GPT(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.token, self.place = nn.Embedding(256, WIDTH), nn.Embedding(WINDOW, WIDTH)
-        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(
-            WIDTH, HEADS, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
-            for _ in range(DEPTH))
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                WIDTH, HEADS, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True
+            )
+            for _ in range(DEPTH)
+        )
         self.head = nn.Linear(WIDTH, 256)
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(WINDOW))
 
@@ -68,7 +71,8 @@ def main() -> None:
         if not batch.is_meta:
             draw("forward")
         found = nn.functional.cross_entropy(
-            model(batch[:, :-1]).flatten(0, 1).float(), batch[:, 1:].flatten())
+            model(batch[:, :-1]).flatten(0, 1).float(), batch[:, 1:].flatten()
+        )
         if found.requires_grad and not batch.is_meta:
             found.register_hook(lambda gradient: draw("backward") or gradient)
         return found
@@ -81,7 +85,10 @@ def main() -> None:
 
     torch.manual_seed(args.seed)
     source = Path(statistics.__file__).read_bytes()
-    train, valid = Windows(source[: len(source) * 9 // 10]), Windows(source[len(source) * 9 // 10:])
+    train, valid = (
+        Windows(source[: len(source) * 9 // 10]),
+        Windows(source[len(source) * 9 // 10 :]),
+    )
 
     def evaluate(model: nn.Module) -> dict[str, float]:
         batch = torch.stack([valid[i] for i in range(len(valid))])
@@ -89,11 +96,25 @@ def main() -> None:
         draw("rest")
         return {"loss": value}
 
-    print(Trainer(
-        GPT(), train, loss, stack=Stack.of(args.stack), samples=args.samples, batch_size=32,
-        lr=2e-3, optimizer=optimizer, evaluate=evaluate, eval_every=max(32, args.samples // 10),
-        target=args.target, seed=args.seed, name=args.stack, data_name="statistics.py", quiet=True,
-    ).fit())
+    print(
+        Trainer(
+            GPT(),
+            train,
+            loss,
+            stack=Stack.of(args.stack),
+            samples=args.samples,
+            batch_size=32,
+            lr=2e-3,
+            optimizer=optimizer,
+            evaluate=evaluate,
+            eval_every=max(32, args.samples // 10),
+            target=args.target,
+            seed=args.seed,
+            name=args.stack,
+            data_name="statistics.py",
+            quiet=True,
+        ).fit()
+    )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,14 @@ HEAVY = {"torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy", "pynvml", 
 
 
 def python(code: str, *, cwd: Path, executable: str = sys.executable) -> str:
-    done = subprocess.run([executable, "-c", code], capture_output=True, text=True, cwd=cwd,
-                          check=False, env={"PATH": "/usr/bin:/bin"})
+    done = subprocess.run(
+        [executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -33,7 +39,12 @@ def test_importing_probe_pulls_nothing_heavy(tmp_path: Path) -> None:
 
 def test_the_public_names_are_these() -> None:
     assert sorted(probe.__all__) == [
-        "ProbeError", "Run", "__version__", "open_run", "phase", "watch"
+        "ProbeError",
+        "Run",
+        "__version__",
+        "open_run",
+        "phase",
+        "watch",
     ]
     assert all(hasattr(probe, name) for name in probe.__all__)
 
@@ -53,15 +64,31 @@ def test_the_packages_are_listed_completely_and_the_versions_agree() -> None:
 def test_the_wheel_installs_and_measures_outside_the_checkout(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert built.returncode == 0, built.stderr[-2000:]
     (wheel,) = tmp_path.glob("*.whl")
     # Its own environment; the dependencies come from this one, so nothing is downloaded.
     venv.create(tmp_path / "venv", with_pip=False)
     target = next((tmp_path / "venv" / "lib").iterdir()) / "site-packages"
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
-                    "--target", str(target), str(wheel)], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            str(target),
+            str(wheel),
+        ],
+        check=True,
+    )
     import numpy
 
     (target / "borrowed.pth").write_text(str(Path(numpy.__file__).parents[1]) + "\n")
@@ -98,8 +125,9 @@ loss_fn = torch.nn.CrossEntropyLoss()
 def evaluate(): pass
 """
     for block in blocks:
-        out = python(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\n{block}",
-                     cwd=tmp_path)
+        out = python(
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\n{block}", cwd=tmp_path
+        )
         if "report" in block:
             assert "forward" in out
 
@@ -108,8 +136,9 @@ def test_every_command_of_the_readme_exists() -> None:
     from probe.cli.main.main import _parser
 
     text = (ROOT / "README.md").read_text()
-    commands = set(re.findall(r"`?probe (run|ls|report|doctor|compare|export|dashboard|serve)\b",
-                              text))
+    commands = set(
+        re.findall(r"`?probe (run|ls|report|doctor|compare|export|dashboard|serve)\b", text)
+    )
     known = next(a for a in _parser()._actions if a.dest == "command").choices
     assert known is not None
     assert commands <= set(known)

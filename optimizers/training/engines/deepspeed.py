@@ -69,8 +69,7 @@ class ZeroEngine:
         skipped = self._engine.skipped_steps
         self._engine.step()
         norm = self._engine.get_global_grad_norm() if want_norm else None
-        return Stepped(None if norm is None else float(norm),
-                       self._engine.skipped_steps == skipped)
+        return Stepped(None if norm is None else float(norm), self._engine.skipped_steps == skipped)
 
     def save(self, folder: Path) -> None:
         self._engine.save_checkpoint(str(folder), tag="engine")

@@ -115,7 +115,8 @@ class PlainEngine:
         if rank:
             return  # the rest is the same on all of them
         state = {
-            "model": self.module.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "model": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "scaler": self._scaler.state_dict() if self._scaler else None,
             "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
         }
@@ -135,4 +136,3 @@ class PlainEngine:
 
     def close(self) -> None:
         return None
-

@@ -63,8 +63,9 @@ class _Reads:
         return _Reads(*(getattr(self, f.name)[which] for f in fields(self)))
 
     def append(self, more: _Reads) -> _Reads:
-        return _Reads(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)])
-                        for f in fields(self)))
+        return _Reads(
+            *(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self))
+        )
 
 
 class CounterKnots:
@@ -187,8 +188,13 @@ class PowerKnots:
 
 
 def from_counter(
-    time_ns: Times, joules: Floats, span_ns: Times, wrap_j: float | None = None,
-    *, restarts_ns: Iterable[int] = (), resolution_s: float | None = None,
+    time_ns: Times,
+    joules: Floats,
+    span_ns: Times,
+    wrap_j: float | None = None,
+    *,
+    restarts_ns: Iterable[int] = (),
+    resolution_s: float | None = None,
 ) -> EnergyCurve | None:
     """Curve of a counter at once, see :class:`CounterKnots`."""
     knots = CounterKnots(wrap_j, resolution_s)

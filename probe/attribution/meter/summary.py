@@ -25,6 +25,7 @@ _CELL_NS = 250_000_000  # at first
 _SETTLED_NS = 2_000_000_000  # so far before the last read no knot changes any more
 _SETTLED_PERIODS = 8
 
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Of one meter over a run.
@@ -142,10 +143,15 @@ class Summing:
         if end_ns <= self._cut_ns:
             self.give_up()
         self._split(end_ns, last=True)
-        kept = replace(self._kept, period_s=float(np.median(self._periods_s)),
-                       resets=self._knots.resets)
-        return replace(found, curve=kept, highest_w=self._highest_w,
-                       shares=None if self._given_up else self._shares)
+        kept = replace(
+            self._kept, period_s=float(np.median(self._periods_s)), resets=self._knots.resets
+        )
+        return replace(
+            found,
+            curve=kept,
+            highest_w=self._highest_w,
+            shares=None if self._given_up else self._shares,
+        )
 
     @staticmethod
     def _margin_ns(curve: EnergyCurve) -> int:
@@ -184,8 +190,14 @@ class Summing:
             return
         if not self._given_up:
             inside = int(np.searchsorted(self._begin_ns, until_ns))
-            piece = split(curve, self._begin_ns[:inside], self._end_ns[:inside],
-                          self._code[:inside], (self._cut_ns, until_ns), POWERS_W)
+            piece = split(
+                curve,
+                self._begin_ns[:inside],
+                self._end_ns[:inside],
+                self._code[:inside],
+                (self._cut_ns, until_ns),
+                POWERS_W,
+            )
             self._shares = piece if self._shares is None else self._shares + piece
             over = int(np.searchsorted(self._end_ns, until_ns, "right"))
             self._begin_ns, self._end_ns = self._begin_ns[over:], self._end_ns[over:]

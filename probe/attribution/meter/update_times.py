@@ -283,8 +283,16 @@ class Lattice:
             # A far bracket says little, but its update is no further from the line than others.
             slack = change.width if change.close else math.sqrt(float(self._fitted[2].max()))
             error = min(sigma, self._bracket_sigma) if change.close else sigma
-            self._out.append((min(max(time, change.low), change.high), change.joules, error,
-                              slack / 2, self._held[-1].high, change.fresh))
+            self._out.append(
+                (
+                    min(max(time, change.low), change.high),
+                    change.joules,
+                    error,
+                    slack / 2,
+                    self._held[-1].high,
+                    change.fresh,
+                )
+            )
             self._emitted += 1
 
 

@@ -60,7 +60,8 @@ class Beside:
         shifted = Columns(
             {_NOTHING: 0} | {c: at + 2 for c, at in columns.first.items()},
             {_NOTHING: 1} | {c: at + 2 for c, at in columns.count_of.items()},
-            {_NOTHING: 1} | columns.slices_of, columns.width + 2,
+            {_NOTHING: 1} | columns.slices_of,
+            columns.width + 2,
         )
         return cut(whole, shifted)
 

@@ -92,8 +92,9 @@ class Blocks:
         sums[:, :, 0] *= gain
         ledger[:, [MIXED_J, DIRECT_J]] *= gain
         n = len(self)
-        return Blocks.restore(sums[:n], self.rows[:n], self.until_s[:n], ledger[: max(1, n)],
-                              most=len(self.rows))
+        return Blocks.restore(
+            sums[:n], self.rows[:n], self.until_s[:n], ledger[: max(1, n)], most=len(self.rows)
+        )
 
     def _merge(self) -> None:
         half = len(self.rows) // 2
@@ -112,7 +113,12 @@ class Blocks:
 
     @classmethod
     def restore(
-        cls, sums: Floats, rows: Ints, until_s: Floats, ledger: Floats | None = None, *,
+        cls,
+        sums: Floats,
+        rows: Ints,
+        until_s: Floats,
+        ledger: Floats | None = None,
+        *,
         most: int = MOST,
     ) -> Blocks:
         """Go on from what :meth:`full` gave, and the ledger."""
@@ -154,8 +160,11 @@ class Innovations:
         out = np.repeat(rows[None], len(self.gains), axis=0)
         for place, gain in enumerate(self.gains.tolist()):
             if gain > 0 and len(rows):
-                states = fading(np.full(len(rows), np.log(self.PHI * (1 - gain))),
-                                self.PHI * gain * rows, self._state[place])
+                states = fading(
+                    np.full(len(rows), np.log(self.PHI * (1 - gain))),
+                    self.PHI * gain * rows,
+                    self._state[place],
+                )
                 out[place] -= np.concatenate([self._state[place][None], states[:-1]])
                 self._state[place] = states[-1]
         if not self._started and len(rows):

@@ -55,7 +55,9 @@ class Columns:
             if CROWD not in self.first:
                 self.add(CROWD, 1)
             self.first[code], self.count_of[code], self.slices_of[code] = (
-                self.first[CROWD], self.count_of[CROWD], 1
+                self.first[CROWD],
+                self.count_of[CROWD],
+                1,
             )
             return
         number = max(1, min(wanted, room - 1)) if code != CROWD else 1

@@ -74,8 +74,10 @@ class Spans:
         if not codes:
             return {}
         place, duration = self.code - codes[0], self.end_s - self.begin_s
-        table = np.stack([np.bincount(place, weights)
-                          for weights in (None, duration, duration * duration)], axis=1)
+        table = np.stack(
+            [np.bincount(place, weights) for weights in (None, duration, duration * duration)],
+            axis=1,
+        )
         return {code: table[code - codes[0]] for code in codes}
 
     def reaching_from(self, before: Spans, code: int = UNATTRIBUTED) -> Spans:
@@ -112,8 +114,13 @@ class Slices:
 
     def take(self, which: slice | Ints) -> Slices:
         """Some of them."""
-        return Slices(self.begin_s[which], self.end_s[which], self.column[which],
-                      self.count[which], self.per_s[which])
+        return Slices(
+            self.begin_s[which],
+            self.end_s[which],
+            self.column[which],
+            self.count[which],
+            self.per_s[which],
+        )
 
     def between(self, begin_s: Floats, end_s: Floats) -> Slices:
         """The same slices, cut."""
@@ -139,8 +146,13 @@ def cut(spans: Spans, columns: Columns) -> Slices:
     begin = np.repeat(spans.begin_s, number) + at * step
     last = at == np.repeat(number, number) - 1
     end = np.where(last, np.repeat(spans.end_s, number), begin + step)
-    return Slices(begin, end, np.repeat(first, number) + at, np.repeat(count, number),
-                  np.repeat(per_s, number))
+    return Slices(
+        begin,
+        end,
+        np.repeat(first, number) + at,
+        np.repeat(count, number),
+        np.repeat(per_s, number),
+    )
 
 
 class Crossing(NamedTuple):
@@ -199,8 +211,9 @@ def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     end_s[last] = until[some]
     body = body.between(body.begin_s, end_s)
     first = np.repeat(np.arange(len(until)) * width, number)
-    return Crossing(ends_s, width, head, body, number, last,
-                    first + body.column, first + body.count)
+    return Crossing(
+        ends_s, width, head, body, number, last, first + body.column, first + body.count
+    )
 
 
 class Lane:

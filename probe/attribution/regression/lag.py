@@ -60,8 +60,12 @@ class Posterior:
 
 
 def posterior(
-    updates: Updates, pieces: Slices, columns: Columns, usable: npt.NDArray[np.bool_],
-    taus_s: Sequence[float] = _TAUS_S, offsets_s: Sequence[float] = _OFFSETS_S,
+    updates: Updates,
+    pieces: Slices,
+    columns: Columns,
+    usable: npt.NDArray[np.bool_],
+    taus_s: Sequence[float] = _TAUS_S,
+    offsets_s: Sequence[float] = _OFFSETS_S,
 ) -> Posterior:
     """Fit every lag and offset of a grid.
 
@@ -86,8 +90,9 @@ def posterior(
         # All lags side by side: the filter costs about the same for a wide row as for a narrow.
         side_by_side = np.concatenate(tables, axis=1)
         filters = Innovations(np.array(GAINS), side_by_side.shape[1] - 1)
-        filtered = filters.filter(side_by_side).reshape(len(GAINS), -1, len(taus_s),
-                                                        columns.width + 1)
+        filtered = filters.filter(side_by_side).reshape(
+            len(GAINS), -1, len(taus_s), columns.width + 1
+        )
         whitened = filtered.transpose(2, 0, 1, 3)  # lags, gains, rows, columns
         sums = whitened.swapaxes(-1, -2) @ whitened
         found = []
@@ -105,7 +110,10 @@ def posterior(
 
 
 def choose_kernels(
-    updates: Updates, pieces: Slices, columns: Columns, pure: npt.NDArray[np.int64],
+    updates: Updates,
+    pieces: Slices,
+    columns: Columns,
+    pure: npt.NDArray[np.int64],
     grain_s: tuple[float, float] = _GRAIN_S,
 ) -> tuple[list[Kernel], tuple[float, ...]]:
     """(lags and offsets that explain these updates, the likeliest first; gains likewise).

@@ -24,8 +24,10 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "version": VERSION,
         "about": about,
         "columns": {
-            "first": _pairs(columns.first), "count_of": _pairs(columns.count_of),
-            "slices_of": _pairs(columns.slices_of), "width": columns.width,
+            "first": _pairs(columns.first),
+            "count_of": _pairs(columns.count_of),
+            "slices_of": _pairs(columns.slices_of),
+            "width": columns.width,
         },
         "candidates": [
             {"tau_s": c.tau_s, "offset_s": c.offset_s, "gain": c.gain, "disturb": c.disturb}
@@ -33,8 +35,11 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         ],
         "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
         "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
-        "begin_s": statistics.begin_s, "end_s": statistics.end_s, "skipped": statistics.skipped,
-        "unsure_kernel": statistics.unsure_kernel, "beside": sorted(statistics.beside),
+        "begin_s": statistics.begin_s,
+        "end_s": statistics.end_s,
+        "skipped": statistics.skipped,
+        "unsure_kernel": statistics.unsure_kernel,
+        "beside": sorted(statistics.beside),
     }
     arrays: Arrays = {"told": np.array(json.dumps(told))}
     if statistics.candidates:  # all have their blocks at the same places
@@ -59,8 +64,12 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
         if told["version"] != VERSION:
             raise ValueError(f"statistics of version {told['version']}, not {VERSION}")
         stored = told["columns"]
-        columns = Columns(dict(stored["first"]), dict(stored["count_of"]),
-                          dict(stored["slices_of"]), stored["width"])
+        columns = Columns(
+            dict(stored["first"]),
+            dict(stored["count_of"]),
+            dict(stored["slices_of"]),
+            stored["width"],
+        )
         upper = np.triu_indices(columns.width + 1)
         candidates = []
         for number, about in enumerate(told["candidates"]):
@@ -68,14 +77,22 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             sums = np.zeros((len(packed), columns.width + 1, columns.width + 1))
             sums[:, upper[0], upper[1]] = packed
             sums[:, upper[1], upper[0]] = packed
-            blocks = Blocks.restore(sums, arrays[f"rows_{number}"], arrays[f"until_{number}"],
-                                    None if number else arrays["ledger"])
+            blocks = Blocks.restore(
+                sums,
+                arrays[f"rows_{number}"],
+                arrays[f"until_{number}"],
+                None if number else arrays["ledger"],
+            )
             candidates.append(Candidate(**about, blocks=blocks))
         statistics = Statistics(
-            columns, candidates,
+            columns,
+            candidates,
             {k: np.array(v) for k, v in told["moments"]},
             {k: np.array(v) for k, v in told["occupancy"]},
-            told["begin_s"], told["end_s"], told["skipped"], told["unsure_kernel"],
+            told["begin_s"],
+            told["end_s"],
+            told["skipped"],
+            told["unsure_kernel"],
             set(told["beside"]),
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:

@@ -47,7 +47,11 @@ class Normal(NamedTuple):
 
     @classmethod
     def of(
-        cls, columns: Columns, sums: Floats, rows: int, mixed_s: Floats,
+        cls,
+        columns: Columns,
+        sums: Floats,
+        rows: int,
+        mixed_s: Floats,
         lengths: Lengths | None = None,
     ) -> Normal:
         """From zᵀz over all columns, (…, width + 1, width + 1)."""
@@ -68,9 +72,7 @@ class Lengths:
     free: tuple[int, ...] = ()
 
 
-def folding(
-    columns: Columns, mixed_s: Floats, lengths: Lengths
-) -> tuple[Floats, Floats, Ints]:
+def folding(columns: Columns, mixed_s: Floats, lengths: Lengths) -> tuple[Floats, Floats, Ints]:
     """(matrix from all columns to the used ones, seconds and owner of each used one).
 
     With the count column F of a phase, d̄/d − 1 integrates to d̄ F − C: linear in what was

@@ -69,8 +69,9 @@ class Statistics:
     def used_s(self) -> Floats:
         """Seconds per owner in the intervals that are regressed."""
         mixed_s = self.mixed_s
-        return np.array([mixed_s[self.columns.slice_columns(c)].sum()
-                         for c in self.columns.owners], np.float64)
+        return np.array(
+            [mixed_s[self.columns.slice_columns(c)].sum() for c in self.columns.owners], np.float64
+        )
 
     @property
     def seen_s(self) -> float:
@@ -87,9 +88,12 @@ class Statistics:
     def between(self, begin_s: float, end_s: float) -> Statistics:
         """Those of a part of the run; gates' evidence stays the whole run's."""
         return replace(
-            self, begin_s=max(self.begin_s, begin_s), end_s=min(self.end_s, end_s),
-            candidates=[replace(c, blocks=c.blocks.between(begin_s, end_s))
-                        for c in self.candidates],
+            self,
+            begin_s=max(self.begin_s, begin_s),
+            end_s=min(self.end_s, end_s),
+            candidates=[
+                replace(c, blocks=c.blocks.between(begin_s, end_s)) for c in self.candidates
+            ],
         )
 
     def scaled(self, gain: float) -> Statistics:

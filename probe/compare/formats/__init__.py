@@ -16,8 +16,9 @@ from ._tables import Part, parts, what
 def render(comparison: dict[str, Any], format: str = "text") -> str:  # noqa: A002
     """The comparison in one of :func:`formats`. Raises UsageError for another."""
     if format not in formats():
-        raise UsageError(f"no format {format!r} of a comparison: choose from "
-                         f"{', '.join(formats())}")
+        raise UsageError(
+            f"no format {format!r} of a comparison: choose from {', '.join(formats())}"
+        )
     return str(import_module(f"{__name__}.{format}").render(comparison))
 
 

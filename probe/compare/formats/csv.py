@@ -9,9 +9,25 @@ from typing import Any
 
 from ...report.formats.csv import plain
 
-COLUMNS = ("base", "other", "stage", "class", "time_s", "time_s_low", "time_s_high", "time_verdict",
-           "energy_j", "energy_j_low", "energy_j_high", "progress_j", "cost_j", "verdict", "share",
-           "status", "provenance")
+COLUMNS = (
+    "base",
+    "other",
+    "stage",
+    "class",
+    "time_s",
+    "time_s_low",
+    "time_s_high",
+    "time_verdict",
+    "energy_j",
+    "energy_j_low",
+    "energy_j_high",
+    "progress_j",
+    "cost_j",
+    "verdict",
+    "share",
+    "status",
+    "provenance",
+)
 
 
 def render(comparison: dict[str, Any]) -> str:
@@ -30,16 +46,27 @@ def _rows(comparison: dict[str, Any]) -> Iterator[dict[str, Any]]:
         sides = {"base": comparison["base"]["name"], "other": one["other"]["name"]}
         time, energy = one["time_s"], one["energy_j"]
         yield sides | {
-            "stage": "all", "class": "all", "time_s": time["gain"],
-            **_limits("time_s", time["interval"]), "time_verdict": time["verdict"],
-            "energy_j": energy["gain"], **_limits("energy_j", energy["interval"]),
-            "progress_j": energy["progress"], "cost_j": energy["cost"],
-            "verdict": energy["verdict"], "share": 1.0 if one["four"] else None,
-            "status": None, "provenance": energy["provenance"],
+            "stage": "all",
+            "class": "all",
+            "time_s": time["gain"],
+            **_limits("time_s", time["interval"]),
+            "time_verdict": time["verdict"],
+            "energy_j": energy["gain"],
+            **_limits("energy_j", energy["interval"]),
+            "progress_j": energy["progress"],
+            "cost_j": energy["cost"],
+            "verdict": energy["verdict"],
+            "share": 1.0 if one["four"] else None,
+            "status": None,
+            "provenance": energy["provenance"],
         }
         for cell in one["cells"]:
-            yield sides | cell | _limits("time_s", cell["time_s_interval"]) | _limits(
-                "energy_j", cell["energy_j_interval"])
+            yield (
+                sides
+                | cell
+                | _limits("time_s", cell["time_s_interval"])
+                | _limits("energy_j", cell["energy_j_interval"])
+            )
 
 
 def _limits(name: str, interval: list[float | None] | None) -> dict[str, float | None]:

@@ -12,8 +12,9 @@ def render(comparison: dict[str, Any]) -> str:
     """A whole page."""
     body = [f"<header><h1>Did it pay?</h1><p class='soft'>{escaped(what(comparison))}</p></header>"]
     for part in parts(comparison):
-        body.append(f"<h2>{escaped(part.heading)}</h2>"
-                    f"<p class='figure'>{escaped(part.verdict)}</p>")
+        body.append(
+            f"<h2>{escaped(part.heading)}</h2><p class='figure'>{escaped(part.verdict)}</p>"
+        )
         body += [table_of(table) for table in part.tables]
         body += [f"<p>{escaped(remark)}</p>" for remark in part.remarks]
     if comparison["warnings"]:

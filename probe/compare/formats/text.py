@@ -19,4 +19,3 @@ def render(comparison: dict[str, Any]) -> str:
     if comparison["warnings"]:
         lines += ["", *(f"! {line}" for line in comparison["warnings"])]
     return "\n".join(lines)
-

@@ -33,6 +33,8 @@ def doubling_interval(
 ) -> tuple[float | None, float | None]:
     """Months at the ends of an interval of the gain; an end of None is never."""
     low, high = percents
-    ends = [doubling_months(speed_up(percent)[0], months) if percent < 100 else 0.0
-            for percent in (high, low)]
+    ends = [
+        doubling_months(speed_up(percent)[0], months) if percent < 100 else 0.0
+        for percent in (high, low)
+    ]
     return ends[0], ends[1]

@@ -56,8 +56,14 @@ class SimulatedDevice:
     """
 
     def __init__(
-        self, time: SimulatedTime, *, depth: int = 1024, launch_ns: int = 5_000,
-        drift: float = 0.0, offset_ns: float = 0.0, idle_latency_ns: int = 2_000,
+        self,
+        time: SimulatedTime,
+        *,
+        depth: int = 1024,
+        launch_ns: int = 5_000,
+        drift: float = 0.0,
+        offset_ns: float = 0.0,
+        idle_latency_ns: int = 2_000,
     ):
         self.events_made = 0
         self._time, self._depth, self._launch_ns = time, depth, launch_ns

@@ -91,6 +91,7 @@ def _on_gradient(value: Any, act: Callable[[], None]) -> None:
     if isinstance(value, tuple | list):
         value = next((v for v in value if isinstance(v, torch.Tensor) and v.requires_grad), None)
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
+
         def hook(_gradient: torch.Tensor) -> None:
             act()
 

@@ -63,8 +63,7 @@ class SplitMachine(Machine):
     def behind(self, code: int, *, ends: bool = False) -> None:
         """In backward: gradients of a module of that kind begin, or end if it is still theirs."""
         try:
-            if self._backward and get_ident() == self.thread and (
-                    not ends or self._behind == code):
+            if self._backward and get_ident() == self.thread and (not ends or self._behind == code):
                 self._behind = 0 if ends else code
                 self.mark(self.base())
         except Exception as error:

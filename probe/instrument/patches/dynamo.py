@@ -21,8 +21,10 @@ Undo = Callable[[], bool]  # False: not undone, for somebody patched on top
 Fill = Callable[[Any], Undo]
 
 # Whatever is traced, a translator begins it; but before, torch.compile keeps the call of a module.
-_BEGINNINGS = {"torch._dynamo.eval_frame": "OptimizeContext",
-               "torch._dynamo.symbolic_convert": "InstructionTranslator"}
+_BEGINNINGS = {
+    "torch._dynamo.eval_frame": "OptimizeContext",
+    "torch._dynamo.symbolic_convert": "InstructionTranslator",
+}
 
 _lock = threading.RLock()
 _traces = False

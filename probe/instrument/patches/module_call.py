@@ -62,8 +62,9 @@ class _Layer:
     def __init__(self, owner: type):
         self._heard: dict[int, Listener] = {}
         called = self._called = Called(owner, self._heard)
-        self.undo = put(lambda by: replace(owner, "__call__", by), called,
-                        _seen_through(owner.__call__, called))
+        self.undo = put(
+            lambda by: replace(owner, "__call__", by), called, _seen_through(owner.__call__, called)
+        )
 
     def add(self, module: int, listener: Listener) -> None:
         already = self._heard.get(module)

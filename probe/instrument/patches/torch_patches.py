@@ -24,10 +24,25 @@ from .wrappers import around_backward, around_data, around_ddp, on_optimizer
 Call = Callable[..., Any]
 
 COLLECTIVES = (
-    "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "reduce",
-    "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "broadcast",
-    "broadcast_object_list", "gather", "gather_object", "scatter", "scatter_object_list",
-    "barrier", "monitored_barrier", "send", "recv",
+    "all_reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "scatter",
+    "scatter_object_list",
+    "barrier",
+    "monitored_barrier",
+    "send",
+    "recv",
 )
 
 
@@ -125,7 +140,8 @@ def _deepspeed_step(original: Call, session: Session) -> Call:
 def _on_optimizer(session: Session, module: ModuleType) -> None:
     for register, hook in zip(
         (module.register_optimizer_step_pre_hook, module.register_optimizer_step_post_hook),
-        on_optimizer(session), strict=True,
+        on_optimizer(session),
+        strict=True,
     ):
         session.undo.append(put(functools.partial(_hooked, register), hook, _seen_through(hook)))
 
@@ -175,22 +191,36 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _skip_ours(rules: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in ("around", "engine", "hub", "lanes", "machine", "marks", "receiver", "reducing",
-                 "roots", "search", "splitting", "values"):
+    for name in (
+        "around",
+        "engine",
+        "hub",
+        "lanes",
+        "machine",
+        "marks",
+        "receiver",
+        "reducing",
+        "roots",
+        "search",
+        "splitting",
+        "values",
+    ):
         rules.add(f"{__package__}.{name}")
 
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", around_backward),
     "torch.utils.data.dataloader": lambda s, m: s.patch(
-        m._BaseDataLoaderIter, "__next__", around_data),
+        m._BaseDataLoaderIter, "__next__", around_data
+    ),
     "torch.optim.optimizer": _on_optimizer,
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
     "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _waiting),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
-        m.DistributedDataParallel, "_pre_forward", around_ddp),
+        m.DistributedDataParallel, "_pre_forward", around_ddp
+    ),
     "torch._dynamo.trace_rules": lambda _, m: _skip_ours(m),
     "torch._dynamo.eval_frame": lambda _, m: m.skip_code(code()),
     "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),

@@ -45,7 +45,8 @@ def candidates(parameters: set[int]) -> list[nn.Module]:
 def containers(module: nn.Module) -> list[nn.Module]:
     """Modules that hold this one directly: a compiled or distributed wrapper."""
     return [
-        thing for thing in gc.get_objects()
+        thing
+        for thing in gc.get_objects()
         if is_module(thing) and any(child is module for child in _children(thing))
     ]
 

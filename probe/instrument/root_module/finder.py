@@ -26,8 +26,12 @@ class Search:
     """Finds and hooks the root module; watches one parameter for unseen steps."""
 
     def __init__(
-        self, machine: Machine, model: Any, optimizers: Sequence[Any],
-        warn: Callable[[str], None], split: Callable[[Any], Split] | None = None,
+        self,
+        machine: Machine,
+        model: Any,
+        optimizers: Sequence[Any],
+        warn: Callable[[str], None],
+        split: Callable[[Any], Split] | None = None,
     ):
         """``split`` hooks the modules inside a root, where that was asked for."""
         self._split = split
@@ -176,11 +180,17 @@ class Search:
     def _track(self) -> Any:
         if self._backwards > _TRIES:
             return None
-        return self._choose([
-            *(p for optimizer in self._optimizers for p in candidates.owned(optimizer)),
-            *(p for root in self._roots[:1] if (m := root.module()) is not None
-              for p in m.parameters()),
-        ])
+        return self._choose(
+            [
+                *(p for optimizer in self._optimizers for p in candidates.owned(optimizer)),
+                *(
+                    p
+                    for root in self._roots[:1]
+                    if (m := root.module()) is not None
+                    for p in m.parameters()
+                ),
+            ]
+        )
 
     def _choose(self, parameters: list[Any]) -> Any:
         for parameter in parameters:

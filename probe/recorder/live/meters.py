@@ -64,8 +64,15 @@ class _Meter:
         if len(lately) > 1 and now_ns - lately[-1][0] <= _SILENT_NS:
             seconds = (lately[-1][0] - lately[0][0]) / NS_PER_S
             power = (lately[-1][1] - lately[0][1]) / seconds if seconds > 0 else None
-        return LiveDevice(source.device, source.id, str(source.provenance), self.joules, power,
-                          self._time_ns, source.uuid)
+        return LiveDevice(
+            source.device,
+            source.id,
+            str(source.provenance),
+            self.joules,
+            power,
+            self._time_ns,
+            source.uuid,
+        )
 
 
 class LiveMeters:
@@ -100,6 +107,8 @@ class LiveMeters:
         meters = list(self._meters.values())
         counted = stand_ins([(m.source, m.samples) for m in meters], self._distrusted)
         return [
-            meter.page(now_ns) for meter in meters if meter.samples
+            meter.page(now_ns)
+            for meter in meters
+            if meter.samples
             and (speaks(meter.source, counted) or meter.source.provenance is Provenance.MODELLED)
         ]

@@ -63,8 +63,7 @@ class Publisher:
                 self._phases.spans(rank, table)
 
     def estimates(
-        self, attributing: Attributing, now_ns: int,
-        on_device: Mapping[int, Mapping[int, float]],
+        self, attributing: Attributing, now_ns: int, on_device: Mapping[int, Mapping[int, float]]
     ) -> None:
         """The estimator's word on every device whose energy it follows.
 
@@ -79,12 +78,22 @@ class Publisher:
             for source, rank, statistics in attributing.statistics():
                 if (device := spoken.get(source.id)) is not None:
                     gpu = source.device.startswith("gpu")
-                    self._phases.estimates(device.device, rank, statistics, device.energy_j, run_s,
-                                           on_device.get(rank) if gpu else None)
+                    self._phases.estimates(
+                        device.device,
+                        rank,
+                        statistics,
+                        device.energy_j,
+                        run_s,
+                        on_device.get(rank) if gpu else None,
+                    )
 
     def publish(
-        self, now_ns: int, drains: Iterable[RingDrain], names: Mapping[int, Mapping[int, str]],
-        *, final: bool = False,
+        self,
+        now_ns: int,
+        drains: Iterable[RingDrain],
+        names: Mapping[int, Mapping[int, str]],
+        *,
+        final: bool = False,
     ) -> None:
         """Replace the page. Raises OSError."""
         if self._safely.broken:
@@ -92,19 +101,35 @@ class Publisher:
         drains = list(drains)
         with self._safely():
             devices = tuple(self._meters.page(now_ns))
-            measured = {d.device: d.energy_j for d in devices
-                        if d.provenance == Provenance.MEASURED}
-            live.write_live(self._run, LivePage(
-                now_ns, time.time(), node_name(), final, max((d.steps for d in drains), default=0),
-                sum(d.lost for d in drains), self._gaps,
-                max((d.last_ns for d in drains), default=0), devices,
-                tuple(self._phases.phases(measured, names)),
-                tuple(self._phases.times(names)), tuple(self._values(now_ns)),
-            ))
+            measured = {
+                d.device: d.energy_j for d in devices if d.provenance == Provenance.MEASURED
+            }
+            live.write_live(
+                self._run,
+                LivePage(
+                    now_ns,
+                    time.time(),
+                    node_name(),
+                    final,
+                    max((d.steps for d in drains), default=0),
+                    sum(d.lost for d in drains),
+                    self._gaps,
+                    max((d.last_ns for d in drains), default=0),
+                    devices,
+                    tuple(self._phases.phases(measured, names)),
+                    tuple(self._phases.times(names)),
+                    tuple(self._values(now_ns)),
+                ),
+            )
 
     def _values(self, now_ns: int) -> Iterable[LiveValue]:
         for id_, sample in self._newest.items():
             source = self._sources.get(id_)
             if source is not None and now_ns - sample.time_ns < _STALE_NS:
-                yield LiveValue(source.device, source.quantity, str(source.kind),
-                                sample.value * source.scale, sample.time_ns)
+                yield LiveValue(
+                    source.device,
+                    source.quantity,
+                    str(source.kind),
+                    sample.value * source.scale,
+                    sample.time_ns,
+                )

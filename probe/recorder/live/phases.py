@@ -58,7 +58,8 @@ class _Shares:
         self.total_j += added
         behind = {
             code: max(0.0, one.by(seconds.get(code, 0.0)) - self.missed[code] - self.given[code])
-            for code, one in self.stated.items() if code >= 0
+            for code, one in self.stated.items()
+            if code >= 0
         }
         wanted = sum(behind.values())
         share = min(1.0, added / wanted) if wanted > 0 else 0.0
@@ -83,7 +84,12 @@ class LivePhases:
         return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}
 
     def estimates(
-        self, device: str, rank: int, statistics: Statistics, total_j: float, run_s: float,
+        self,
+        device: str,
+        rank: int,
+        statistics: Statistics,
+        total_j: float,
+        run_s: float,
         on_device: Mapping[int, float] | None = None,
     ) -> None:
         """What the estimator knows now of a device that belongs to one rank.
@@ -103,10 +109,14 @@ class LivePhases:
         if found is None:
             return
         known = {code: found.of(code) for code in found.codes}
-        self._shares.setdefault(device, _Shares()).state({
-            code: _Stated(one, seconds.get(code, 0.0)) for code, one in known.items()
-            if one.status is not Status.NOT_IDENTIFIABLE
-        }, seconds)
+        self._shares.setdefault(device, _Shares()).state(
+            {
+                code: _Stated(one, seconds.get(code, 0.0))
+                for code, one in known.items()
+                if one.status is not Status.NOT_IDENTIFIABLE
+            },
+            seconds,
+        )
 
     def phases(
         self, totals_j: Mapping[str, float], names: Mapping[int, Mapping[int, str]]
@@ -127,15 +137,21 @@ class LivePhases:
                     yield LivePhase(name, device, given)
                 else:
                     best = stated.known
-                    yield LivePhase(name, device, given, best.energy_j, best.low_j, best.high_j,
-                                    str(best.status))
+                    yield LivePhase(
+                        name,
+                        device,
+                        given,
+                        best.energy_j,
+                        best.low_j,
+                        best.high_j,
+                        str(best.status),
+                    )
 
     def times(self, names: Mapping[int, Mapping[int, str]]) -> Iterable[LiveTime]:
         """Every phase of every rank."""
         for rank, counting in sorted(self._tallies.items()):
             for code, spent in counting.seconds().items():
-                yield LiveTime(_name(code, names.get(rank, {})), rank, spent,
-                               counting.counts[code])
+                yield LiveTime(_name(code, names.get(rank, {})), rank, spent, counting.counts[code])
 
 
 def _name(code: int, names: Mapping[int, str]) -> str:

@@ -126,8 +126,11 @@ class Attributing:
 
     def followed(self) -> list[str]:
         """Sources whose statistics hold all that was read, now or once they say anything."""
-        return [name for name, meter in self._meters.items()
-                if meter.rank is not None and not meter.accumulator.resumed]
+        return [
+            name
+            for name, meter in self._meters.items()
+            if meter.rank is not None and not meter.accumulator.resumed
+        ]
 
     def advance(self, members: Iterable[Member]) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
@@ -147,8 +150,10 @@ class Attributing:
         again, self._dear = dear and self._dear, dear
         if again and self._meters:
             every = max(meter.accumulator.thin() for meter in self._meters.values())
-            self.warnings = [f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
-                             f"one update of the meters in {every}"]
+            self.warnings = [
+                f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
+                f"one update of the meters in {every}"
+            ]
         self._cpu_s, self._since = 0.0, time.monotonic()
 
     def _advance(self) -> None:
@@ -197,15 +202,21 @@ class Attributing:
             raise  # the disk: the recorder says so and tries again
         except Exception as error:
             self._meters.clear()
-            print(f"energy is attributed by the report only: {type(error).__name__}: {error}",
-                  file=sys.stderr, flush=True)
+            print(
+                f"energy is attributed by the report only: {type(error).__name__}: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _about(self, meter: _Meter, timelines: Timelines, final: bool) -> Mapping[str, Any]:
         assert meter.rank is not None
         gpu = meter.source.device.startswith("gpu")
         return {
-            "source": meter.source.id, "rank": meter.rank, "complete": final,
-            "resumed": meter.accumulator.resumed, "rings": timelines.rings(meter.rank),
+            "source": meter.source.id,
+            "rank": meter.rank,
+            "complete": final,
+            "resumed": meter.accumulator.resumed,
+            "rings": timelines.rings(meter.rank),
             "on_device": gpu and timelines.on_device(meter.rank),
         }
 
@@ -214,7 +225,8 @@ class Attributing:
             table = np.array(meter.reads, np.float64)
             time_ns = np.array([read[0] for read in meter.reads], np.int64)
             meter.accumulator.feed_reads(
-                (time_ns - self._origin_ns) / NS_PER_S, table[:, 1] / NS_PER_S,
+                (time_ns - self._origin_ns) / NS_PER_S,
+                table[:, 1] / NS_PER_S,
                 table[:, 2] * meter.source.scale,
             )
             meter.reads.clear()

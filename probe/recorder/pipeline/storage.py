@@ -73,8 +73,9 @@ class SampleStore:
             excess = len(batch) - _KEPT_WHEN_DISK_REFUSES
             if excess > 0:
                 lost = batch[:excess]
-                self._gaps.append(Gap("samples", lost[0].time_ns, lost[-1].time_ns,
-                                      "the disk refused", excess))
+                self._gaps.append(
+                    Gap("samples", lost[0].time_ns, lost[-1].time_ns, "the disk refused", excess)
+                )
                 del batch[:excess]
             raise
         self._samples = []

@@ -129,8 +129,13 @@ class Summaries:
             meter.feed(value)
 
     def save(
-        self, end_ns: int, drains: Iterable[RingDrain], members: Iterable[Member],
-        timelines: Timelines, *, followed: Sequence[str],
+        self,
+        end_ns: int,
+        drains: Iterable[RingDrain],
+        members: Iterable[Member],
+        timelines: Timelines,
+        *,
+        followed: Sequence[str],
     ) -> None:
         """Seal it, if every rank could be followed. Raises OSError.
 
@@ -148,21 +153,33 @@ class Summaries:
                 one = meter.finish(end_ns) if isinstance(meter, Summing) else meter.finish()
                 meters[id_] = one
             rings = {drain.rank: timelines.rings(drain.rank) for drain in drains if drain.rank >= 0}
-            mains = [drain for drain in drains
-                     if drain.rank >= 0 and drain.name == rings[drain.rank][0]]
+            mains = [
+                drain for drain in drains if drain.rank >= 0 and drain.name == rings[drain.rank][0]
+            ]
 
             def tallies(counted: Mapping[int, Counting]) -> list[Tally]:
-                return [counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
-                        for drain in mains if drain.rank in counted]
+                return [
+                    counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
+                    for drain in mains
+                    if drain.rank in counted
+                ]
 
             values: dict[int, dict[str, Any]] = {}
             for drain in drains:
                 values.setdefault(drain.rank, {}).update(drain.values())
-            write_summary(self._run, NodeSummary(
-                meters, self._owners, followed, tallies(self._host), tallies(self._device),
-                rings, values,
-                timelines.reductions(),
-            ))
+            write_summary(
+                self._run,
+                NodeSummary(
+                    meters,
+                    self._owners,
+                    followed,
+                    tallies(self._host),
+                    tallies(self._device),
+                    rings,
+                    values,
+                    timelines.reductions(),
+                ),
+            )
 
 
 def _names(drain: RingDrain) -> Mapping[int, str]:

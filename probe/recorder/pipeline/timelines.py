@@ -133,7 +133,7 @@ class _Rank:
         until_ns = min(track.handed_ns for track in clocks)
         for ring, rows in self.others.items():
             keep = int(np.searchsorted(rows["time_ns"].astype(np.int64), until_ns)) - 1
-            self.others[ring] = rows[max(0, keep):]
+            self.others[ring] = rows[max(0, keep) :]
 
 
 class Timelines:
@@ -157,8 +157,11 @@ class Timelines:
             mine = self._ranks[rank].others
             mine[ring] = np.concatenate([mine[ring], rows]) if ring in mine else rows
             if len(mine[ring]) > MOST_MARKS:
-                self._lose(rank, f"another thread of rank {rank} marks faster than its phases "
-                           "pass: the report attributes them, not the recorder")
+                self._lose(
+                    rank,
+                    f"another thread of rank {rank} marks faster than its phases "
+                    "pass: the report attributes them, not the recorder",
+                )
             return
         one = self._ranks.setdefault(rank, _Rank(ring))
         if ring != one.main:
@@ -166,8 +169,11 @@ class Timelines:
             return
         one.add(rows, table)
         if one.waiting > MOST_SPANS:
-            self._lose(rank, f"rank {rank} had more than {MOST_SPANS} phases at a time: the "
-                       "report attributes them, not the recorder")
+            self._lose(
+                rank,
+                f"rank {rank} had more than {MOST_SPANS} phases at a time: the "
+                "report attributes them, not the recorder",
+            )
 
     def take(self, now_ns: int | None) -> dict[int, Settled]:
         """What is settled by now, or with None, at the end, all that is left."""
@@ -192,8 +198,14 @@ class Timelines:
     @property
     def lost(self) -> set[int]:
         """Ranks whose spans cannot be followed."""
-        return {*self._lost, *(rank for rank, one in self._ranks.items()
-                               if one.on_device is not None and not one.as_settled)}
+        return {
+            *self._lost,
+            *(
+                rank
+                for rank, one in self._ranks.items()
+                if one.on_device is not None and not one.as_settled
+            ),
+        }
 
     @property
     def warnings(self) -> list[str]:
@@ -216,5 +228,7 @@ class Timelines:
 
 
 def _broken(rank: int, error: Exception) -> str:
-    return (f"rank {rank}: {type(error).__name__}: {error}: the report attributes its phases, not "
-            "the recorder")
+    return (
+        f"rank {rank}: {type(error).__name__}: {error}: the report attributes its phases, not "
+        "the recorder"
+    )

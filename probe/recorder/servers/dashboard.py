@@ -41,8 +41,10 @@ class Companion:
     def problems(self) -> list[str]:
         """One clear line, or none."""
         if self._child is not None and self._child.poll():
-            self._problem = f"dashboard: it ended with code {self._child.returncode}: see " \
-                            "dashboard.log in the run's directory"
+            self._problem = (
+                f"dashboard: it ended with code {self._child.returncode}: see "
+                "dashboard.log in the run's directory"
+            )
             self._child = None
         return [self._problem] if self._problem else []
 
@@ -53,8 +55,13 @@ def _start(run: Path, port: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(sys.path), *words],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, close_fds=True,
-            start_new_session=True, cwd="/")
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            close_fds=True,
+            start_new_session=True,
+            cwd="/",
+        )
     finally:
         with contextlib.suppress(OSError):
             os.close(log)

@@ -40,7 +40,8 @@ class Serving:
         self._next = time.monotonic() + _AGAIN_S
         try:
             self._endpoint = load(SERVICES, "prometheus")(
-                self._run, self._address, os.environ.get("PROBE_TOKEN"))
+                self._run, self._address, os.environ.get("PROBE_TOKEN")
+            )
             self._problem = ""
         except ProbeError as error:
             self._problem = f"prometheus: {error}"

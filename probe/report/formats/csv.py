@@ -7,9 +7,24 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-COLUMNS = ("run", "name", "started", "duration_s", "device", "phase", "count", "time_s", "energy_j",
-           "energy_j_low", "energy_j_high", "bounds_j_low", "bounds_j_high", "power_w", "status",
-           "provenance")
+COLUMNS = (
+    "run",
+    "name",
+    "started",
+    "duration_s",
+    "device",
+    "phase",
+    "count",
+    "time_s",
+    "energy_j",
+    "energy_j_low",
+    "energy_j_high",
+    "bounds_j_low",
+    "bounds_j_high",
+    "power_w",
+    "status",
+    "provenance",
+)
 
 
 def render(report: dict[str, Any]) -> str:
@@ -18,8 +33,9 @@ def render(report: dict[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for told in rows(report):
-        writer.writerow([plain(value) if isinstance(value, str) else value
-                         for value in told.values()])
+        writer.writerow(
+            [plain(value) if isinstance(value, str) else value for value in told.values()]
+        )
     return text.getvalue().removesuffix("\r\n")
 
 
@@ -29,9 +45,17 @@ def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for row in report["phases"]:
         low, high = row["energy_j_interval"] or (None, None)
         least, most = row["bounds_j"] or (None, None)
-        told = {"run": run["id"], "name": run["name"], "started": run["started"],
-                "duration_s": run["duration_s"], **row, "energy_j_low": low, "energy_j_high": high,
-                "bounds_j_low": least, "bounds_j_high": most}
+        told = {
+            "run": run["id"],
+            "name": run["name"],
+            "started": run["started"],
+            "duration_s": run["duration_s"],
+            **row,
+            "energy_j_low": low,
+            "energy_j_high": high,
+            "bounds_j_low": least,
+            "bounds_j_high": most,
+        }
         yield {name: told[name] for name in COLUMNS}
 
 

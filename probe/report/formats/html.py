@@ -51,21 +51,32 @@ def render(report: dict[str, Any]) -> str:
         f"<p class='soft'>{escaped(run['status'])}{ended} after {duration(run['duration_s'])}"
         f"{steps}, begun {escaped(run['started'][:19])} UTC · "
         f"<code>{escaped(run['id'])}</code></p>",
-        f"<p class='figure'>{escaped(sentences.headline(report))}</p>", _beside(report), "</header>",
+        f"<p class='figure'>{escaped(sentences.headline(report))}</p>",
+        _beside(report),
+        "</header>",
         _warnings(report),
     ]
     for chart in charts(report):
-        body.append(f"<h2>{chart.title}</h2>"
-                    f"<figure role='img' aria-label='{escaped(chart.caption)}'>{chart.svg}"
-                    f"<figcaption>{escaped(chart.caption)}</figcaption></figure>")
+        body.append(
+            f"<h2>{chart.title}</h2>"
+            f"<figure role='img' aria-label='{escaped(chart.caption)}'>{chart.svg}"
+            f"<figcaption>{escaped(chart.caption)}</figcaption></figure>"
+        )
     body.append("<h2>Phases</h2>")
-    body += [_phases(report, device)
-             for device in dict.fromkeys(row["device"] for row in report["phases"])]
+    body += [
+        _phases(report, device)
+        for device in dict.fromkeys(row["device"] for row in report["phases"])
+    ]
     body += map(table_of, rank_tables.tables(report))
-    body += ["<h2>What was measured</h2>", _pairs(sentences.provenance(report)),
-             "<h2>How well</h2>", _pairs(sentences.quality(report)),
-             "<h2>Where</h2>", _pairs(sentences.machine(report)),
-             f"<h2>Method and limits</h2><p>{sentences.METHOD}</p><p>{sentences.LIMITS}</p>"]
+    body += [
+        "<h2>What was measured</h2>",
+        _pairs(sentences.provenance(report)),
+        "<h2>How well</h2>",
+        _pairs(sentences.quality(report)),
+        "<h2>Where</h2>",
+        _pairs(sentences.machine(report)),
+        f"<h2>Method and limits</h2><p>{sentences.METHOD}</p><p>{sentences.LIMITS}</p>",
+    ]
     return page(name, "".join(body))
 
 
@@ -88,8 +99,10 @@ def _beside(report: dict[str, Any]) -> str:
     total = report["total"]
     lines = []
     if total["modelled_energy_j"] is not None:
-        lines.append(f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
-                     "RAM by a model, not in it</span>")
+        lines.append(
+            f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
+            "RAM by a model, not in it</span>"
+        )
     lines += map(escaped, sentences.tariffs(report))
     return f"<p class='soft'>{' · '.join(lines)}</p>" if lines else ""
 
@@ -103,38 +116,52 @@ def _phases(report: dict[str, Any], device: str) -> str:
     *numbers, how = sentences.COLUMNS[1:]
     head = "".join(f"<th>{name}</th>" for name in (escaped(device), *numbers))
     rows = "".join(_phase(row, cells) for row, cells in sentences.rows_of(report, device))
-    return (f"<div class='scroll'><table><thead><tr>{head}<th class='text'>{how}</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>")
+    return (
+        f"<div class='scroll'><table><thead><tr>{head}<th class='text'>{how}</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
 
 
 def _phase(row: dict[str, Any], cells: list[str]) -> str:
-    kind = "modelled" if row["provenance"] == "modelled" else (
-        "refused" if row["energy_j"] is None else "")
+    kind = (
+        "modelled"
+        if row["provenance"] == "modelled"
+        else ("refused" if row["energy_j"] is None else "")
+    )
     *numbers, how = map(escaped, cells)
-    return (f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in numbers)}"
-            f"<td class='text'>{how}</td></tr>")
+    return (
+        f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in numbers)}"
+        f"<td class='text'>{how}</td></tr>"
+    )
 
 
 def _pairs(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{escaped(what)}</td><td class='text'>{escaped(how)}</td></tr>"
-                    for what, how in rows)
+    cells = "".join(
+        f"<tr><td>{escaped(what)}</td><td class='text'>{escaped(how)}</td></tr>"
+        for what, how in rows
+    )
     return f"<div class='scroll'><table><tbody>{cells}</tbody></table></div>"
 
 
 def table_of(table: Table) -> str:
     """A table of text with its title."""
+
     def row(cells: Any, tag: str) -> str:
         said = []
         for i, cell in enumerate(cells):
             words = i in table.text
-            said.append(f"<{tag}{' class=text' if words else ''}>"
-                        f"{escaped(cell if words else _unbroken(cell))}</{tag}>")
+            said.append(
+                f"<{tag}{' class=text' if words else ''}>"
+                f"{escaped(cell if words else _unbroken(cell))}</{tag}>"
+            )
         return f"<tr>{''.join(said)}</tr>"
 
     title = f"<h3>{escaped(table.title)}</h3>" if table.title else ""
     rows = "".join(row(cells, "td") for cells in table.rows)
-    return (f"{title}<div class='scroll'><table class='plain'><thead>{row(table.head, 'th')}"
-            f"</thead><tbody>{rows}</tbody></table></div>")
+    return (
+        f"{title}<div class='scroll'><table class='plain'><thead>{row(table.head, 'th')}"
+        f"</thead><tbody>{rows}</tbody></table></div>"
+    )
 
 
 def _unbroken(cell: str) -> str:

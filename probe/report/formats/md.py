@@ -22,8 +22,11 @@ def render(report: dict[str, Any]) -> str:
     why = f" ({cell(run['ended_by'])})" if run["ended_by"] else ""
     lines += [f"{run['status']}{why} after {duration(run['duration_s'])}{steps}; `{run['id']}`", ""]
     if total["modelled_energy_j"] is not None:
-        lines += [f"Besides, {energy(total['modelled_energy_j'])} of CPU and RAM by a model, not "
-                  "measured.", ""]
+        lines += [
+            f"Besides, {energy(total['modelled_energy_j'])} of CPU and RAM by a model, not "
+            "measured.",
+            "",
+        ]
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         lines += _table(report, device)
     for one in rank_tables.tables(report):
@@ -55,5 +58,10 @@ def table_of(table: Table) -> list[str]:
     """A table of text with its title."""
     rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
     title = [f"{cell(table.title)}:", ""] if table.title else []
-    return [*title, line([cell(name) for name in table.head]), line(rule),
-            *(line([cell(value) for value in row]) for row in table.rows), ""]
+    return [
+        *title,
+        line([cell(name) for name in table.head]),
+        line(rule),
+        *(line([cell(value) for value in row]) for row in table.rows),
+        "",
+    ]

@@ -15,8 +15,10 @@ def render(report: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([(name, _type(name)) for name in COLUMNS], metadata={
-        "phasewatt": json.dumps(report, allow_nan=False)})
+    schema = pa.schema(
+        [(name, _type(name)) for name in COLUMNS],
+        metadata={"phasewatt": json.dumps(report, allow_nan=False)},
+    )
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist(list(rows(report)), schema=schema)
     pq.write_table(table, sink, compression="zstd")

@@ -85,21 +85,29 @@ def render(report: dict[str, Any]) -> bytes:
     ended = f" ({_short(run['ended_by'])})" if run["ended_by"] else ""
     steps = f", {run['steps']} steps" if run["steps"] else ""
     data = {
-        "name": _short(run["name"] or run["id"]), "id": run["id"],
+        "name": _short(run["name"] or run["id"]),
+        "id": run["id"],
         "state": f"{run['status']}{ended} after {duration(run['duration_s'])}{steps}, begun "
-                 f"{run['started'][:19]} UTC",
-        "headline": sentences.headline(report), "beside": " · ".join(beside),
+        f"{run['started'][:19]} UTC",
+        "headline": sentences.headline(report),
+        "beside": " · ".join(beside),
         "warnings": [_short(line) for line in report["warnings"]],
-        "charts": [{"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
-                   for i, c in enumerate(drawn)],
-        "devices": [{"name": _short(device), "rows": _rows(report, device)}
-                    for device in dict.fromkeys(row["device"] for row in report["phases"])],
+        "charts": [
+            {"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
+            for i, c in enumerate(drawn)
+        ],
+        "devices": [
+            {"name": _short(device), "rows": _rows(report, device)}
+            for device in dict.fromkeys(row["device"] for row in report["phases"])
+        ],
         "parts": [
             {"title": "What was measured", "rows": sentences.provenance(report)},
             {"title": "How well", "rows": sentences.quality(report)},
             {"title": "Where", "rows": sentences.machine(report)},
         ],
-        "columns": sentences.COLUMNS, "method": sentences.METHOD, "limits": sentences.LIMITS,
+        "columns": sentences.COLUMNS,
+        "method": sentences.METHOD,
+        "limits": sentences.LIMITS,
     }
     files |= {"main.typ": _PAGE.encode(), "data.json": json.dumps(data).encode()}
     compile_: Any = typst.compile  # its stubs do not know of files in memory

@@ -7,11 +7,24 @@ from typing import Any
 from .. import rank_tables, sentences
 from ..numbers import duration, energy, interval, number
 
-_ORDER = ["data", "forward", "backward", "recompute", "communication", "optimizer", "eval",
-          "checkpoint", "restart"]
+_ORDER = [
+    "data",
+    "forward",
+    "backward",
+    "recompute",
+    "communication",
+    "optimizer",
+    "eval",
+    "checkpoint",
+    "restart",
+]
 _LAST = ["other", "unresolved", "unattributed"]
-_RATES = {"sm_activity": "SM", "tensor_activity": "tensor", "dram_activity": "DRAM",
-          "power_cap_time": "power capped"}
+_RATES = {
+    "sm_activity": "SM",
+    "tensor_activity": "tensor",
+    "dram_activity": "DRAM",
+    "power_cap_time": "power capped",
+}
 
 
 def render(report: dict[str, Any]) -> str:
@@ -51,12 +64,20 @@ def _headline(report: dict[str, Any]) -> list[str]:
         lines.append("measured  no energy meter")
     if total["modelled_energy_j"] is not None:
         line = f"modelled  {energy(total['modelled_energy_j'])}"
-        lines.append("   ".join([line, *sentences.worth(report, "modelled_"),
-                                 "a model of CPU and RAM, not in the measured energy"]))
+        lines.append(
+            "   ".join(
+                [
+                    line,
+                    *sentences.worth(report, "modelled_"),
+                    "a model of CPU and RAM, not in the measured energy",
+                ]
+            )
+        )
     lines += _logged(report)
     labels = [label for label in ("carbon", "cost") if report.get(label)]
-    lines += [f"{label:10}{line}"
-              for label, line in zip(labels, sentences.tariffs(report), strict=True)]
+    lines += [
+        f"{label:10}{line}" for label, line in zip(labels, sentences.tariffs(report), strict=True)
+    ]
     return lines
 
 
@@ -66,8 +87,10 @@ def _logged(report: dict[str, Any]) -> list[str]:
     if not values:
         return []
     told = [
-        f"{name} {value['sum']:.0f}" if name in ("samples", "tokens")
-        else f"{name} {number(value['last'])}" for name, value in values.items()
+        f"{name} {value['sum']:.0f}"
+        if name in ("samples", "tokens")
+        else f"{name} {number(value['last'])}"
+        for name, value in values.items()
     ]
     joules = report["total"]["energy_j"]
     for name, unit in (("samples", "sample"), ("tokens", "token")):
@@ -153,7 +176,9 @@ def _sources(report: dict[str, Any]) -> list[str]:
         return []
     rows = [
         [
-            source["device"], source["provenance"], source["method"],
+            source["device"],
+            source["provenance"],
+            source["method"],
             energy(source["energy_j"]),
             f"every {duration(source['period_s'])}" if source["period_s"] else "",
             f"{source['gaps']} gaps" if source["gaps"] else "",
@@ -162,18 +187,23 @@ def _sources(report: dict[str, Any]) -> list[str]:
         for source in report["sources"]
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["meters", *(
-        ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    )]
+    return [
+        "meters",
+        *(
+            ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip()
+            for row in rows
+        ),
+    ]
 
 
 def _quality(report: dict[str, Any]) -> list[str]:
     lines = []
     coverage = report["total"]["coverage"]
     if coverage is not None:
-        lines.append(f"coverage  {100 * coverage:.1f} % of the run lies between meter updates; "
-                     "the rest is extrapolated")
+        lines.append(
+            f"coverage  {100 * coverage:.1f} % of the run lies between meter updates; "
+            "the rest is extrapolated"
+        )
     overhead = report["overhead"]
     if overhead["share_of_step"] is not None:
         line = f"overhead  {100 * overhead['share_of_step']:.2g} % of a step"

@@ -55,8 +55,9 @@ def save(calibration: Calibration) -> Path:
     path = folder() / f"{calibration.uuid}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps({"version": VERSION} | asdict(calibration), indent=1) + "\n",
-                     encoding="utf-8")
+    draft.write_text(
+        json.dumps({"version": VERSION} | asdict(calibration), indent=1) + "\n", encoding="utf-8"
+    )
     draft.replace(path)
     return path
 

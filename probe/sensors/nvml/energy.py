@@ -264,9 +264,7 @@ class NvmlEnergySensor:
         self._next_ns = soonest
         return out
 
-    def _judge(
-        self, counter: _Counter, verdict: Verdict | None, out: list[Reading]
-    ) -> None:
+    def _judge(self, counter: _Counter, verdict: Verdict | None, out: list[Reading]) -> None:
         """Slow down when fast reads may be the cause; say once what was found."""
         source = counter.source
         if len(counter.glitches) >= GLITCHES:

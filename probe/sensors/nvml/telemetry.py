@@ -109,12 +109,17 @@ class NvmlTelemetrySensor(NvmlPoller):
             one("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
             one("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
             Meter(
-                (replace(source("power_cap_time", "s", S_PER_NS, "time under the power cap"),
-                         kind=Kind.COUNTER),),
+                (
+                    replace(
+                        source("power_cap_time", "s", S_PER_NS, "time under the power cap"),
+                        kind=Kind.COUNTER,
+                    ),
+                ),
                 lambda handle: (
                     bounded(
                         n.nvmlDeviceGetViolationStatus(handle, _CAPPED_BY_POWER).violationTime,
-                        _MAX_NS, "power cap time",
+                        _MAX_NS,
+                        "power cap time",
                     ),
                 ),
                 CAP_NS,

@@ -42,9 +42,7 @@ def made(tmp_path: Path, seconds: float = 60.0, **more) -> OpenRun:
 
 
 @pytest.mark.parametrize("seconds", [60.0, 3000.0])
-def test_power_is_the_counters_slope_and_a_silence_is_a_gap(
-    seconds: float, tmp_path: Path
-) -> None:
+def test_power_is_the_counters_slope_and_a_silence_is_a_gap(seconds: float, tmp_path: Path) -> None:
     found = power(made(tmp_path, seconds), (0.0, seconds))
     assert found is not None and list(found.devices) == ["gpu0", "gpu1"]
     inside = slice(2, -2)
@@ -80,8 +78,14 @@ def test_what_a_model_says_is_marked(tmp_path: Path) -> None:
     modelled = gauge_source(0, "power", "W")
     import dataclasses
 
-    modelled = dataclasses.replace(modelled, id="model:cpu", device="cpu", uuid="",
-                                   provenance=Provenance.MODELLED, method="model: x")
+    modelled = dataclasses.replace(
+        modelled,
+        id="model:cpu",
+        device="cpu",
+        uuid="",
+        provenance=Provenance.MODELLED,
+        method="model: x",
+    )
     run = OpenRun(stored_run(tmp_path, [(modelled, level(BEGIN, 30.0, 12.0, 1.0))], 30.0))
     found = power(run, (0.0, 30.0))
     assert found is not None and list(found.provenance) == ["modelled"]
@@ -111,8 +115,10 @@ def test_steps_are_cut_where_they_close(tmp_path: Path) -> None:
     assert lane.begin_s[0] == pytest.approx(found.steps_s[0])
     assert lane.end_s[-1] == pytest.approx(found.steps_s[-1])
     assert {"data", "forward", "backward", "optimizer"} == set(lane.phase)
-    took = {p: float(np.sum((lane.end_s - lane.begin_s)[[n == p for n in lane.phase]]))
-            for p in set(lane.phase)}
+    took = {
+        p: float(np.sum((lane.end_s - lane.begin_s)[[n == p for n in lane.phase]]))
+        for p in set(lane.phase)
+    }
     assert took["backward"] == pytest.approx(0.05 * (len(found.steps_s) - 1), rel=1e-6)
     assert anatomy(run, 0.0, 0.1) is not None and anatomy(run, 59.0, 0.1) is not None
 
@@ -150,8 +156,17 @@ def test_the_library_knows_only_its_own_runs(tmp_path: Path) -> None:
     stored_run(outside, [(energy_source(0), counter(BEGIN, 5.0, 100.0))], 5.0, run_id="theirs")
     library = Library(inside)
     assert library.open("mine").report()["run"]["id"] == "mine"
-    for path in ("../else/theirs", str(outside / "theirs"), "..", ".", "", "mine/../mine", "mine\0",
-                 "./mine", "mine/node-x"):
+    for path in (
+        "../else/theirs",
+        str(outside / "theirs"),
+        "..",
+        ".",
+        "",
+        "mine/../mine",
+        "mine\0",
+        "./mine",
+        "mine/node-x",
+    ):
         with pytest.raises(UnknownRunError):
             library.open(path)
     (inside / "mine" / "run.json").write_text("{")

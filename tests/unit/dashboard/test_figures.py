@@ -20,25 +20,62 @@ from tests.contract.test_comparisons import HOSTILE, KINDS, found
 from tests.unit.optimizers.test_ablation import SAVED, trials
 
 ROWS = (
-    PhaseRow(phase="forward", device="gpu0", count=10, time_s=2.0, energy_j=600.0,
-             interval_j=(580.0, 620.0), power_w=300.0, status="resolved"),
-    PhaseRow(phase="backward", device="gpu0", count=10, time_s=3.0, energy_j=1500.0,
-             interval_j=(1470.0, 1530.0), power_w=500.0, status="weak"),
+    PhaseRow(
+        phase="forward",
+        device="gpu0",
+        count=10,
+        time_s=2.0,
+        energy_j=600.0,
+        interval_j=(580.0, 620.0),
+        power_w=300.0,
+        status="resolved",
+    ),
+    PhaseRow(
+        phase="backward",
+        device="gpu0",
+        count=10,
+        time_s=3.0,
+        energy_j=1500.0,
+        interval_j=(1470.0, 1530.0),
+        power_w=500.0,
+        status="weak",
+    ),
     PhaseRow(phase="data", device="gpu0", count=10, time_s=0.5, bounds_j=(10.0, 90.0)),
-    PhaseRow(phase="unattributed", device="gpu0", count=1, time_s=0.5, energy_j=50.0,
-             interval_j=(40.0, 60.0), status="resolved"),
+    PhaseRow(
+        phase="unattributed",
+        device="gpu0",
+        count=1,
+        time_s=0.5,
+        energy_j=50.0,
+        interval_j=(40.0, 60.0),
+        status="resolved",
+    ),
 )
-RUN = Overview(id="id", name="a run", status="finished", duration_s=6.0, steps=10, energy_j=2200.0,
-               interval_j=(2190.0, 2210.0), phases=ROWS)
+RUN = Overview(
+    id="id",
+    name="a run",
+    status="finished",
+    duration_s=6.0,
+    steps=10,
+    energy_j=2200.0,
+    interval_j=(2190.0, 2210.0),
+    phases=ROWS,
+)
 SCALE = TimeScale.of(60.0)
 
 
 def watts(devices: int, bins: int = 20, provenance: str = "measured") -> Power:
     mean = np.linspace(100, 300, bins)[None, :] * np.linspace(1, 0.8, devices)[:, None]
     mean[0, 5:8] = np.nan
-    return Power(np.linspace(0, 60, bins + 1), [f"gpu{i}" for i in range(devices)],
-                 [provenance] * devices, mean, mean * 0.9, mean * 1.1,
-                 [400.0] * devices)
+    return Power(
+        np.linspace(0, 60, bins + 1),
+        [f"gpu{i}" for i in range(devices)],
+        [provenance] * devices,
+        mean,
+        mean * 0.9,
+        mean * 1.1,
+        [400.0] * devices,
+    )
 
 
 def checked(chart: Chart) -> Chart:
@@ -64,8 +101,16 @@ def test_the_phase_that_burns_most_is_named_with_its_share() -> None:
 
 def test_several_gpus_are_one_and_a_refusal_of_one_is_everybodys() -> None:
     more = [replace(row, device="gpu1") for row in ROWS if row.phase != "data"]
-    more.append(PhaseRow(phase="data", device="gpu1", time_s=0.5, energy_j=40.0,
-                         interval_j=(30.0, 50.0), status="weak"))
+    more.append(
+        PhaseRow(
+            phase="data",
+            device="gpu1",
+            time_s=0.5,
+            energy_j=40.0,
+            interval_j=(30.0, 50.0),
+            status="weak",
+        )
+    )
     rows = {row.phase: row for row in phases.pooled([*ROWS, *more])}
     assert rows["backward"].energy_j == 3000.0
     assert rows["backward"].interval_j == (2940.0, 3060.0)
@@ -81,8 +126,16 @@ def test_without_joules_it_is_time_and_says_so() -> None:
 
 
 def test_a_models_joules_are_never_added_to_measured_ones() -> None:
-    model = PhaseRow(phase="forward", device="cpu", count=10, time_s=2.0, energy_j=1e6,
-                     power_w=1.0, provenance="modelled", status="resolved")
+    model = PhaseRow(
+        phase="forward",
+        device="cpu",
+        count=10,
+        time_s=2.0,
+        energy_j=1e6,
+        power_w=1.0,
+        provenance="modelled",
+        status="resolved",
+    )
     mixed = replace(RUN, phases=(*ROWS, model))
     row, share, what = phases.most(mixed) or (None, 0.0, "")
     assert what == "energy"
@@ -96,10 +149,19 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
 @pytest.mark.parametrize("provenance", ["measured", "modelled"])
 def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: str) -> None:
     """What several ranks use together is not told apart: the page tells their times."""
-    card = PhaseRow(phase="unattributed", device="gpu0", time_s=10.0, energy_j=2000.0,
-                    provenance=provenance, status="resolved")
-    ranks = [replace(row, device=f"rank{rank}", energy_j=None, interval_j=None, bounds_j=None)
-             for rank in range(2) for row in ROWS]
+    card = PhaseRow(
+        phase="unattributed",
+        device="gpu0",
+        time_s=10.0,
+        energy_j=2000.0,
+        provenance=provenance,
+        status="resolved",
+    )
+    ranks = [
+        replace(row, device=f"rank{rank}", energy_j=None, interval_j=None, bounds_j=None)
+        for rank in range(2)
+        for row in ROWS
+    ]
     run = replace(RUN, phases=(card, *ranks), ranks=2)
     row, share, what = phases.most(run) or (None, 0.0, "")
     assert row is not None and (row.phase, what) == ("backward", "time") and 0 < share < 1
@@ -134,15 +196,22 @@ def test_power_of_few_and_many(devices: int) -> None:
 
 
 def test_nothing_to_draw_has_words() -> None:
-    for chart in (power.power(None, SCALE, None), power.power(None, SCALE, None, live=True),
-                  power.heatmap(None, SCALE, None), steps.anatomy(None), steps.drift(None),
-                  memory.memory([], SCALE, None), quality.quality(RUN)):
+    for chart in (
+        power.power(None, SCALE, None),
+        power.power(None, SCALE, None, live=True),
+        power.heatmap(None, SCALE, None),
+        steps.anatomy(None),
+        steps.drift(None),
+        memory.memory([], SCALE, None),
+        quality.quality(RUN),
+    ):
         assert checked(chart).figure is None
 
 
 def test_inside_a_step_and_step_after_step() -> None:
-    lane = Lane("rank 0, host", np.array([1.0, 1.02]), np.array([1.02, 1.1]),
-                ["forward", "backward"])
+    lane = Lane(
+        "rank 0, host", np.array([1.0, 1.02]), np.array([1.02, 1.1]), ["forward", "backward"]
+    )
     chart = checked(steps.anatomy(Anatomy(7, np.array([1.0, 1.1]), [lane], watts(8))))
     assert chart.caption.startswith("Step 7, 100 ms each")
     value = np.array([10.0] * 10 + [20.0] * 10)
@@ -169,15 +238,25 @@ def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
         if chart.figure is not None:
             joules = one["energy_j"]["provenance"] == "measured"
             total = one["energy_j" if joules else "time_s"]["gain"]
-            assert math.isclose(sum(row[3] for row in chart.rows), total, rel_tol=1e-6,
-                                abs_tol=1e-6)
+            assert math.isclose(
+                sum(row[3] for row in chart.rows), total, rel_tol=1e-6, abs_tol=1e-6
+            )
 
 
 def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
     shares = {"early": 0.23, "gradient": 0.5, "memory": 0.05, "communication": 0.0, "rest": 0.22}
     intervals = {kind: [-10.5, 16.5] for kind in shares} | {"communication": None}
-    chart = checked(gains.four({"four": shares, "four_intervals": intervals, "verdict": "loss",
-                                "four_of": "time", "reason": ""}))
+    chart = checked(
+        gains.four(
+            {
+                "four": shares,
+                "four_intervals": intervals,
+                "verdict": "loss",
+                "four_of": "time",
+                "reason": "",
+            }
+        )
+    )
     low, high = chart.figure["layout"]["xaxis"]["range"]
     assert -200 < low < 0 and 50 < high < 300 and "beyond the picture" in chart.caption
     assert chart.rows[0][2:] == [-1050.0, 1650.0]  # the table has all of it
@@ -193,6 +272,7 @@ def test_hostile_names_are_text() -> None:
 
 def contrast(one: str, other: str) -> float:
     """WCAG 2.1, relative luminance."""
+
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
@@ -216,8 +296,9 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     assert chart.figure is not None
     rows = {row[0]: row[1] for row in chart.rows}
     assert set(rows) == {*SAVED, "all together"}
-    assert rows["precision"] == pytest.approx(100, abs=12) and "precision saves most" in \
-        chart.caption
+    assert (
+        rows["precision"] == pytest.approx(100, abs=12) and "precision saves most" in chart.caption
+    )
     if kind != "leave-one-out":
         assert sum(rows[name] for name in SAVED) == pytest.approx(rows["all together"], rel=1e-6)
     assert "UNSOUND" not in chart.caption
@@ -225,14 +306,41 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
 
 
 def crew(slowest: int | None, host: str = "node1") -> Crew:
-    told = [{"rank": rank, "host": host, "steps": 50, "devices": [f"gpu{rank}"],
-             "energy_j": 100.0 * rank if rank else None} for rank in range(3)]
-    return Crew(False, told, [], [
-        {"rank": 0, "blocking_s": None, "busy_s": 0.02, "exposed_s": 0.005, "cost_s": None,
-         "method": "DDP's timers"}], [], {
-        "step_s": 0.05, "skew_s": {"median": 0.004, "p95": 0.01}, "slowest": slowest,
-        "ranks": [{"rank": rank, "waiting_s": 0.001 * rank, "last_share": 0.3, "waiting_j": 2.0}
-                  for rank in range(3)]})
+    told = [
+        {
+            "rank": rank,
+            "host": host,
+            "steps": 50,
+            "devices": [f"gpu{rank}"],
+            "energy_j": 100.0 * rank if rank else None,
+        }
+        for rank in range(3)
+    ]
+    return Crew(
+        False,
+        told,
+        [],
+        [
+            {
+                "rank": 0,
+                "blocking_s": None,
+                "busy_s": 0.02,
+                "exposed_s": 0.005,
+                "cost_s": None,
+                "method": "DDP's timers",
+            }
+        ],
+        [],
+        {
+            "step_s": 0.05,
+            "skew_s": {"median": 0.004, "p95": 0.01},
+            "slowest": slowest,
+            "ranks": [
+                {"rank": rank, "waiting_s": 0.001 * rank, "last_share": 0.3, "waiting_j": 2.0}
+                for rank in range(3)
+            ],
+        },
+    )
 
 
 @pytest.mark.parametrize("host", ["node1", HOSTILE])
@@ -242,8 +350,11 @@ def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
     go.Figure(chart.figure)
     assert "Rank 0 is the slowest" in chart.caption and "4 %" in chart.caption
     (bars,) = chart.figure["data"]
-    marked = [name for name, colour in zip(bars["y"], bars["marker"]["color"], strict=True)
-              if colour == style.VERMILLION]
+    marked = [
+        name
+        for name, colour in zip(bars["y"], bars["marker"]["color"], strict=True)
+        if colour == style.VERMILLION
+    ]
     assert marked == ["rank 0"]
     assert len(chart.rows) == 3 and len(chart.rows[0]) == len(chart.columns)
     assert "No rank is slower than chance" in ranks.waiting(crew(None)).caption

@@ -21,7 +21,8 @@ def test_the_schema_reads_it_and_everything_is_asked_of_the_chosen_runs() -> Non
     read = Dashboard.from_json(CONTENT)
     assert read.title == "phasewatt"
     assert len(queries(CONTENT)) == sum(
-        len(graph.queries) for graphs in GRAPHS.values() for graph in graphs)
+        len(graph.queries) for graphs in GRAPHS.values() for graph in graphs
+    )
     for expression in queries(CONTENT):
         metrics = re.findall(r"probe_[a-z_]+", expression)
         assert metrics and expression.count('{run=~"$run"}') == len(metrics)
@@ -32,7 +33,10 @@ def test_panels_lie_side_by_side() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in CONTENT["panels"]:
         at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
-                 for y in range(at["y"], at["y"] + at["h"])}
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
         assert not cells & taken and at["x"] + at["w"] <= 24
         taken |= cells

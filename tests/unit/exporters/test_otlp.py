@@ -18,8 +18,12 @@ from .test_prometheus_metrics import run
 
 
 def test_what_is_called_hw_is_in_the_conventions() -> None:
-    known = {value for module in (hw_metrics, hw_attributes) for name, value in vars(module).items()
-             if name.startswith("HW_") and isinstance(value, str)}
+    known = {
+        value
+        for module in (hw_metrics, hw_attributes)
+        for name, value in vars(module).items()
+        if name.startswith("HW_") and isinstance(value, str)
+    }
     source = Path(otlp.__file__).read_text(encoding="utf-8")
     used = set(re.findall(r'"(hw\.[a-z._]+)"', source))
     assert len(used) >= 9 and used <= known

@@ -17,17 +17,31 @@ HOSTILE = 'a\nb"c\\d<script>{}\u2028é' + "x" * 10_000
 
 
 def page(**values):
-    devices = (LiveDevice("gpu0", "nvml:u:energy", "measured", 1000.0, 250.0, 5, "u"),
-               LiveDevice("cpu", "codecarbon:cpu", "modelled", 80.0, 10.0, 5))
-    phases = (LivePhase("forward", "gpu0", 600.0, 640.0, 600.0, 680.0, "resolved"),
-              LivePhase("data", "gpu0", 0.0), LivePhase("unattributed", "gpu0", 400.0))
+    devices = (
+        LiveDevice("gpu0", "nvml:u:energy", "measured", 1000.0, 250.0, 5, "u"),
+        LiveDevice("cpu", "codecarbon:cpu", "modelled", 80.0, 10.0, 5),
+    )
+    phases = (
+        LivePhase("forward", "gpu0", 600.0, 640.0, 600.0, 680.0, "resolved"),
+        LivePhase("data", "gpu0", 0.0),
+        LivePhase("unattributed", "gpu0", 400.0),
+    )
     given = {
-        "time_ns": 10, "wall_s": 1.0, "node": "n", "steps": 7, "gaps": 2, "last_edge_ns": 9,
-        "devices": devices, "phases": phases, "times": (LiveTime("forward", 0, 3.0, 7),),
-        "values": (LiveValue("gpu0", "utilization", "gauge", 0.5, 9),
-                   LiveValue("gpu0", "sm_clock", "gauge", 1.4e9, 9),
-                   LiveValue("gpu0", "power_cap_time", "counter", 2.5, 9),
-                   LiveValue("gpu0", "clock_event_reasons", "gauge", 4.0, 9)),
+        "time_ns": 10,
+        "wall_s": 1.0,
+        "node": "n",
+        "steps": 7,
+        "gaps": 2,
+        "last_edge_ns": 9,
+        "devices": devices,
+        "phases": phases,
+        "times": (LiveTime("forward", 0, 3.0, 7),),
+        "values": (
+            LiveValue("gpu0", "utilization", "gauge", 0.5, 9),
+            LiveValue("gpu0", "sm_clock", "gauge", 1.4e9, 9),
+            LiveValue("gpu0", "power_cap_time", "counter", 2.5, 9),
+            LiveValue("gpu0", "clock_event_reasons", "gauge", 4.0, 9),
+        ),
     }
     return LivePage(**(given | values))
 
@@ -39,19 +53,27 @@ def registry(*runs):
 
 
 def run(name="r", id_="i", **values):
-    meta = {"id": id_, "name": name, "host": "h", "started": "s",
-            "anchor": {"wall_ns": 10**18, "monotonic_ns": 0}, "begin_ns": 10**9}
+    meta = {
+        "id": id_,
+        "name": name,
+        "host": "h",
+        "started": "s",
+        "anchor": {"wall_ns": 10**18, "monotonic_ns": 0},
+        "begin_ns": 10**9,
+    }
     return LiveRun(meta, Live((page(**values),)))
 
 
 def samples(text, parse=text_in):
-    return {(s.name, tuple(sorted(s.labels.items()))): s.value
-            for family in parse(text) for s in family.samples}
+    return {
+        (s.name, tuple(sorted(s.labels.items()))): s.value
+        for family in parse(text)
+        for s in family.samples
+    }
 
 
 def value(found, metric, /, **labels):
-    (one,) = [v for (n, at), v in found.items()
-              if n == metric and set(labels.items()) <= set(at)]
+    (one,) = [v for (n, at), v in found.items() if n == metric and set(labels.items()) <= set(at)]
     return one
 
 
@@ -63,8 +85,11 @@ def test_counters_gauges_and_the_refused():
     assert value(found, "probe_phase_energy_joules_total", phase="forward") == 600.0
     assert value(found, "probe_phase_energy_joules_total", phase="unattributed") == 400.0
     assert value(found, "probe_phase_energy_estimate_joules", bound="lower") == 600.0
-    assert not [k for k in found if k[0].startswith("probe_phase_energy_estimate")
-                and ("phase", "data") in k[1]]
+    assert not [
+        k
+        for k in found
+        if k[0].startswith("probe_phase_energy_estimate") and ("phase", "data") in k[1]
+    ]
     assert value(found, "probe_phase_seconds_total", rank="0") == 3.0
     assert value(found, "probe_gpu_utilization_ratio") == 0.5
     assert value(found, "probe_gpu_clock_hertz", domain="sm") == 1.4e9
@@ -81,8 +106,9 @@ def test_openmetrics_with_an_exemplar():
     assert text.endswith("# EOF\n")
 
 
-@pytest.mark.parametrize(("write", "parse"), [(generate_latest, text_in),
-                                          (openmetrics_of, openmetrics_in)])
+@pytest.mark.parametrize(
+    ("write", "parse"), [(generate_latest, text_in), (openmetrics_of, openmetrics_in)]
+)
 def test_hostile_names_stay_one_label(write, parse):
     phases = (LivePhase(HOSTILE, "gpu0", 1.0),)
     text = write(registry(run(name=HOSTILE, id_=HOSTILE, phases=phases, node=HOSTILE))).decode()
@@ -96,8 +122,11 @@ def test_hostile_names_stay_one_label(write, parse):
 def test_a_flood_of_phase_names_is_bounded_and_nothing_is_lost():
     phases = tuple(LivePhase(f"p{i}", "gpu0", float(i)) for i in range(1000))
     found = samples(generate_latest(registry(run(phases=phases))).decode())
-    mine = {dict(at)["phase"]: v for (n, at), v in found.items()
-            if n == "probe_phase_energy_joules_total"}
+    mine = {
+        dict(at)["phase"]: v
+        for (n, at), v in found.items()
+        if n == "probe_phase_energy_joules_total"
+    }
     assert len(mine) == MOST_PHASES + 1 and REST in mine
     assert sum(mine.values()) == pytest.approx(sum(range(1000)))
 
@@ -107,10 +136,16 @@ def test_several_runs_side_by_side():
     assert value(found, "probe_steps_total", run="a") == value(found, "probe_steps_total", run="b")
 
 
-@pytest.mark.parametrize("address", [
-    {"host": "0.0.0.0"}, {"host": "::"}, {"host": "192.0.2.7"}, {"port": 70000},
-    {"certfile": "x.pem"},
-])
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"host": "0.0.0.0"},
+        {"host": "::"},
+        {"host": "192.0.2.7"},
+        {"port": 70000},
+        {"certfile": "x.pem"},
+    ],
+)
 def test_addresses_that_are_refused(address):
     with pytest.raises(ExportRefused):
         Address(**address)

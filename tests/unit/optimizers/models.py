@@ -13,7 +13,9 @@ class Block(nn.Module):
     def __init__(self, width=WIDTH, dropout=0.0):
         super().__init__()
         self.norm, self.up, self.down = (
-            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
         )
         self.drop = nn.Dropout(dropout)
 
@@ -24,7 +26,8 @@ class Block(nn.Module):
 def stacked(depth=4, dropout=0.0, seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Linear(WIDTH, WIDTH), nn.Sequential(*(Block(dropout=dropout) for _ in range(depth))),
+        nn.Linear(WIDTH, WIDTH),
+        nn.Sequential(*(Block(dropout=dropout) for _ in range(depth))),
         nn.Linear(WIDTH, CLASSES),
     )
 
@@ -43,8 +46,12 @@ def loss(model, batch):
 def two_pass(model, batches):
     """σ² of the gradients of these batches, every gradient kept, in float64."""
     gradients = [
-        torch.cat([g.flatten().double() for g in torch.autograd.grad(
-            loss(model, batch), list(model.parameters()))])
+        torch.cat(
+            [
+                g.flatten().double()
+                for g in torch.autograd.grad(loss(model, batch), list(model.parameters()))
+            ]
+        )
         for batch in batches
     ]
     stack = torch.stack(gradients)

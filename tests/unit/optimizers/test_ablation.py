@@ -32,11 +32,14 @@ def game(worth: Mapping[str, float], players: str) -> dict[frozenset[str], np.nd
 
 def test_the_glove_game() -> None:
     """One left glove, two right ones; a pair is worth 1 (Shapley values 2/3, 1/6, 1/6)."""
-    pair = {some: float("l" in some and len(some) > 1) for some in
-            ("", "l", "q", "r", "lq", "lr", "qr", "lqr")}
+    pair = {
+        some: float("l" in some and len(some) > 1)
+        for some in ("", "l", "q", "r", "lq", "lr", "qr", "lqr")
+    }
     found = values(game(pair, "lqr"), orders("lqr", anything))
     assert {name: float(value) for name, value in found.items()} == pytest.approx(
-        {"l": 2 / 3, "q": 1 / 6, "r": 1 / 6}, abs=1e-12)
+        {"l": 2 / 3, "q": 1 / 6, "r": 1 / 6}, abs=1e-12
+    )
 
 
 def test_the_airport_game() -> None:
@@ -49,6 +52,7 @@ def test_the_airport_game() -> None:
 
 def test_sets_that_cannot_play() -> None:
     """b needs a: of six orders three remain, and the values still add up to all."""
+
     def can(some: frozenset[str]) -> bool:
         return "b" not in some or "a" in some
 
@@ -92,15 +96,17 @@ def test_sampled_values_cover_the_exact_ones() -> None:
             blocks.append([float(found[p]) + noise for p in names])
         each = np.array(blocks)
         half = 2.776 * each.std(0, ddof=1) / math.sqrt(5)
-        hits += int(sum(abs(m - exact[p]) <= h for m, h, p in zip(
-            each.mean(0), half, names, strict=True)))
+        hits += int(
+            sum(abs(m - exact[p]) <= h for m, h, p in zip(each.mean(0), half, names, strict=True))
+        )
     assert 0.90 <= hits / (60 * 7) <= 0.99
 
 
 def test_interactions() -> None:
     """a and b make 10 only together; c is independent."""
-    worth = {some: np.array(10.0 * ({"a", "b"} <= some) + 3.0 * ("c" in some))
-             for some in subsets("abc")}
+    worth = {
+        some: np.array(10.0 * ({"a", "b"} <= some) + 3.0 * ("c" in some)) for some in subsets("abc")
+    }
     found = {pair: float(value) for pair, value in interactions(worth, "abc").items()}
     assert found == pytest.approx({("a", "b"): 10.0, ("a", "c"): 0.0, ("b", "c"): 0.0})
     lacking = {some: value for some, value in worth.items() if some != {"a"}}
@@ -118,10 +124,20 @@ def names(design: Design) -> list[str]:
 def test_designs() -> None:
     three = ("schedule", "precision", "clipping")
     assert names(Design.of("cumulative", three, 3)) == [
-        "baseline", "no-op", "schedule", "schedule+precision", "schedule+precision+clipping"]
+        "baseline",
+        "no-op",
+        "schedule",
+        "schedule+precision",
+        "schedule+precision+clipping",
+    ]
     assert names(Design.of("leave-one-out", three, 3)) == [
-        "baseline", "no-op", "schedule+precision+clipping", "precision+clipping",
-        "schedule+clipping", "schedule+precision"]
+        "baseline",
+        "no-op",
+        "schedule+precision+clipping",
+        "precision+clipping",
+        "schedule+clipping",
+        "schedule+precision",
+    ]
     assert len(names(Design.of("shapley", three, 3))) == 8 + 1
 
 
@@ -140,15 +156,18 @@ def test_more_than_five_are_sampled() -> None:
     assert all(frozenset(order[:n]) in sets for order in design.joining(1) for n in range(7))
 
 
-@pytest.mark.parametrize(("kind", "techniques", "blocks", "said"), [
-    ("half", ("precision",), 3, "choose from cumulative"),
-    ("cumulative", (), 3, "name the techniques"),
-    ("cumulative", ("precision", "precision"), 3, "named twice"),
-    ("cumulative", ("precisoin",), 3, "no technique is called 'precisoin'"),
-    ("cumulative", ("paper",), 3, "no technique is called 'paper'"),
-    ("cumulative", ("precision",), 0, "at least 1"),
-    ("shapley", ("powersgd", "topk"), 3, "does not go with"),
-])
+@pytest.mark.parametrize(
+    ("kind", "techniques", "blocks", "said"),
+    [
+        ("half", ("precision",), 3, "choose from cumulative"),
+        ("cumulative", (), 3, "name the techniques"),
+        ("cumulative", ("precision", "precision"), 3, "named twice"),
+        ("cumulative", ("precisoin",), 3, "no technique is called 'precisoin'"),
+        ("cumulative", ("paper",), 3, "no technique is called 'paper'"),
+        ("cumulative", ("precision",), 0, "at least 1"),
+        ("shapley", ("powersgd", "topk"), 3, "does not go with"),
+    ],
+)
 def test_designs_that_cannot_be_run(
     kind: str, techniques: tuple[str, ...], blocks: int, said: str
 ) -> None:
@@ -169,17 +188,33 @@ SAVED = {"schedule": 0.0, "precision": 100.0, "clipping": -20.0}  # joules, of 1
 def trial(arm: frozenset[str], block: int, extra: float = 0.0) -> Trial:
     rng = np.random.default_rng([block, len(arm), sum(map(ord, "".join(sorted(arm))))])
     joules = 1000 + 10 * block - sum(SAVED[name] for name in arm) + rng.normal(0, 2) + extra
-    stages = {stage: Stage(part * 1000, {"forward": Use(part * 10, part * joules * 0.7),
-                                         "optimizer": Use(part * 3, part * joules * 0.3)})
-              for stage, part in ((EARLY, 1 / 3), (LATE, 2 / 3))}
-    return Trial(id=f"{sorted(arm)}{block}{extra}", block=str(block), stages=stages,
-                 meters=frozenset({"u"}))
+    stages = {
+        stage: Stage(
+            part * 1000,
+            {
+                "forward": Use(part * 10, part * joules * 0.7),
+                "optimizer": Use(part * 3, part * joules * 0.3),
+            },
+        )
+        for stage, part in ((EARLY, 1 / 3), (LATE, 2 / 3))
+    }
+    return Trial(
+        id=f"{sorted(arm)}{block}{extra}", block=str(block), stages=stages, meters=frozenset({"u"})
+    )
 
 
 def trials(design: Design, no_op: float = 0.0) -> dict[str, list[Trial]]:
-    return {arm.name: [trial(arm.techniques, block, no_op if arm.name == "no-op" else
-                             0.5 * (arm.name == "baseline") * (block - 1))
-                       for block in range(design.blocks)] for arm in design.arms(0)}
+    return {
+        arm.name: [
+            trial(
+                arm.techniques,
+                block,
+                no_op if arm.name == "no-op" else 0.5 * (arm.name == "baseline") * (block - 1),
+            )
+            for block in range(design.blocks)
+        ]
+        for arm in design.arms(0)
+    }
 
 
 def test_shapley_finds_who_did_it() -> None:
@@ -188,13 +223,17 @@ def test_shapley_finds_who_did_it() -> None:
     assert found["sound"] is True and found["shapley"]["orders"] == 6
     told = {row["technique"]: row for row in found["shapley"]["energy_j"]["techniques"]}
     assert {name: row["verdict"] for name, row in told.items()} == {
-        "schedule": "no evidence", "precision": "gain", "clipping": "loss"}
+        "schedule": "no evidence",
+        "precision": "gain",
+        "clipping": "loss",
+    }
     for name, row in told.items():
         low, high = row["interval"]
         assert low <= SAVED[name] <= high
         assert sum(cell["gain"] for cell in row["cells"]) == pytest.approx(row["gain"], abs=1e-9)
-    assert all(row["verdict"] == "no evidence"
-               for row in found["shapley"]["energy_j"]["interactions"])
+    assert all(
+        row["verdict"] == "no evidence" for row in found["shapley"]["energy_j"]["interactions"]
+    )
 
 
 def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
@@ -206,13 +245,15 @@ def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
     assert told["worse_in_quality"] == []
     bad = good | {"precision": [replace(t, quality=0.8) for t in good["precision"]]}
     found = evaluate(design, range(5), bad, question)
-    verdicts = {row["technique"]: row["verdict"]
-                for row in found["shapley"]["energy_j"]["techniques"]}
+    verdicts = {
+        row["technique"]: row["verdict"] for row in found["shapley"]["energy_j"]["techniques"]
+    }
     assert found["shapley"]["worse_in_quality"] == ["precision"]
     assert verdicts == {"schedule": "no evidence", "precision": "no evidence", "clipping": "loss"}
     assert "precision is worse in quality" in render(found)
-    missed = {name: [replace(t, reached=name != "precision") for t in side]
-              for name, side in good.items()}
+    missed = {
+        name: [replace(t, reached=name != "precision") for t in side] for name, side in good.items()
+    }
     found = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
     assert found["shapley"]["refused"] == "the target was missed by 5 trials"
     assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(found)
@@ -220,9 +261,19 @@ def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
 
 def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
     design = Design.of("shapley", ("precision",), 3)
-    blind = {name: [replace(t, stages={
-        key: Stage(s.samples, s.phases | {"data": Use(1.0, None)}, Joint(3.0, 0.0, 9.0))
-        for key, s in t.stages.items()}) for t in side] for name, side in trials(design).items()}
+    blind = {
+        name: [
+            replace(
+                t,
+                stages={
+                    key: Stage(s.samples, s.phases | {"data": Use(1.0, None)}, Joint(3.0, 0.0, 9.0))
+                    for key, s in t.stages.items()
+                },
+            )
+            for t in side
+        ]
+        for name, side in trials(design).items()
+    }
     found = evaluate(design, range(3), blind, Question())
     told = found["shapley"]
     place = told["cells"].index({"stage": "early", "class": "waiting"})
@@ -235,13 +286,31 @@ def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
 def test_shapley_is_of_the_same_work() -> None:
     """A stack that trained a tenth more at the same price per sample has lost nothing."""
     design = Design.of("shapley", ("precision",), 3)
-    more = {name: [replace(t, stages={
-        key: Stage(1.1 * s.samples, {p: Use(1.1 * u.time_s, 1.1 * (u.energy_j or 0.0))
-                                     for p, u in s.phases.items()})
-        for key, s in t.stages.items()}) if name == "precision" else t for t in side]
-        for name, side in trials(design).items()}
-    plain, scaled = (evaluate(design, range(3), each, Question())["shapley"]["energy_j"]
-                     for each in (trials(design), more))
+    more = {
+        name: [
+            replace(
+                t,
+                stages={
+                    key: Stage(
+                        1.1 * s.samples,
+                        {
+                            p: Use(1.1 * u.time_s, 1.1 * (u.energy_j or 0.0))
+                            for p, u in s.phases.items()
+                        },
+                    )
+                    for key, s in t.stages.items()
+                },
+            )
+            if name == "precision"
+            else t
+            for t in side
+        ]
+        for name, side in trials(design).items()
+    }
+    plain, scaled = (
+        evaluate(design, range(3), each, Question())["shapley"]["energy_j"]
+        for each in (trials(design), more)
+    )
     assert scaled["techniques"][0]["gain"] == pytest.approx(plain["techniques"][0]["gain"])
 
 

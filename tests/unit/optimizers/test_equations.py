@@ -140,11 +140,24 @@ def test_the_rate_is_the_closed_form_of_samples_while_k_changes(scaling):
         made.append(optimizer)
         return optimizer
 
-    stack = Stack([GradientAccumulation(k=2, mode="grow", adaptive=True, k_max=4, target=1e-3),
-                   WarmupCosine(warmup=0.1, floor=0.1, scaling=scaling)])
+    stack = Stack(
+        [
+            GradientAccumulation(k=2, mode="grow", adaptive=True, k_max=4, target=1e-3),
+            WarmupCosine(warmup=0.1, floor=0.1, scaling=scaling),
+        ]
+    )
     budget, batch, eta = 2000, 10, 0.01
-    trainer = Trainer(stacked(), samples(400), loss, stack=stack, samples=budget, batch_size=batch,
-                      lr=eta, optimizer=make, quiet=True)
+    trainer = Trainer(
+        stacked(),
+        samples(400),
+        loss,
+        stack=stack,
+        samples=budget,
+        batch_size=batch,
+        lr=eta,
+        optimizer=make,
+        quiet=True,
+    )
     steps, before = [], trainer._step
 
     def noted(run):
@@ -174,8 +187,17 @@ def test_weights_after_a_variable_k_are_those_of_one_big_batch():
         "pieces": Stack([GradientAccumulation(k=3, adaptive=True, k_max=6, target=0.02)]),
     }.items():
         model = stacked()
-        trainer = Trainer(model, samples(256), loss, stack=stack, samples=1024, batch_size=32,
-                          lr=0.05, optimizer=sgd, quiet=True)
+        trainer = Trainer(
+            model,
+            samples(256),
+            loss,
+            stack=stack,
+            samples=1024,
+            batch_size=32,
+            lr=0.05,
+            optimizer=sgd,
+            quiet=True,
+        )
         ks, before = set(), trainer._step
         trainer._step = lambda run, t=trainer, ks=ks, b=before: (ks.add(t._policy.k), b(run))[1]
         trainer.fit()
@@ -187,12 +209,20 @@ def test_weights_after_a_variable_k_are_those_of_one_big_batch():
 def test_clipping_scales_the_whole_gradient_to_the_norm():
     model, reference = stacked(), stacked()
     data = samples(64)
-    Trainer(model, data, loss, stack=Stack([Clipping(0.01)]), samples=64, batch_size=64, lr=1.0,
-            optimizer=sgd, quiet=True).fit()
+    Trainer(
+        model,
+        data,
+        loss,
+        stack=Stack([Clipping(0.01)]),
+        samples=64,
+        batch_size=64,
+        lr=1.0,
+        optimizer=sgd,
+        quiet=True,
+    ).fit()
     loss(reference, data.tensors).backward()  # one batch is the whole set, in any order
     with torch.no_grad():
-        norm = math.sqrt(sum(float(p.grad.double().square().sum())
-                             for p in reference.parameters()))
+        norm = math.sqrt(sum(float(p.grad.double().square().sum()) for p in reference.parameters()))
         assert norm > 0.01
         for p in reference.parameters():
             p -= p.grad * (0.01 / norm)
@@ -217,8 +247,7 @@ def test_baseline_losses_are_bit_identical_to_a_hand_written_loop():
     trainer.fit()
     order = iter(Order(256, 32, rank=0, world=1, seed=3))
     torch.manual_seed(5)
-    optimizer = torch.optim.AdamW(hand.parameters(), lr=1e-2, betas=(0.9, 0.999),
-                                  weight_decay=0.01)
+    optimizer = torch.optim.AdamW(hand.parameters(), lr=1e-2, betas=(0.9, 0.999), weight_decay=0.01)
     losses = []
     hand.train()
     for _ in range(20):

@@ -152,8 +152,17 @@ def runs(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     paths = []
     for stack in (Stack.baseline(), Stack([MixedPrecision("bf16", "master")])):
-        trainer = Trainer(stacked(), samples(256), loss, stack=stack, samples=2048, batch_size=32,
-                          evaluate=lambda m: {"loss": 1.5}, quiet=True, lr=1e-3)
+        trainer = Trainer(
+            stacked(),
+            samples(256),
+            loss,
+            stack=stack,
+            samples=2048,
+            batch_size=32,
+            evaluate=lambda m: {"loss": 1.5},
+            quiet=True,
+            lr=1e-3,
+        )
         paths.append(trainer.fit().run)
     return paths
 

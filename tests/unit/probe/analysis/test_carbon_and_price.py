@@ -27,10 +27,12 @@ def of(path: Path, what: str = "intensity") -> Tariff:
 
 def test_hours_count_by_what_was_used_in_them(tmp_path: Path) -> None:
     path = tmp_path / "grid.csv"
-    path.write_text("Datetime (UTC),Country,Carbon intensity gCO2eq/kWh\n"
-                    "2026-01-01T11:00:00Z,DE,500\n"  # in any order
-                    "2026-01-01 10:00:00,DE,100\n"
-                    "2026-01-01T12:00:00+01:00,DE,500\n")  # 11:00 in UTC, once more
+    path.write_text(
+        "Datetime (UTC),Country,Carbon intensity gCO2eq/kWh\n"
+        "2026-01-01T11:00:00Z,DE,500\n"  # in any order
+        "2026-01-01 10:00:00,DE,100\n"
+        "2026-01-01T12:00:00+01:00,DE,500\n"
+    )  # 11:00 in UTC, once more
     found = of(path)
     assert found.covers(RUN, ANCHOR)
     assert found.of(CURVE, RUN, ANCHOR) == pytest.approx(1 * 100 + 3 * 500)
@@ -39,18 +41,25 @@ def test_hours_count_by_what_was_used_in_them(tmp_path: Path) -> None:
 
 def test_a_price_by_the_megawatt_hour_keeps_its_currency(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
-    path.write_text("time,price [EUR/MWh]\n2026-01-01T09:30:00Z,80\n2026-01-01T10:30:00Z,-20\n"
-                    "2026-01-01T11:30:00Z,40\n")
+    path.write_text(
+        "time,price [EUR/MWh]\n2026-01-01T09:30:00Z,80\n2026-01-01T10:30:00Z,-20\n"
+        "2026-01-01T11:30:00Z,40\n"
+    )
     found = of(path, "price")
     assert found.unit == "EUR"
     expected = 0.5 * 0.08 - 0.5 * 0.02 - 1.5 * 0.02 + 1.5 * 0.04
     assert found.of(CURVE, RUN, ANCHOR) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("text", "value", "unit"), [
-    ("0.31", 0.31, ""), ("0.31 EUR", 0.31, "EUR"), ("0.31 usd/kWh", 0.31, "USD"),
-    ("-0.1", -0.1, ""),
-])
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("0.31", 0.31, ""),
+        ("0.31 EUR", 0.31, "EUR"),
+        ("0.31 usd/kWh", 0.31, "USD"),
+        ("-0.1", -0.1, ""),
+    ],
+)
 def test_a_number_holds_at_any_time(text: str, value: float, unit: str) -> None:
     found = tariff(text, "price", "")
     assert found.unit == unit and found.covers(RUN, ANCHOR)
@@ -64,18 +73,21 @@ def test_what_a_file_does_not_cover_is_not_guessed(tmp_path: Path) -> None:
     assert of(path).covers((0, HOUR), ANCHOR)
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    (None, "write a number per kWh, or a CSV file"),
-    ("", "must name a column of times"),
-    ("a,b\n1,2\n", "must name a column of times"),
-    ("time,intensity\n2026-01-01,fifty\n", "line 2"),
-    ("time,intensity\nyesterday,50\n", "line 2"),
-    ("time,intensity\n2026-01-01\n", "line 2"),
-    ("time,intensity\n2026-01-01,50\n", "two rows"),
-    ("time,intensity\n2026-01-01,50\n2026-01-02,nan\n", "two rows"),
-    ("time,north,south\n2026-01-01,50,60\n2026-01-02,1,2\n", "must name"),
-    ("time,intensity\n\xff\n", "line 2"),
-])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "write a number per kWh, or a CSV file"),
+        ("", "must name a column of times"),
+        ("a,b\n1,2\n", "must name a column of times"),
+        ("time,intensity\n2026-01-01,fifty\n", "line 2"),
+        ("time,intensity\nyesterday,50\n", "line 2"),
+        ("time,intensity\n2026-01-01\n", "line 2"),
+        ("time,intensity\n2026-01-01,50\n", "two rows"),
+        ("time,intensity\n2026-01-01,50\n2026-01-02,nan\n", "two rows"),
+        ("time,north,south\n2026-01-01,50,60\n2026-01-02,1,2\n", "must name"),
+        ("time,intensity\n\xff\n", "line 2"),
+    ],
+)
 def test_a_bad_file_gets_one_line(content: str | None, said: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     if content is not None:

@@ -8,8 +8,20 @@ from probe.analysis.device_energy import natural
 
 
 def test_numbers_count() -> None:
-    names = ["cpu", "cpu0/package0", "cpu0/package1", "gpu0", "gpu2", "gpu9", "gpu10", "gpu63",
-             "node-a/gpu1", "node-a/gpu11", "node-b/gpu0", "ram"]
+    names = [
+        "cpu",
+        "cpu0/package0",
+        "cpu0/package1",
+        "gpu0",
+        "gpu2",
+        "gpu9",
+        "gpu10",
+        "gpu63",
+        "node-a/gpu1",
+        "node-a/gpu11",
+        "node-b/gpu0",
+        "ram",
+    ]
     shuffled = random.Random(0).sample(names, len(names))
     assert sorted(shuffled, key=natural) == names
 

@@ -34,12 +34,12 @@ def statistics(trace, reads, kernel=KNOWN, pieces=1):
     read = span = 0
     for until in np.linspace(0, end, pieces + 1)[1:]:
         to = int(np.searchsorted(trace.span_s[1:], until, "right"))
-        accumulator.feed_spans(Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1],
-                                     trace.code[span:to]))
+        accumulator.feed_spans(
+            Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1], trace.code[span:to])
+        )
         span = to
         to = int(np.searchsorted(reads.time_s, until, "right"))
-        accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to],
-                               reads.joules[read:to])
+        accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to], reads.joules[read:to])
         read = to
         accumulator.advance()
     return accumulator.finish()
@@ -102,8 +102,9 @@ def test_a_killed_training_ends_before_its_meter(kernel, seconds):
     trace, reads = scene(seconds=30.0)
     accumulator = Accumulator(kernel)
     last = int(np.searchsorted(trace.span_s, seconds))
-    accumulator.feed_spans(Spans(trace.span_s[:last], trace.span_s[1 : last + 1],
-                                 trace.code[:last]))
+    accumulator.feed_spans(
+        Spans(trace.span_s[:last], trace.span_s[1 : last + 1], trace.code[:last])
+    )
     read = int(np.searchsorted(reads.time_s, seconds + 1.3))
     accumulator.feed_reads(reads.time_s[:read], reads.span_s[:read], reads.joules[:read])
     found = accumulator.finish(seconds + 1.2)
@@ -149,9 +150,11 @@ def test_a_phase_of_seconds_is_metered_directly():
     accumulator = Accumulator(KNOWN)
     accumulator.feed_spans(spans)
     accumulator.feed_spans(late)
-    accumulator.feed_reads(np.concatenate([reads.time_s, time]),
-                           np.concatenate([reads.span_s, np.full(len(time), 1e-4)]),
-                           np.concatenate([reads.joules, joules]))
+    accumulator.feed_reads(
+        np.concatenate([reads.time_s, time]),
+        np.concatenate([reads.span_s, np.full(len(time), 1e-4)]),
+        np.concatenate([reads.joules, joules]),
+    )
     found = accumulator.finish()
     joules, seconds = (line[found.columns.owners.index(99)] for line in found.direct())
     assert seconds == pytest.approx(7.6, abs=0.4)
@@ -184,8 +187,9 @@ def test_a_million_updates_cost_neither_memory_nor_time():
         last = float(value[-1])
         began = time.process_time()
         accumulator.feed_spans(Spans(edges[:-1], edges[1:], np.tile(np.arange(4), 18)))
-        accumulator.feed_reads(reads, np.full(len(reads), 1e-4),
-                               np.stack([before, value], 1).ravel())
+        accumulator.feed_reads(
+            reads, np.full(len(reads), 1e-4), np.stack([before, value], 1).ravel()
+        )
         accumulator.advance()
         used += time.process_time() - began
         clock, energy = float(edges[-1]), float(joules[-1])
@@ -195,8 +199,10 @@ def test_a_million_updates_cost_neither_memory_nor_time():
     blocks = [c.blocks for c in accumulator.statistics.candidates]
     assert len(blocks) <= 9 and sum(b.sums.nbytes for b in blocks) <= 16e6
     assert seen - accumulator.statistics.mixed_rows < 100
-    print(f"{seen} updates, {1e3 * used / seen:.3f} ms each, "
-          f"{(sizes[-1] - sizes[len(sizes) // 5]) / 1e6:.1f} MB grown")
+    print(
+        f"{seen} updates, {1e3 * used / seen:.3f} ms each, "
+        f"{(sizes[-1] - sizes[len(sizes) // 5]) / 1e6:.1f} MB grown"
+    )
 
 
 def test_memory_is_constant_and_blocks_merge():
@@ -255,12 +261,14 @@ def overlapped(at_random: bool, pieces=1, seed=3):
     known = read = span = 0
     for until in np.linspace(0, float(trace.span_s[-1]), pieces + 1)[1:]:
         to = int(np.searchsorted(start + length, until, "right"))
-        accumulator.feed_beside(Spans(start[known:to], (start + length)[known:to],
-                                      np.full(to - known, BESIDE)))
+        accumulator.feed_beside(
+            Spans(start[known:to], (start + length)[known:to], np.full(to - known, BESIDE))
+        )
         known = to
         to = int(np.searchsorted(trace.span_s[1:], until, "right"))
-        accumulator.feed_spans(Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1],
-                                     trace.code[span:to]))
+        accumulator.feed_spans(
+            Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1], trace.code[span:to])
+        )
         span = to
         to = int(np.searchsorted(reads.time_s, until, "right"))
         accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to], reads.joules[read:to])
@@ -269,8 +277,9 @@ def overlapped(at_random: bool, pieces=1, seed=3):
     found = accumulator.finish()
     inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
     seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
-    ran = np.clip(start + length, found.begin_s, found.end_s) - np.clip(start, found.begin_s,
-                                                                        found.end_s)
+    ran = np.clip(start + length, found.begin_s, found.end_s) - np.clip(
+        start, found.begin_s, found.end_s
+    )
     seconds[BESIDE] = float(ran.sum())
     truth = np.append(plain.truth(found.begin_s, found.end_s), 150.0 * seconds[BESIDE])
     return estimate(found, found.mixed_j, seconds), truth, found

@@ -64,10 +64,8 @@ def test_rows_are_the_integrals_that_they_stand_for(seed, tau):
         for k, (a, b) in enumerate(itertools.pairwise(instants)):
             inside = (grid >= a) & (grid < b)
             scale = max(rate.max(), 1.0)
-            assert rows[k, column] == pytest.approx(level[inside].sum() * 2e-6,
-                                                    abs=scale * 2e-5)
-            assert time[k, column] == pytest.approx(rate[inside].sum() * 2e-6,
-                                                    abs=scale * 2e-5)
+            assert rows[k, column] == pytest.approx(level[inside].sum() * 2e-6, abs=scale * 2e-5)
+            assert time[k, column] == pytest.approx(rate[inside].sum() * 2e-6, abs=scale * 2e-5)
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.008])

@@ -25,8 +25,9 @@ def run_of(seconds: float, *, period_s: float, seed: int, reset_s: float | None 
     # One update in four is caught closely, the others lie between two reads a period apart.
     updates = np.arange(0.013, edges[-1] + 0.5, period_s)
     caught = np.arange(len(updates)) % 4 == 0
-    reads = np.sort(np.concatenate([updates[caught] - 1e-3, updates[caught] + 1e-3,
-                                    updates + 0.4 * period_s]))
+    reads = np.sort(
+        np.concatenate([updates[caught] - 1e-3, updates[caught] + 1e-3, updates + 0.4 * period_s])
+    )
     place = np.searchsorted(updates, reads, "right") - 1
     held = np.where(place >= 0, np.interp(updates[np.maximum(place, 0)], edges, joules), 0.0)
     if reset_s is not None:
@@ -95,8 +96,9 @@ def test_a_day_stays_small() -> None:
     assert np.diff(found.curve.time_ns).max() < 200 * S  # no bin of a chart goes without
     assert found.samples == 24 * 18_000
     exact = 200.0 * 24 * 3600 + 100.0 * 3600 * (1 - np.cos(24.0))
-    assert float(np.diff(found.curve.at(np.array([0, 24 * hour])))[0]) == pytest.approx(exact,
-                                                                                      rel=1e-5)
+    assert float(np.diff(found.curve.at(np.array([0, 24 * hour])))[0]) == pytest.approx(
+        exact, rel=1e-5
+    )
     assert found.shares.of[1].time_ns == 24 * 360 * 6 * S
 
 

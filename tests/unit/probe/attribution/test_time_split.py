@@ -54,8 +54,9 @@ def test_bounds_hold_the_truth_and_the_account_closes(
     run = (0, int(end[-1]) + S // 2)
     found, rest = split(curve, begin, end, code, run, 770.0)
     total = float(np.diff(curve.at(np.array(run)))[0])
-    assert math.isclose(sum(p.energy_j for p in found.values()) + rest.energy_j, total,
-                        rel_tol=1e-9)
+    assert math.isclose(
+        sum(p.energy_j for p in found.values()) + rest.energy_j, total, rel_tol=1e-9
+    )
     for key, true in energy.items():
         part = found[key]
         assert part.low_j <= part.energy_j <= part.high_j
@@ -81,8 +82,9 @@ def test_a_phase_far_shorter_than_the_period_is_wide() -> None:
 def test_the_rest_of_the_run_is_the_remainder() -> None:
     knots = np.arange(0, 11, dtype=np.int64) * S
     curve = EnergyCurve(knots, np.arange(0, 11) * 100.0, 0.0, 1.0)
-    found, rest = split(curve, np.array([2 * S]), np.array([5 * S]), np.array([3]), (0, 10 * S),
-                        300.0)
+    found, rest = split(
+        curve, np.array([2 * S]), np.array([5 * S]), np.array([3]), (0, 10 * S), 300.0
+    )
     assert found[3].energy_j == 300.0
     assert rest.energy_j == 700.0
     assert rest.time_ns == 7 * S

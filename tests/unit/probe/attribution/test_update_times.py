@@ -67,8 +67,7 @@ def test_a_counter_that_wraps_goes_on():
     time = np.arange(0, 10, 0.005)
     joules = np.floor(60 * time * 1e3) / 1e3 % 262.144
     lattice = Lattice(wrap_j=262.144, resolution_s=0.001)
-    found = Updates.concat([lattice.feed(time, np.full(len(time), 1e-5), joules),
-                            lattice.finish()])
+    found = Updates.concat([lattice.feed(time, np.full(len(time), 1e-5), joules), lattice.finish()])
     assert found.joules[-1] == pytest.approx(600, rel=0.01)
     assert (found.slack_s <= 0.00051).all()
 
@@ -89,8 +88,9 @@ def test_short_and_empty_series():
     lattice = Lattice()
     assert not len(lattice.finish())
     time = np.array([0.0, 0.1, 0.2, 0.21])
-    found = Updates.concat([lattice.feed(time, np.zeros(4), np.array([1.0, 1.0, 1.0, 2.0])),
-                            lattice.finish()])
+    found = Updates.concat(
+        [lattice.feed(time, np.zeros(4), np.array([1.0, 1.0, 1.0, 2.0])), lattice.finish()]
+    )
     assert found.time_s.tolist() == pytest.approx([0.205])
 
 
@@ -118,8 +118,9 @@ def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
     """Also where the reading begins in the midst of it."""
     at, times, joules = coasting(begin_s=begin_s)
     lattice = Lattice()
-    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
-                            lattice.finish()])
+    found = Updates.concat(
+        [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
+    )
     assert len(found) >= len(at) - 4
     error = np.abs(found.time_s[:, None] - at[None]).min(1)
     assert np.sqrt(np.mean(error**2)) < 0.0006 and error.max() < 0.0025
@@ -131,8 +132,9 @@ def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
 def test_a_lattice_that_swings_dates_only_what_was_caught():
     _, times, joules = coasting(swing_s=0.006)
     lattice = Lattice()
-    found = Updates.concat([lattice.feed(times, np.full(len(times), 2e-5), joules),
-                            lattice.finish()])
+    found = Updates.concat(
+        [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
+    )
     assert len(found) < 300
     assert found.joules[-1] == pytest.approx(joules[-1] - joules[1], abs=30)
 

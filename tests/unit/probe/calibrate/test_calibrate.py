@@ -22,10 +22,21 @@ from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT, in_child
 
 KNOWN = Calibration(
-    uuid="GPU-x", name="a card", driver="570.00", measured="2026-01-01T00:00:00+00:00",
-    lag_s=0.008, lag_error_s=0.0005, offset_s=0.001, offset_error_s=0.0005,
-    counter_period_s=0.1, counter_jitter_s=0.0002, counter_read_s=1e-5,
-    instant_period_s=0.1, instant_window_s=0.025, average_period_s=0.1, average_window_s=1.0,
+    uuid="GPU-x",
+    name="a card",
+    driver="570.00",
+    measured="2026-01-01T00:00:00+00:00",
+    lag_s=0.008,
+    lag_error_s=0.0005,
+    offset_s=0.001,
+    offset_error_s=0.0005,
+    counter_period_s=0.1,
+    counter_jitter_s=0.0002,
+    counter_read_s=1e-5,
+    instant_period_s=0.1,
+    instant_window_s=0.025,
+    average_period_s=0.1,
+    average_window_s=1.0,
     fields_clock="wall clock",
 )
 
@@ -86,7 +97,13 @@ def test_it_reads_like_a_data_sheet() -> None:
 
 
 def test_without_cuda_it_says_so() -> None:
-    done = subprocess.run([sys.executable, "-m", "probe", "calibrate"], cwd=ROOT,
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "probe", "calibrate"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 2
     assert "no CUDA device" in done.stderr and done.stderr.count("\n") == 1

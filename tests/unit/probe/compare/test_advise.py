@@ -8,21 +8,37 @@ from probe.compare.advise import of_report
 
 
 def row(phase: str, seconds: float, joules: float | None, **more: Any) -> dict[str, Any]:
-    given = {"phase": phase, "device": "gpu0", "time_s": seconds, "energy_j": joules,
-             "energy_j_interval": None if joules is None else [0.9 * joules, 1.1 * joules],
-             "bounds_j": None, "provenance": "estimated"}
+    given = {
+        "phase": phase,
+        "device": "gpu0",
+        "time_s": seconds,
+        "energy_j": joules,
+        "energy_j_interval": None if joules is None else [0.9 * joules, 1.1 * joules],
+        "bounds_j": None,
+        "provenance": "estimated",
+    }
     return given | more
 
 
 def report(*rows: dict[str, Any], joules: float | None = 1000.0) -> dict[str, Any]:
-    return {"run": {"id": "r", "name": "n", "duration_s": 10.0}, "total": {"energy_j": joules},
-            "phases": list(rows), "rates": []}
+    return {
+        "run": {"id": "r", "name": "n", "duration_s": 10.0},
+        "total": {"energy_j": joules},
+        "phases": list(rows),
+        "rates": [],
+    }
 
 
 def test_most_joules_first_and_never_more_than_was_used() -> None:
-    found = of_report(report(
-        row("data", 3.0, 200.0), row("communication", 1.0, 300.0), row("forward", 5.0, 400.0),
-        row("eval", 1.0, None, bounds_j=[10.0, 90.0]), row("other", 0.01, 1.0)))
+    found = of_report(
+        report(
+            row("data", 3.0, 200.0),
+            row("communication", 1.0, 300.0),
+            row("forward", 5.0, 400.0),
+            row("eval", 1.0, None, bounds_j=[10.0, 90.0]),
+            row("other", 0.01, 1.0),
+        )
+    )
     told = [(one["what"], one["at_most_j"], one["at_most_s"]) for one in found["advice"]]
     assert [what for what, _, _ in told] == ["exposed communication", "data wait", "evaluation"]
     assert told[0][1] == 330.0000000000001 or abs(told[0][1] - 330.0) < 1e-9
@@ -37,7 +53,8 @@ def test_a_bound_is_no_more_than_all() -> None:
 
 def test_two_cards_wait_at_the_same_time() -> None:
     (one,) = of_report(report(row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1")))[
-        "advice"]
+        "advice"
+    ]
     assert (one["at_most_s"], round(one["at_most_j"])) == (3.0, 209)
 
 
@@ -53,18 +70,28 @@ def test_memory_left_over_makes_room_for_more() -> None:
 
 def test_without_a_meter_time_ranks() -> None:
     modelled = {"provenance": "modelled", "energy_j_interval": None}
-    found = of_report(report(row("data", 1.0, 9.0, **modelled), row("eval", 2.0, 1.0, **modelled),
-                             joules=None))
+    found = of_report(
+        report(row("data", 1.0, 9.0, **modelled), row("eval", 2.0, 1.0, **modelled), joules=None)
+    )
     assert found["ranked_by"] == "time"
     assert [(one["what"], one["at_most_j"]) for one in found["advice"]] == [
-        ("evaluation", None), ("data wait", None)]
+        ("evaluation", None),
+        ("data wait", None),
+    ]
     assert "J" not in advice(found).replace("JSON", "")
 
 
 def test_a_power_cap_is_named_and_not_bounded() -> None:
     told = report(row("forward", 8.0, 900.0))
-    told["rates"] = [{"quantity": "power_cap_time", "phase": "forward", "device": "gpu0",
-                      "time_s": 8.0, "value": 0.6}]
+    told["rates"] = [
+        {
+            "quantity": "power_cap_time",
+            "phase": "forward",
+            "device": "gpu0",
+            "time_s": 8.0,
+            "value": 0.6,
+        }
+    ]
     (one,) = of_report(told)["advice"]
     assert (one["what"], one["at_most_j"], round(one["share"], 2)) == ("power cap", None, 0.6)
     assert "reached for 60 % of the time" in advice(of_report(told))

@@ -10,8 +10,16 @@ from probe.compare.cells import COST, GAIN, PROGRESS, Layout, differences, energ
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
 
 BOUND = {"forward": 0.4, "backward": 0.25, "optimizer": 1.0}
-PHASES = ("data", "forward", "backward", "optimizer", "communication", "eval", "mine",
-          "unattributed")
+PHASES = (
+    "data",
+    "forward",
+    "backward",
+    "optimizer",
+    "communication",
+    "eval",
+    "mine",
+    "unattributed",
+)
 
 amounts = st.floats(0, 1e6, allow_nan=False)
 
@@ -74,8 +82,10 @@ def test_a_stage_that_one_run_never_had_is_progress() -> None:
 
 def test_what_one_run_refuses_is_told_apart_in_none() -> None:
     base = trial(Stage(10, {"forward": Use(1.0, 30.0), "data": Use(1.0, 5.0)}), Stage(0, {}))
-    other = trial(Stage(10, {"forward": Use(1.0, 20.0), "data": Use(1.0, None)},
-                        Joint(4.0, 3.0, 6.0)), Stage(0, {}))
+    other = trial(
+        Stage(10, {"forward": Use(1.0, 20.0), "data": Use(1.0, None)}, Joint(4.0, 3.0, 6.0)),
+        Stage(0, {}),
+    )
     layout = Layout.of([base, other], kinds.classes([base]))
     place = layout.cells.index((EARLY, kinds.UNIDENTIFIED))
     found = differences(energy_row(base, layout), energy_row(other, layout))
@@ -83,8 +93,7 @@ def test_what_one_run_refuses_is_told_apart_in_none() -> None:
     assert found[GAIN, layout.cells.index((EARLY, kinds.WAITING))] == 0.0
     seconds = differences(time_row(base, layout), time_row(other, layout))
     assert seconds[GAIN, place] == 0.0
-    assert layout.known((EARLY, kinds.WAITING), [base, other]) == (
-        [], ["data"], "not_identifiable")
+    assert layout.known((EARLY, kinds.WAITING), [base, other]) == ([], ["data"], "not_identifiable")
 
 
 def test_classes_are_the_bases() -> None:
@@ -100,20 +109,28 @@ def test_classes_are_the_bases() -> None:
     other = Trial(id="z", stages={}, bound_share=BOUND | {"backward": 0.6})
     (row,) = kinds.moved([base], [other])
     assert (row["phase"], row["memory_bound_base"], row["memory_bound_other"]) == (
-        "backward", 0.25, 0.6)
+        "backward",
+        0.25,
+        0.6,
+    )
 
 
-@pytest.mark.parametrize(("dram", "tensor", "sm", "expected"), [
-    (0.8, 0.1, 0.9, {"forward": 1.0}),
-    (0.3, 0.6, 0.9, {"forward": 0.0}),
-    (0.3, 0.0, 0.9, {"forward": 0.0}),  # fp32 arithmetic: SMs are busy, DRAM is not
-    (0.2, 0.1, 0.2, {}),  # nothing is busy: who knows
-    (None, 0.1, 0.9, {}),
-])
+@pytest.mark.parametrize(
+    ("dram", "tensor", "sm", "expected"),
+    [
+        (0.8, 0.1, 0.9, {"forward": 1.0}),
+        (0.3, 0.6, 0.9, {"forward": 0.0}),
+        (0.3, 0.0, 0.9, {"forward": 0.0}),  # fp32 arithmetic: SMs are busy, DRAM is not
+        (0.2, 0.1, 0.2, {}),  # nothing is busy: who knows
+        (None, 0.1, 0.9, {}),
+    ],
+)
 def test_the_devices_own_word(
     dram: float | None, tensor: float, sm: float, expected: dict[str, float]
 ) -> None:
-    rows = [{"phase": phase, "quantity": f"{name}_activity", "value": value}
-            for phase in ("forward", "data")
-            for name, value in (("dram", dram), ("tensor", tensor), ("sm", sm))]
+    rows = [
+        {"phase": phase, "quantity": f"{name}_activity", "value": value}
+        for phase in ("forward", "data")
+        for name, value in (("dram", dram), ("tensor", tensor), ("sm", sm))
+    ]
     assert kinds.limited(rows) == expected

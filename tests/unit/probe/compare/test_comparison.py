@@ -34,9 +34,17 @@ def test_the_null_technique(blocks: int) -> None:
     """Small and seeded; benchmarks/gains.py has 2,000 of each."""
     found = [one(NULL, blocks, seed, LOSS) for seed in range(150)]
     assert share(found, lambda c: c["energy_j"]["verdict"] == "gain") <= 0.055
-    assert share(found, lambda c: any(
-        cell[key] != "no evidence" for cell in c["cells"]
-        for key in ("verdict", "progress_verdict", "cost_verdict", "time_verdict"))) <= 0.08
+    assert (
+        share(
+            found,
+            lambda c: any(
+                cell[key] != "no evidence"
+                for cell in c["cells"]
+                for key in ("verdict", "progress_verdict", "cost_verdict", "time_verdict")
+            ),
+        )
+        <= 0.08
+    )
     held = share(found, lambda c: c["energy_j"]["interval"][0] <= 0 <= c["energy_j"]["interval"][1])
     assert 0.90 <= held <= 1.0
 
@@ -54,14 +62,18 @@ def test_a_cheaper_sample_is_found_as_cost(question: Question) -> None:
         cells = [cell["energy_j"] for cell in c["cells"] if cell["energy_j"] is not None]
         assert sum(cells) == pytest.approx(c["energy_j"]["gain"], rel=1e-9)
         assert sum(cell["time_s"] for cell in c["cells"]) == pytest.approx(
-            c["time_s"]["gain"], rel=1e-9, abs=1e-9)
+            c["time_s"]["gain"], rel=1e-9, abs=1e-9
+        )
         assert c["energy_j"]["progress"] + c["energy_j"]["cost"] == pytest.approx(
-            c["energy_j"]["gain"], rel=1e-9)
+            c["energy_j"]["gain"], rel=1e-9
+        )
 
 
 def test_fewer_samples_are_no_gain_of_cost_anywhere() -> None:
     found = [one(FEWER, 5, seed, LOSS) for seed in range(100)]
-    assert share(found, lambda c: any(cell["cost_verdict"] == "gain" for cell in c["cells"])) <= .06
+    assert (
+        share(found, lambda c: any(cell["cost_verdict"] == "gain" for cell in c["cells"])) <= 0.06
+    )
     assert share(found, lambda c: c["energy_j"]["progress_verdict"] == "gain") >= 0.2
 
 
@@ -70,7 +82,10 @@ def test_another_class_is_no_gain() -> None:
     plain, moved = (one(technique, 3, 11, WORK) for technique in (NULL, Technique(bound=0.5)))
     assert plain["energy_j"] == moved["energy_j"] and plain["cells"] == moved["cells"]
     assert not plain["moved"] and {row["phase"] for row in moved["moved"]} == {
-        "forward", "backward", "recompute"}
+        "forward",
+        "backward",
+        "recompute",
+    }
 
 
 # -- where no verdict may be given -----------------------------------------------------------
@@ -79,15 +94,25 @@ def test_another_class_is_no_gain() -> None:
 def run(block: int, joules: float, **more: Any) -> Trial:
     """A third of the samples early; forward and optimizer."""
     stages = {
-        stage: Stage(part * 3000, {"forward": Use(part * 30, part * joules * 0.8),
-                                   "optimizer": Use(part * 10, part * joules * 0.2)})
-        for stage, part in ((EARLY, 1 / 3), (LATE, 2 / 3))}
+        stage: Stage(
+            part * 3000,
+            {
+                "forward": Use(part * 30, part * joules * 0.8),
+                "optimizer": Use(part * 10, part * joules * 0.2),
+            },
+        )
+        for stage, part in ((EARLY, 1 / 3), (LATE, 2 / 3))
+    }
     given = {"stages": stages, "quality": 1.0, "meters": frozenset({"u"}), "memory": {"peak": 1e9}}
     return Trial(id=f"{joules}-{block}", block=str(block), **(given | more))
 
 
-def held(base: list[Trial], other: list[Trial], question: Question = WORK,
-         problems: list[str] | None = None) -> dict[str, Any]:
+def held(
+    base: list[Trial],
+    other: list[Trial],
+    question: Question = WORK,
+    problems: list[str] | None = None,
+) -> dict[str, Any]:
     found = compare(Side("base", base), [Side("other", other)], question, [problems or []])
     return dict(found["comparisons"][0])
 
@@ -128,8 +153,11 @@ def test_worse_quality_is_no_evidence() -> None:
     assert one["quality"]["ok"] is False and one["four"] is None
     assert held(base, [replace(t, quality=0.897) for t in BETTER], question)["verdict"] == "gain"
     # From an error of nothing there is no percentage.
-    perfect = held([replace(t, quality=0.0) for t in BASE],
-                   [replace(t, quality=0.1) for t in BETTER], Question(metric="e", higher=False))
+    perfect = held(
+        [replace(t, quality=0.0) for t in BASE],
+        [replace(t, quality=0.1) for t in BETTER],
+        Question(metric="e", higher=False),
+    )
     assert perfect["reason"] == "quality: e is worse" and perfect["verdict"] == "no evidence"
     wide = replace(question, tolerance=0.02)
     assert held(base, [replace(t, quality=0.89) for t in BETTER], wide)["verdict"] == "gain"
@@ -158,8 +186,9 @@ def test_a_missed_target_is_a_bound_and_never_a_gain() -> None:
     assert lost["energy_j"]["verdict"] == lost["verdict"] == "loss"
     assert lost["four"] is None and lost["cells"] == []
     # The base's own miss is a bound from below, which is no gain either.
-    late = held([replace(t, reached=False) for t in BASE],
-                [replace(t, reached=True) for t in BETTER], LOSS)
+    late = held(
+        [replace(t, reached=False) for t in BASE], [replace(t, reached=True) for t in BETTER], LOSS
+    )
     assert late["energy_j"]["verdict"] == "no evidence"
     assert late["energy_j"]["bound"]["is"] == "at least"
 
@@ -177,14 +206,17 @@ def test_other_cards_must_differ_by_more_than_cards_do() -> None:
 
 
 def test_modelled_energy_has_no_verdict() -> None:
-    base, other = ([replace(t, energy=Provenance.MODELLED) for t in side]
-                   for side in (BASE, BETTER))
+    base, other = (
+        [replace(t, energy=Provenance.MODELLED) for t in side] for side in (BASE, BETTER)
+    )
     one = held(base, other)
     assert one["energy_j"]["gain"] == pytest.approx(1000 - 2402 / 3)
     assert one["energy_j"]["verdict"] == "no evidence" and one["energy_j"]["interval"] is None
     assert one["energy_j"]["provenance"] == "modelled" and one["verdict_by"] == "time"
-    assert all(cell["verdict"] == "no evidence" and cell["energy_j_interval"] is None
-               for cell in one["cells"])
+    assert all(
+        cell["verdict"] == "no evidence" and cell["energy_j_interval"] is None
+        for cell in one["cells"]
+    )
 
 
 def test_no_meter_is_null_not_zero() -> None:
@@ -196,10 +228,20 @@ def test_no_meter_is_null_not_zero() -> None:
 
 
 def test_refused_phases_are_one_row_with_bounds() -> None:
-    refused = [replace(t, stages={
-        EARLY: Stage(1000, {"forward": Use(10, None), "optimizer": Use(3, 70.0)},
-                     Joint(270.0, 250.0, 300.0)),
-        LATE: t.stages[LATE]}) for t in BETTER]
+    refused = [
+        replace(
+            t,
+            stages={
+                EARLY: Stage(
+                    1000,
+                    {"forward": Use(10, None), "optimizer": Use(3, 70.0)},
+                    Joint(270.0, 250.0, 300.0),
+                ),
+                LATE: t.stages[LATE],
+            },
+        )
+        for t in BETTER
+    ]
     one = held(BASE, refused)
     rows = [cell for cell in one["cells"] if cell["class"] == "unidentified"]
     assert [row["stage"] for row in rows] == ["early"]
@@ -213,17 +255,26 @@ def test_refused_phases_are_one_row_with_bounds() -> None:
 
 def test_a_class_of_which_nothing_is_known_has_no_share() -> None:
     def lacks(trial: Trial) -> Trial:
-        return replace(trial, stages={name: Stage(
-            stage.samples, {**stage.phases, "data": Use(1.0, None)}, Joint(5.0, 0.0, 9.0))
-            for name, stage in trial.stages.items()})
+        return replace(
+            trial,
+            stages={
+                name: Stage(
+                    stage.samples, {**stage.phases, "data": Use(1.0, None)}, Joint(5.0, 0.0, 9.0)
+                )
+                for name, stage in trial.stages.items()
+            },
+        )
 
     one = held([lacks(t) for t in BASE], [lacks(t) for t in BETTER])
     waiting = [cell for cell in one["cells"] if cell["class"] == "waiting"]
     assert one["verdict"] == "gain" and len(waiting) == 2
-    assert all(cell["energy_j"] is None and cell["share"] is None and cell["refused"] == ["data"]
-               for cell in waiting)
-    assert sum(cell["share"] for cell in one["cells"]
-               if cell["share"] is not None) == pytest.approx(1.0)
+    assert all(
+        cell["energy_j"] is None and cell["share"] is None and cell["refused"] == ["data"]
+        for cell in waiting
+    )
+    assert sum(
+        cell["share"] for cell in one["cells"] if cell["share"] is not None
+    ) == pytest.approx(1.0)
 
 
 def test_what_is_not_comparable_has_no_verdict() -> None:
@@ -244,9 +295,15 @@ def test_blocks_that_do_not_match_are_groups() -> None:
 
 def test_equal_work_is_per_sample() -> None:
     """Twice the samples at half the price each: a gain of half, but for what a run has once."""
+
     def twice(trial: Trial) -> Trial:
-        return replace(trial, id=trial.id + "t", stages={
-            name: Stage(2 * stage.samples, stage.phases) for name, stage in trial.stages.items()})
+        return replace(
+            trial,
+            id=trial.id + "t",
+            stages={
+                name: Stage(2 * stage.samples, stage.phases) for name, stage in trial.stages.items()
+            },
+        )
 
     one = held(BASE, [twice(t) for t in BASE])
     assert one["energy_j"]["gain"] == pytest.approx(500.0)
@@ -255,9 +312,12 @@ def test_equal_work_is_per_sample() -> None:
 
 def test_memory_by_component() -> None:
     base = [replace(t, memory={"peak": 100.0, "weights": 40.0, "activations": 60.0}) for t in BASE]
-    other = [replace(t, memory={"peak": 70.0, "weights": 40.0, "activations": 30.0})
-             for t in BETTER]
+    other = [
+        replace(t, memory={"peak": 70.0, "weights": 40.0, "activations": 30.0}) for t in BETTER
+    ]
     memory = held(base, other)["memory_bytes"]
     assert (memory["gain"], memory["percent"], memory["verdict"]) == (30.0, 30.0, "gain")
     assert {row["component"]: (row["base"], row["other"]) for row in memory["components"]} == {
-        "weights": (40.0, 40.0), "activations": (60.0, 30.0)}
+        "weights": (40.0, 40.0),
+        "activations": (60.0, 30.0),
+    }

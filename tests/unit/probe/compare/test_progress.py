@@ -31,18 +31,22 @@ def test_steps_where_nothing_was_logged() -> None:
     assert (tokens.unit, tokens.all) == ("tokens", 7.0)
 
 
-@pytest.mark.parametrize(("values", "confirmed", "expected"), [
-    ([0.5, 0.7, 0.9, 0.95], True, 250.0),  # 0.8 lies midway between the second and the third
-    ([0.9, 0.95], True, 100.0),  # from the first evaluation on
-    ([0.5, 0.9, 0.5, 0.6], True, None),  # once is chance
-    ([0.5, 0.9, 0.5, 0.6], False, 175.0),
-    ([0.5, 0.9, 0.5, 0.9, 0.9], True, 375.0),
-    ([0.5, 0.7, 0.9], True, 250.0),  # the last one: nothing speaks against it
-    ([0.5, 0.6], True, None),
-])
+@pytest.mark.parametrize(
+    ("values", "confirmed", "expected"),
+    [
+        ([0.5, 0.7, 0.9, 0.95], True, 250.0),  # 0.8 lies midway between the second and the third
+        ([0.9, 0.95], True, 100.0),  # from the first evaluation on
+        ([0.5, 0.9, 0.5, 0.6], True, None),  # once is chance
+        ([0.5, 0.9, 0.5, 0.6], False, 175.0),
+        ([0.5, 0.9, 0.5, 0.9, 0.9], True, 375.0),
+        ([0.5, 0.7, 0.9], True, 250.0),  # the last one: nothing speaks against it
+        ([0.5, 0.6], True, None),
+    ],
+)
 def test_reaching(values: list[float], confirmed: bool, expected: float | None) -> None:
     assert quality(values).reaches(0.8, confirmed=confirmed) == (
-        None if expected is None else pytest.approx(expected))
+        None if expected is None else pytest.approx(expected)
+    )
 
 
 def test_reaching_downwards() -> None:
@@ -60,8 +64,10 @@ def test_a_run_that_stopped_at_its_target() -> None:
 def test_values_of_every_step_are_smoothed() -> None:
     rng = np.random.default_rng(0)
     falling = np.linspace(3, 1, 400) + rng.normal(0, 0.3, 400)
-    logged = {"loss": (np.arange(400) * 1000, falling), "samples": (np.arange(400) * 1000,
-                                                                   np.ones(400))}
+    logged = {
+        "loss": (np.arange(400) * 1000, falling),
+        "samples": (np.arange(400) * 1000, np.ones(400)),
+    }
     one = Quality.of("loss", False, logged, Work.of(0, logged, np.zeros(0, np.int64)))
     assert one is not None and len(one.values) == 381
     reached = one.reaches(2.0, confirmed=True)

@@ -9,19 +9,34 @@ from probe.compare.scaling import scaling
 from probe.model import Provenance
 
 
-def trial(ranks: int, seconds: float, joules: float, waiting_s: float = 0.0,
-          energy: Provenance = Provenance.MEASURED) -> Trial:
+def trial(
+    ranks: int,
+    seconds: float,
+    joules: float,
+    waiting_s: float = 0.0,
+    energy: Provenance = Provenance.MEASURED,
+) -> Trial:
     phases = {"forward": Use(seconds - waiting_s, joules)}
     if waiting_s:
         phases["communication"] = Use(waiting_s, 0.0)
-    return Trial(id=f"{ranks}-{seconds}", ranks=ranks, energy=energy,
-                 stages={LATE: Stage(samples=1000.0, phases=phases)})
+    return Trial(
+        id=f"{ranks}-{seconds}",
+        ranks=ranks,
+        energy=energy,
+        stages={LATE: Stage(samples=1000.0, phases=phases)},
+    )
 
 
 def test_one_row_per_number_of_ranks() -> None:
-    one, two, four = scaling([], [
-        trial(1, 100.0, 5000.0), trial(1, 100.0, 6000.0), trial(2, 60.0, 7000.0, 6.0),
-        trial(4, 50.0, 8000.0, energy=Provenance.MODELLED)])
+    one, two, four = scaling(
+        [],
+        [
+            trial(1, 100.0, 5000.0),
+            trial(1, 100.0, 6000.0),
+            trial(2, 60.0, 7000.0, 6.0),
+            trial(4, 50.0, 8000.0, energy=Provenance.MODELLED),
+        ],
+    )
     assert [row["ranks"] for row in (one, two, four)] == [1, 2, 4]
     assert (one["runs"], one["throughput"], one["efficiency"]) == (2, 10.0, 1.0)
     assert two["throughput"] == pytest.approx(1000 / 60)

@@ -18,14 +18,28 @@ def run(block: int, seconds: float, joules: float, **more: Any) -> Trial:
     """A third early; a tenth of the time recomputes, a fifth attends."""
     stages = {}
     for stage, part in ((EARLY, 1 / 3), (LATE, 2 / 3)):
-        shares = {"forward": 0.2, "forward/attention": 0.1, "backward": 0.5,
-                  "backward/attention": 0.1, "recompute": 0.1}
-        stages[stage] = Stage(part * 1000, {
-            phase: Use(part * share * seconds, part * share * joules)
-            for phase, share in shares.items()})
+        shares = {
+            "forward": 0.2,
+            "forward/attention": 0.1,
+            "backward": 0.5,
+            "backward/attention": 0.1,
+            "recompute": 0.1,
+        }
+        stages[stage] = Stage(
+            part * 1000,
+            {
+                phase: Use(part * share * seconds, part * share * joules)
+                for phase, share in shares.items()
+            },
+        )
     given: dict[str, Any] = {
-        "quality": 2.0, "meters": frozenset({"u"}), "memory": {"peak": 400.0}, "g_per_kwh": 360.0,
-        "is_like": {"hardware": "H", "data": "D"}, "settings": {"stack": "s", "lr": 0.1}}
+        "quality": 2.0,
+        "meters": frozenset({"u"}),
+        "memory": {"peak": 400.0},
+        "g_per_kwh": 360.0,
+        "is_like": {"hardware": "H", "data": "D"},
+        "settings": {"stack": "s", "lr": 0.1},
+    }
     return Trial(id=f"{seconds}-{block}", block=str(block), stages=stages, **(given | more))
 
 
@@ -43,8 +57,9 @@ def tables(one: Campaign, ablation: Any = None) -> dict[str, Any]:
 
 
 # 73.8 s of 100: the paper's −26.2 %.
-BETTER = [run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300.0})
-          for i in range(3)]
+BETTER = [
+    run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300.0}) for i in range(3)
+]
 
 
 def test_every_figure_is_what_it_must_be() -> None:
@@ -75,8 +90,16 @@ def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
     blind = [replace(t, energy=None, memory={}, quality=None, g_per_kwh=None) for t in BETTER]
     base = [replace(run(i, 100.0, 1.0), energy=None, memory={}, quality=None) for i in range(3)]
     told = rows(tables(campaign(blind, base)))
-    for what in ("energy", "peak memory", "energy per sample", "energy-delay product", "CO2e",
-                 "convolution", "norm", "each technique"):
+    for what in (
+        "energy",
+        "peak memory",
+        "energy per sample",
+        "energy-delay product",
+        "CO2e",
+        "convolution",
+        "norm",
+        "each technique",
+    ):
         assert told[what]["ours"] == "not measured" and told[what]["other"] is None, what
     assert told["communication"]["ours"] == "n/a"
     assert told["1 rank, communication"]["ours"] == "n/a"
@@ -93,9 +116,17 @@ def test_scaling() -> None:
     def ranked(ranks: int, seconds: float, block: int) -> Trial:
         one = run(block, seconds, 100.0, ranks=ranks)
         late = one.stages[LATE]
-        return replace(one, id=f"{ranks}-{block}", block=f"{ranks}-{block}", stages={
-            EARLY: one.stages[EARLY],
-            LATE: replace(late, phases={**late.phases, "communication": Use(seconds / 10, 1.0)})})
+        return replace(
+            one,
+            id=f"{ranks}-{block}",
+            block=f"{ranks}-{block}",
+            stages={
+                EARLY: one.stages[EARLY],
+                LATE: replace(
+                    late, phases={**late.phases, "communication": Use(seconds / 10, 1.0)}
+                ),
+            },
+        )
 
     told = rows(tables(campaign([ranked(1, 100.0, 0), ranked(2, 60.0, 0), ranked(4, 40.0, 0)])))
     assert told["1 rank, communication"]["ours"] == "n/a"
@@ -105,14 +136,34 @@ def test_scaling() -> None:
 
 
 def test_an_ablations_steps() -> None:
-    g = {"gain": 10.0, "interval": [5.0, 15.0], "percent": 10.0, "base": 100.0, "other": 90.0,
-         "verdict": "gain", "provenance": "measured"}
-    told = rows(tables(campaign(BETTER), {"steps": [
-        {"technique": "precision", "step": {"time_s": g, "energy_j": g | {
-            "provenance": "modelled"}}}]}))
+    g = {
+        "gain": 10.0,
+        "interval": [5.0, 15.0],
+        "percent": 10.0,
+        "base": 100.0,
+        "other": 90.0,
+        "verdict": "gain",
+        "provenance": "measured",
+    }
+    told = rows(
+        tables(
+            campaign(BETTER),
+            {
+                "steps": [
+                    {
+                        "technique": "precision",
+                        "step": {"time_s": g, "energy_j": g | {"provenance": "modelled"}},
+                    }
+                ]
+            },
+        )
+    )
     row = told["+ precision, time"]
     assert (row["percent"], row["interval_percent"], row["verdict"]) == (
-        -10.0, [-15.0, -5.0], "gain")
+        -10.0,
+        [-15.0, -5.0],
+        "gain",
+    )
     assert told["+ precision, energy"]["ours"] == "not measured"
 
 

@@ -43,8 +43,11 @@ class Ddp(nn.Module):
         end = time.thread_time() + self.computes_s
         while time.thread_time() < end:
             pass
-        return {"iteration": self.iteration, "backward_comm_time": 9_000_000,
-                "backward_compute_comm_overlap_time": 7_000_000}
+        return {
+            "iteration": self.iteration,
+            "backward_comm_time": 9_000_000,
+            "backward_compute_comm_overlap_time": 7_000_000,
+        }
 
 
 def steps(ring: Ring, ddp: Ddp, number: int, micros: int) -> None:
@@ -67,8 +70,11 @@ def test_timers_after_the_warm_up() -> None:
     steps(ring, ddp, 20, 1)
     assert ddp.rate > 1
     assert ring.number(CommCode.BUSY) == ring.number(CommCode.EXPOSED) == 20 - REDUCTIONS_WARM_UP
-    assert {payload for kind, code, payload in ring.told
-            if (kind, code) == (Record.COMM, CommCode.EXPOSED)} == {2_000_000}
+    assert {
+        payload
+        for kind, code, payload in ring.told
+        if (kind, code) == (Record.COMM, CommCode.EXPOSED)
+    } == {2_000_000}
 
 
 @pytest.mark.usefixtures("unspared")
@@ -102,9 +108,7 @@ def test_a_device_with_a_clock_of_its_own_is_left_alone() -> None:
 
 
 @pytest.mark.usefixtures("unspared")
-def test_no_memory_for_it_ends_the_timing_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_memory_for_it_ends_the_timing_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def refused(_module: Any) -> int:

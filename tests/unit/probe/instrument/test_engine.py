@@ -104,7 +104,13 @@ class TestUserPhases:
         with watched(tmp_path, model) as run:
             model(torch.randn(4, 8)).sum().backward()
         assert run.sequence() == [
-            "other", "forward", "attention", "forward", "tail", "backward", "other"
+            "other",
+            "forward",
+            "attention",
+            "forward",
+            "tail",
+            "backward",
+            "other",
         ]
         assert run.counts["forward"] == 1
 
@@ -199,7 +205,6 @@ class TestThreads:
         assert codes == [r, c, r, b, r, r]
         assert run.counts == {"backward": 1, "communication": 1, "other": 2, "recompute": 3}
 
-
     def test_the_engines_thread_tells_that_gradients_are_computed(self, tmp_path: Path) -> None:
         """As DDP on CUDA; what another thread of the user's trains is not ours."""
         import _thread
@@ -253,8 +258,7 @@ class TestSeveralEngines:
         paths = [tmp_path / f"{i}.ring" for i in range(3)]
         engines = [
             PhaseEngine(
-                lambda _label, capacity, path=path: RingWriter(path, capacity=capacity),
-                model=model,
+                lambda _label, capacity, path=path: RingWriter(path, capacity=capacity), model=model
             )
             for path in paths
         ]
@@ -348,7 +352,9 @@ class TestProcesses:
     def test_loader_workers(self, tmp_path: Path, method: str) -> None:
         model, optimizer = trained()
         loader = torch.utils.data.DataLoader(
-            torch.utils.data.TensorDataset(torch.randn(8, 8)), batch_size=4, num_workers=1,
+            torch.utils.data.TensorDataset(torch.randn(8, 8)),
+            batch_size=4,
+            num_workers=1,
             multiprocessing_context=multiprocessing.get_context(method),
         )
         with watched(tmp_path, model) as run:
@@ -386,7 +392,10 @@ print(engine.steps)
 """
         for when, steps in (("never", "0"), ("later", "3")):
             done = subprocess.run(
-                [sys.executable, "-c", script, when], capture_output=True, text=True, check=False,
+                [sys.executable, "-c", script, when],
+                capture_output=True,
+                text=True,
+                check=False,
                 cwd=Path(__file__).parents[4],
             )
             assert done.returncode == 0, done.stderr
@@ -396,14 +405,32 @@ print(engine.steps)
 class TestLog:
     def test_numbers_and_tensors(self, tmp_path: Path) -> None:
         with watched(tmp_path) as run:
-            run.engine.values.log({
-                "a": 1, "b": 0.5, "c": True, "d": torch.tensor(0.25), "e": torch.tensor([2.0]),
-                "f": torch.tensor(1.5, dtype=torch.bfloat16), "g": np.float32(0.125),
-                "h": torch.tensor(3, dtype=torch.int64), "i": np.array(4.0),
-                "j": torch.tensor(float("nan")), "k": torch.tensor(0.5, dtype=torch.float16),
-            })
+            run.engine.values.log(
+                {
+                    "a": 1,
+                    "b": 0.5,
+                    "c": True,
+                    "d": torch.tensor(0.25),
+                    "e": torch.tensor([2.0]),
+                    "f": torch.tensor(1.5, dtype=torch.bfloat16),
+                    "g": np.float32(0.125),
+                    "h": torch.tensor(3, dtype=torch.int64),
+                    "i": np.array(4.0),
+                    "j": torch.tensor(float("nan")),
+                    "k": torch.tensor(0.5, dtype=torch.float16),
+                }
+            )
         assert [run.values(n)[0] for n in "abcdefghik"] == [
-            1, 0.5, 1, 0.25, 2, 1.5, 0.125, 3, 4, 0.5
+            1,
+            0.5,
+            1,
+            0.25,
+            2,
+            1.5,
+            0.125,
+            3,
+            4,
+            0.5,
         ]
         assert run.values("j")[0] != run.values("j")[0]
         assert not run.engine.warnings
@@ -422,8 +449,17 @@ class TestLog:
             assert gone() is None
 
     @pytest.mark.parametrize(
-        "value", ["text", None, torch.ones(2), torch.tensor(1j), torch.ones(()).to_sparse(),
-                  torch.empty((), device="meta"), [1], 10**400],
+        "value",
+        [
+            "text",
+            None,
+            torch.ones(2),
+            torch.tensor(1j),
+            torch.ones(()).to_sparse(),
+            torch.empty((), device="meta"),
+            [1],
+            10**400,
+        ],
         ids=["text", "none", "vector", "complex", "sparse", "meta", "list", "huge"],
     )
     def test_anything_else_is_one_warning(self, tmp_path: Path, value: Any) -> None:
@@ -441,7 +477,8 @@ class TestBoundaries:
         engine: PhaseEngine
         ring = tmp_path / "m.ring"
         engine = PhaseEngine(
-            lambda _l, c: RingWriter(ring, capacity=c), model=model,
+            lambda _l, c: RingWriter(ring, capacity=c),
+            model=model,
             chores=lambda: closed.append(engine.steps),
         )
         engine.install()
@@ -506,8 +543,10 @@ class TestDevice:
             engine, machine = run.engine, run.engine._machine
             engine._cuda = object()
             engine._memory = Memory(
-                lambda: {"allocated_bytes": {"all": {"current": 512, "peak": 1024}},
-                         "reserved_bytes": {"all": {"current": 2048}}},
+                lambda: {
+                    "allocated_bytes": {"all": {"current": 512, "peak": 1024}},
+                    "reserved_bytes": {"all": {"current": 2048}},
+                },
                 engine._ring,
             )
             assert engine._memory.cheap

@@ -58,7 +58,8 @@ def test_a_callback_that_raises_does_not_fail_the_import(package: str) -> None:
 def test_a_module_that_fails_or_is_not_there(package: str) -> None:
     seen: list[Any] = []
     withdrawals = [
-        when_imported("broken_latecomer", seen.append), when_imported("no_such_thing", seen.append)
+        when_imported("broken_latecomer", seen.append),
+        when_imported("no_such_thing", seen.append),
     ]
     with pytest.raises(ImportError, match="its own"):
         importlib.import_module("broken_latecomer")

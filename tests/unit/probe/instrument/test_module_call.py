@@ -93,7 +93,8 @@ def test_one_of_a_class_then_several_then_another_one() -> None:
         for called in nets:
             called(X)
         assert [len(log.log) // 2 for log in heard] == [
-            max(0, number + 1 - i) for i in range(len(nets))]
+            max(0, number + 1 - i) for i in range(len(nets))
+        ]
     listening[0].remove()
     listening[2].remove()
     for called in nets:
@@ -131,8 +132,13 @@ def test_copies_of_any_kind_are_not_heard() -> None:
     by_hand = Net.__new__(Net)
     by_hand.__dict__ = net.__dict__.copy()  # as DataParallel and others make their replicas
     by_hand._modules = {"layer": nn.Linear(2, 2)}
-    for twin in (copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net)), by_hand,
-                 net._replicate_for_data_parallel()):
+    for twin in (
+        copy.copy(net),
+        copy.deepcopy(net),
+        pickle.loads(pickle.dumps(net)),
+        by_hand,
+        net._replicate_for_data_parallel(),
+    ):
         assert torch.equal(twin(X), twin.layer(X))
     assert heard.log == []
     assert b"phases.calls" not in pickle.dumps(net)
@@ -156,9 +162,18 @@ def test_a_class_pickled_by_value_takes_nothing_of_ours_along(visible: None) -> 
         told = cloudpickle.dumps((net, X))
         listening.remove()
         done = subprocess.run(
-            [sys.executable, "-c", "import pickle, sys; net, x = pickle.load(sys.stdin.buffer); "
-             "print(net(x).tolist()); assert not any(n.startswith('probe') for n in sys.modules)"],
-            input=told, capture_output=True, check=True, cwd=ROOT)
+            [
+                sys.executable,
+                "-c",
+                "import pickle, sys; net, x = pickle.load(sys.stdin.buffer); "
+                "print(net(x).tolist()); "
+                "assert not any(n.startswith('probe') for n in sys.modules)",
+            ],
+            input=told,
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+        )
         assert done.stdout.decode().strip() == str(net(X).tolist())
         assert heard.log == []
 
@@ -259,8 +274,9 @@ def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
     assert isinstance(vars(Net)["__call__"], Called)
     net(X)
     assert heard.log == CALL
-    step = compiled if before else torch.compile(
-        lambda x: net(x) * 2, fullgraph=True, backend="eager")
+    step = (
+        compiled if before else torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
+    )
     with torch._dynamo.config.patch(error_on_recompile=True):
         for _ in range(3):
             assert torch.equal(step(X), net.forward(X) * 2)

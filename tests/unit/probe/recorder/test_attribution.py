@@ -25,8 +25,15 @@ from probe.timeline.spans import SpanTable
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
 
 SOURCE = Source(
-    id="nvml:GPU-0:energy", device="gpu0", quantity="energy", unit="J", kind=Kind.COUNTER,
-    provenance=Provenance.MEASURED, scale=1e-3, uuid="GPU-0", in_total=True,
+    id="nvml:GPU-0:energy",
+    device="gpu0",
+    quantity="energy",
+    unit="J",
+    kind=Kind.COUNTER,
+    provenance=Provenance.MEASURED,
+    scale=1e-3,
+    uuid="GPU-0",
+    in_total=True,
 )
 END_NS = 60 * 10**9
 CODES = np.array([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.COMMUNICATION, Code.OPTIMIZER])
@@ -34,9 +41,20 @@ CODES = np.array([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.COMMUNICATION, Co
 
 def member(rank: int) -> Member:
     return Member(
-        role="rank", rank=rank, local_rank=rank, local_world_size=1, world_size=1, host="h",
-        boot_id="b", pid=1, start_ticks=1, begin_ns=0, rings="", prefix="",
-        request=DeviceRequest(devices="0"), info={},
+        role="rank",
+        rank=rank,
+        local_rank=rank,
+        local_world_size=1,
+        world_size=1,
+        host="h",
+        boot_id="b",
+        pid=1,
+        start_ticks=1,
+        begin_ns=0,
+        rings="",
+        prefix="",
+        request=DeviceRequest(devices="0"),
+        info={},
     )
 
 
@@ -55,15 +73,22 @@ def portions(trace, reads, begin_s, end_s, portion_s=0.9):
         mine = (trace.span_s[1:] > since) & (trace.span_s[1:] <= min(until, end_s))
         number = int(mine.sum())
         none = np.zeros(number, np.int64)
-        yield SpanTable(
-            (trace.span_s[:-1][mine] * 1e9).astype(np.int64),
-            (trace.span_s[1:][mine] * 1e9).astype(np.int64), CODES[trace.code[mine]].astype(int),
-            none, none, none.astype(bool), ~none.astype(bool),
-        ), [
-            Sample(SOURCE.id, round(t * 1e9), round(j * 1e3), round(s * 1e9))
-            for t, s, j in zip(reads.time_s, reads.span_s, reads.joules, strict=True)
-            if since < t <= min(until, end_s)
-        ]
+        yield (
+            SpanTable(
+                (trace.span_s[:-1][mine] * 1e9).astype(np.int64),
+                (trace.span_s[1:][mine] * 1e9).astype(np.int64),
+                CODES[trace.code[mine]].astype(int),
+                none,
+                none,
+                none.astype(bool),
+                ~none.astype(bool),
+            ),
+            [
+                Sample(SOURCE.id, round(t * 1e9), round(j * 1e3), round(s * 1e9))
+                for t, s, j in zip(reads.time_s, reads.span_s, reads.joules, strict=True)
+                if since < t <= min(until, end_s)
+            ],
+        )
 
 
 def feed(attributing: Attributing, parts) -> None:
@@ -109,8 +134,14 @@ def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
     feed(attributing, portions(trace, reads, 0.0, 61.0))
     attributing.save([member(0)], followed(), END_NS)
     streamed, about = sealed(tmp_path)
-    assert about == {"source": SOURCE.id, "rank": 0, "complete": True, "resumed": False,
-                     "rings": ["main"], "on_device": False}
+    assert about == {
+        "source": SOURCE.id,
+        "rank": 0,
+        "complete": True,
+        "resumed": False,
+        "rings": ["main"],
+        "on_device": False,
+    }
     batch = Accumulator(begin_s=0.0)
     batch.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], CODES[trace.code].astype(int)))
     batch.feed_reads(reads.time_s, reads.span_s, reads.joules)

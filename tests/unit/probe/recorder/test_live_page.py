@@ -14,15 +14,24 @@ from probe.store.live import read_live
 
 
 def counter(id_: str = "c", **values: object) -> Source:
-    given = {"id": id_, "device": "gpu0", "quantity": "energy", "unit": "J", "uuid": "u",
-             "kind": Kind.COUNTER, "provenance": Provenance.MEASURED, "scale": 1e-3,
-             "in_total": True}
+    given = {
+        "id": id_,
+        "device": "gpu0",
+        "quantity": "energy",
+        "unit": "J",
+        "uuid": "u",
+        "kind": Kind.COUNTER,
+        "provenance": Provenance.MEASURED,
+        "scale": 1e-3,
+        "in_total": True,
+    }
     return Source(**(given | values))  # type: ignore[arg-type]
 
 
 def power(id_: str, quantity: str, **values: object) -> Source:
-    return counter(id_, quantity=quantity, unit="W", kind=Kind.GAUGE, scale=1.0, in_total=False,
-                   **values)
+    return counter(
+        id_, quantity=quantity, unit="W", kind=Kind.GAUGE, scale=1.0, in_total=False, **values
+    )
 
 
 def fed(*sources: Source, readings: list[Sample | Gap]) -> LiveMeters:
@@ -34,8 +43,7 @@ def fed(*sources: Source, readings: list[Sample | Gap]) -> LiveMeters:
 
 def ticks(source: str, watts: float, begin: int, end: int, at: int = 0) -> list[Sample]:
     """A counter in mJ, read ten times a second."""
-    return [Sample(source, at + i * 100_000_000, 5e6 + watts * 100 * i)
-            for i in range(begin, end)]
+    return [Sample(source, at + i * 100_000_000, 5e6 + watts * 100 * i) for i in range(begin, end)]
 
 
 def test_joules_since_the_first_reading_and_watts_lately() -> None:
@@ -47,20 +55,29 @@ def test_joules_since_the_first_reading_and_watts_lately() -> None:
 
 
 def test_a_reset_a_wrap_and_a_restart_add_nothing_false() -> None:
-    readings: list[Sample | Gap] = [Sample("c", 1, 1000.0), Sample("c", 2, 3000.0),
-                                    Sample("c", 3, 500.0), Sample("c", 4, 1500.0)]
+    readings: list[Sample | Gap] = [
+        Sample("c", 1, 1000.0),
+        Sample("c", 2, 3000.0),
+        Sample("c", 3, 500.0),
+        Sample("c", 4, 1500.0),
+    ]
     assert fed(counter(), readings=readings).page(5)[0].energy_j == pytest.approx(3.0)
     assert fed(counter(wrap_raw=4000.0), readings=readings).page(5)[0].energy_j == pytest.approx(
-        2.0 + 1.5 + 1.0)
+        2.0 + 1.5 + 1.0
+    )
     readings[2:2] = [Gap("c", 2, 3, RESTARTED)]
     assert fed(counter(wrap_raw=4000.0), readings=readings).page(5)[0].energy_j == pytest.approx(
-        3.0)
+        3.0
+    )
 
 
 def test_a_distrusted_counter_gives_way_to_sampled_power() -> None:
     watts = [Sample("p", i * 100_000_000, 250.0) for i in range(51)]
-    meters = fed(counter(), power("p", "power"), readings=[
-        *ticks("c", 40.0, 0, 51), *watts, Gap("c", 0, 1, f"{DISTRUSTED}: much")])
+    meters = fed(
+        counter(),
+        power("p", "power"),
+        readings=[*ticks("c", 40.0, 0, 51), *watts, Gap("c", 0, 1, f"{DISTRUSTED}: much")],
+    )
     (page,) = meters.page(5_000_000_000)
     assert page.source == "p" and page.energy_j == pytest.approx(1250.0)
     assert page.power_w == pytest.approx(250.0)

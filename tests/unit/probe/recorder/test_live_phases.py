@@ -27,9 +27,15 @@ def drive(shares, *, seconds=600, first_s=45, every_s=10, error=0.0, seed=0):
         total = spent[1] * 100 + spent[2] * 400 + (second + 1) * 0.05 * 60
         if second >= first_s and (second - first_s) % every_s == 0:
             stated = {
-                code: _Stated(PhaseEstimate(
-                    spent[code] * watts * (1 + error * rng.normal() / (second / first_s)),
-                    0.0, 0.0, Status.RESOLVED), spent[code])
+                code: _Stated(
+                    PhaseEstimate(
+                        spent[code] * watts * (1 + error * rng.normal() / (second / first_s)),
+                        0.0,
+                        0.0,
+                        Status.RESOLVED,
+                    ),
+                    spent[code],
+                )
                 for code, watts in POWERS.items()
             }
             shares.state(stated, spent)

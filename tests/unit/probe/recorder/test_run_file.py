@@ -31,9 +31,21 @@ class Watch:
 
 def member(rank: int, error: str = "") -> Member:
     return Member(
-        role="rank", rank=rank, local_rank=rank, local_world_size=2, world_size=2, host="a",
-        boot_id="b", pid=100 + rank, start_ticks=1, begin_ns=1, rings="/dev/shm",
-        prefix=f"of-{rank}.", request=DeviceRequest(), info={"error": error} if error else {})
+        role="rank",
+        rank=rank,
+        local_rank=rank,
+        local_world_size=2,
+        world_size=2,
+        host="a",
+        boot_id="b",
+        pid=100 + rank,
+        start_ticks=1,
+        begin_ns=1,
+        rings="/dev/shm",
+        prefix=f"of-{rank}.",
+        request=DeviceRequest(),
+        info={"error": error} if error else {},
+    )
 
 
 def ended(*told: dict[str, Any]) -> Any:
@@ -42,10 +54,13 @@ def ended(*told: dict[str, Any]) -> Any:
     drains = {
         Path(f"/dev/shm/of-{rank}.ring"): Drain(
             (one["left"][0] * MS, one["left"][1], one["left"][1]) if "left" in one else None,
-            one.get("heard", 0) * MS)
-        for rank, one in enumerate(told)}
-    gone = {m.file_name: one["died"] * MS
-            for m, one in zip(members, told, strict=True) if "died" in one}
+            one.get("heard", 0) * MS,
+        )
+        for rank, one in enumerate(told)
+    }
+    gone = {
+        m.file_name: one["died"] * MS for m, one in zip(members, told, strict=True) if "died" in one
+    }
     watch: Any = Watch({m.file_name: m for m in members}, gone)
     return outcome_of(drains, watch, 9000 * MS)  # type: ignore[arg-type]
 
@@ -71,8 +86,10 @@ def test_both_deaths_are_noticed_at_once(swap: bool) -> None:
 
 
 def test_a_rank_is_killed_and_the_others_collective_fails_before_that_is_noticed() -> None:
-    out = ended({"left": (4990, FAILED), "error": "RuntimeError: closed by peer"},
-                {"died": 5030, "heard": 4980})
+    out = ended(
+        {"left": (4990, FAILED), "error": "RuntimeError: closed by peer"},
+        {"died": 5030, "heard": 4980},
+    )
     assert out.status is RunStatus.KILLED and out.ended_by.startswith("rank 1 died")
 
 
@@ -84,6 +101,8 @@ def test_a_rank_fails_and_its_launcher_ends_the_other() -> None:
 
 
 def test_a_rank_fails_and_the_others_collectives_follow() -> None:
-    out = ended({"left": (5003, FAILED), "error": "RuntimeError: closed by peer"},
-                {"left": (5000, FAILED), "error": "ValueError: no"})
+    out = ended(
+        {"left": (5003, FAILED), "error": "RuntimeError: closed by peer"},
+        {"left": (5000, FAILED), "error": "ValueError: no"},
+    )
     assert out.ended_by == "rank 1 failed: ValueError: no"

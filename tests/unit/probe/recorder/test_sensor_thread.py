@@ -11,8 +11,16 @@ from probe.model import Kind, Provenance, Reading, Sample, Source
 from probe.recorder.sensor_thread import SensorThread
 from probe.sensors import SensorContext
 
-SOURCE = Source(id="slow", device="host", quantity="power", unit="W", kind=Kind.GAUGE,
-                provenance=Provenance.MODELLED, method="test", resolution_s=2.0)
+SOURCE = Source(
+    id="slow",
+    device="host",
+    quantity="power",
+    unit="W",
+    kind=Kind.GAUGE,
+    provenance=Provenance.MODELLED,
+    method="test",
+    resolution_s=2.0,
+)
 
 
 class Slow:

@@ -52,8 +52,10 @@ def training(*, device: bool, threads: bool, seed: int = 0):
             told.append((now, Record.DEVICE, code, reached))
             length = int(rng.integers(2, 25)) * MS
             if code == Code.BACKWARD and threads:
-                for begin, end, what in ((0.2, 0.4, Code.RECOMPUTE),
-                                         (0.5, 0.9, Code.COMMUNICATION)):
+                for begin, end, what in (
+                    (0.2, 0.4, Code.RECOMPUTE),
+                    (0.5, 0.9, Code.COMMUNICATION),
+                ):
                     other.append((now + int(begin * length), Record.MARK, what, -1))
                     other.append((now + int(end * length), Record.LEAVE, what, 0))
             now += length
@@ -97,14 +99,19 @@ def streamed(main, other, *, portions: int, seed: int, every: int = 7):
 
 def same(table: SpanTable, told) -> None:
     inside = table.code != Code.OUTSIDE
-    for mine, theirs in ((table.begin_ns, told.begin_ns), (table.end_ns, told.end_ns),
-                         (table.code, told.code), (table.entered, told.entered)):
+    for mine, theirs in (
+        (table.begin_ns, told.begin_ns),
+        (table.end_ns, told.end_ns),
+        (table.code, told.code),
+        (table.entered, told.entered),
+    ):
         assert np.array_equal(mine[inside], theirs)
 
 
 @pytest.mark.parametrize("portions", [3, 60, 500])
-@pytest.mark.parametrize(("device", "threads"), [(False, False), (False, True), (True, False),
-                                                 (True, True)])
+@pytest.mark.parametrize(
+    ("device", "threads"), [(False, False), (False, True), (True, False), (True, True)]
+)
 def test_in_any_portions_they_are_the_reports(device: bool, threads: bool, portions: int) -> None:
     main, other = training(device=device, threads=threads)
     rings = [("main0", main), *([("thread1", other)] if threads else [])]
@@ -180,10 +187,12 @@ def reducing(*, device: bool):
         for sync in (0, 0, 1):
             main.append((now, Record.SYNC, sync, 0))
             told = []
-            for code, host_ms, device_ms in ((Code.FORWARD, 1.0, 2.0),
-                                             (Code.BACKWARD, 0.9, 6.0 if sync else 5.0),
-                                             *(((Code.COMMUNICATION, 0.1, 3.0),) if sync else ()),
-                                             (Code.OTHER, 0.5, 1.0)):
+            for code, host_ms, device_ms in (
+                (Code.FORWARD, 1.0, 2.0),
+                (Code.BACKWARD, 0.9, 6.0 if sync else 5.0),
+                *(((Code.COMMUNICATION, 0.1, 3.0),) if sync else ()),
+                (Code.OTHER, 0.5, 1.0),
+            ):
                 main.append((now, Record.MARK, code, -1))
                 reached = max(reached, now)
                 told.append((now, Record.DEVICE, code, reached))

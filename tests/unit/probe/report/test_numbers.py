@@ -10,9 +10,15 @@ from probe.report.numbers import duration, energy, interval, number
 @pytest.mark.parametrize(
     ("value", "half", "text"),
     [
-        (1000.04, 25.0, "1000"), (1003.7, 0.2, "1003.7"), (123.456, None, "123"),
-        (0.0012345, None, "0.00123"), (12345.6, 400, "12300"), (5.0, 100.0, "5"),
-        (None, None, "—"), (0.0, 3.0, "0"), (-12.34, 0.5, "-12.3"),
+        (1000.04, 25.0, "1000"),
+        (1003.7, 0.2, "1003.7"),
+        (123.456, None, "123"),
+        (0.0012345, None, "0.00123"),
+        (12345.6, 400, "12300"),
+        (5.0, 100.0, "5"),
+        (None, None, "—"),
+        (0.0, 3.0, "0"),
+        (-12.34, 0.5, "-12.3"),
     ],
 )
 def test_number(value: float | None, half: float | None, text: str) -> None:
@@ -21,8 +27,13 @@ def test_number(value: float | None, half: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(83e-6, "83 µs"), (0.0123, "12.3 ms"), (4.21, "4.21 s"), (125, "2 min 05 s"),
-     (11520, "3 h 12 min")],
+    [
+        (83e-6, "83 µs"),
+        (0.0123, "12.3 ms"),
+        (4.21, "4.21 s"),
+        (125, "2 min 05 s"),
+        (11520, "3 h 12 min"),
+    ],
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text

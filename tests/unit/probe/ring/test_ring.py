@@ -142,8 +142,9 @@ def test_kill_at_any_moment_leaves_only_whole_records(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     for trial in range(8):
         path = tmp_path / f"{trial}.ring"
-        process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)],
-                                   stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE
+        )
         assert process.stdout is not None
         process.stdout.readline()
         reader, seen = RingReader(path), []

@@ -40,8 +40,13 @@ json.dump({
 
 def alone(folder: Path, env: dict[str, str]) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", ALONE], cwd=folder, env={**os.environ, **env},
-        capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-c", ALONE],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     found = json.loads((folder / "found.json").read_text())
@@ -68,9 +73,7 @@ def sensor_of(tmp_path: Path, pids: tuple[int, ...]) -> CodeCarbonSensor:
     return CodeCarbonSensor(SensorContext(pids=pids, powercap_root=tmp_path))
 
 
-def test_two_sockets_have_the_power_of_two(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_sockets_have_the_power_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from codecarbon.core import cpu, util
 
     class Tdp:

@@ -49,9 +49,12 @@ def drive(sensor: RaplSensor, rig: RaplRig, clock: Clock, seconds: float, watts:
 
 def joules(readings: list, source: str, wrap_j: float | None) -> float:
     mine = [r for r in readings if isinstance(r, Sample) and r.source == source]
-    curve = from_counter(np.array([r.time_ns for r in mine]),
-                         np.array([r.value for r in mine]) * 1e-6,
-                         np.zeros(len(mine), np.int64), wrap_j)
+    curve = from_counter(
+        np.array([r.time_ns for r in mine]),
+        np.array([r.value for r in mine]) * 1e-6,
+        np.zeros(len(mine), np.int64),
+        wrap_j,
+    )
     assert curve is not None
     return float(np.diff(curve.at(np.array([2_000_000_000, 5_000_000_000])))[0])
 
@@ -103,8 +106,11 @@ def test_a_restart_is_no_wraparound_and_no_energy(tmp_path: Path) -> None:
     assert len(restarts) == 1
     mine = [r for r in readings if isinstance(r, Sample)]
     curve = from_counter(
-        np.array([r.time_ns for r in mine]), np.array([r.value for r in mine]) * 1e-6,
-        np.zeros(len(mine), np.int64), MAX_UJ * 1e-6, restarts_ns=np.array(restarts),
+        np.array([r.time_ns for r in mine]),
+        np.array([r.value for r in mine]) * 1e-6,
+        np.zeros(len(mine), np.int64),
+        MAX_UJ * 1e-6,
+        restarts_ns=np.array(restarts),
     )
     assert curve is not None
     assert curve.resets == 1

@@ -9,10 +9,7 @@ from probe.sensors.nvml.selection import Identity, select
 
 UUIDS = [f"GPU-{letter * 8}-1111" for letter in "abcd"]
 FOUR = [Identity(index=i, uuid=uuid, name="H100") for i, uuid in enumerate(UUIDS)]
-MIXED = [
-    Identity(index=0, uuid=UUIDS[0], name="T4"),
-    Identity(index=1, uuid=UUIDS[1], name="H100"),
-]
+MIXED = [Identity(index=0, uuid=UUIDS[0], name="T4"), Identity(index=1, uuid=UUIDS[1], name="H100")]
 MIG = [
     Identity(index=0, uuid=UUIDS[0], name="H100", mig_uuids=("MIG-1111", "MIG-1222")),
     Identity(index=1, uuid=UUIDS[1], name="H100"),

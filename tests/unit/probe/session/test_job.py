@@ -12,11 +12,29 @@ from probe.session.job import agree, current_job
 from probe.store.clocks import clocks
 from probe.store.layout import RUN_FILE
 
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_SIZE",
-             "GROUP_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-             "TORCHELASTIC_MAX_RESTARTS", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID",
-             "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NNODES", "SLURM_NTASKS_PER_NODE",
-             "SLURM_RESTART_COUNT", "OMPI_COMM_WORLD_RANK", "PBS_JOBID", "LSB_JOBID")
+LAUNCHERS = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "LOCAL_SIZE",
+    "CROSS_SIZE",
+    "GROUP_WORLD_SIZE",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_LOCALID",
+    "SLURM_NNODES",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_RESTART_COUNT",
+    "OMPI_COMM_WORLD_RANK",
+    "PBS_JOBID",
+    "LSB_JOBID",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +54,15 @@ def test_a_process_of_its_own_is_no_job() -> None:
 
 
 def test_torchrun_on_one_host_and_on_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched(monkeypatch, RANK="3", WORLD_SIZE="4", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2",
-             TORCHELASTIC_RUN_ID="abc", GROUP_WORLD_SIZE="2")
+    launched(
+        monkeypatch,
+        RANK="3",
+        WORLD_SIZE="4",
+        LOCAL_RANK="1",
+        LOCAL_WORLD_SIZE="2",
+        TORCHELASTIC_RUN_ID="abc",
+        GROUP_WORLD_SIZE="2",
+    )
     job = current_job()
     assert job.key == "torchelastic:abc" and not job.local_key and job.nodes == 2
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # a fixed master: everybody's id
@@ -52,16 +77,31 @@ def test_deepspeed_slurm_and_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     assert current_job().nodes == 2 and current_job().local_world_size == 2
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_SIZE"):
         monkeypatch.delenv(name)
-    launched(monkeypatch, SLURM_PROCID="5", SLURM_NTASKS="8", SLURM_LOCALID="1", SLURM_NNODES="2",
-             SLURM_NTASKS_PER_NODE="4", SLURM_JOB_ID="77", SLURM_STEP_ID="0",
-             SLURM_RESTART_COUNT="1")
+    launched(
+        monkeypatch,
+        SLURM_PROCID="5",
+        SLURM_NTASKS="8",
+        SLURM_LOCALID="1",
+        SLURM_NNODES="2",
+        SLURM_NTASKS_PER_NODE="4",
+        SLURM_JOB_ID="77",
+        SLURM_STEP_ID="0",
+        SLURM_RESTART_COUNT="1",
+    )
     job = current_job()
     assert (job.key, job.rank, job.nodes, job.attempt) == ("SLURM_JOB_ID:77:0", 5, 2, 1)
 
 
 def test_restarts_keep_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    launched(monkeypatch, RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", TORCHELASTIC_RUN_ID="x",
-             TORCHELASTIC_RESTART_COUNT="1", TORCHELASTIC_MAX_RESTARTS="3")
+    launched(
+        monkeypatch,
+        RANK="0",
+        WORLD_SIZE="1",
+        LOCAL_RANK="0",
+        TORCHELASTIC_RUN_ID="x",
+        TORCHELASTIC_RESTART_COUNT="1",
+        TORCHELASTIC_MAX_RESTARTS="3",
+    )
     job = current_job()
     assert (job.key, job.attempt, job.attempts_left) == ("torchelastic:x", 1, 2)
 
@@ -74,11 +114,20 @@ def run(folder: Path, name: str, status: str, age_s: float = 0.0) -> None:
     os.utime(path, (then, then))
 
 
-@pytest.mark.parametrize(("status", "age_s", "attempt", "joins"), [
-    ("running", 0, 0, True), ("running", 0, 1, True), ("running", 500, 0, False),
-    ("running", 500, 1, True), ("killed", 500, 1, True), ("killed", 0, 0, False),
-    ("failed", 0, 2, True), ("finished", 0, 0, False), ("finished", 0, 1, False),
-])
+@pytest.mark.parametrize(
+    ("status", "age_s", "attempt", "joins"),
+    [
+        ("running", 0, 0, True),
+        ("running", 0, 1, True),
+        ("running", 500, 0, False),
+        ("running", 500, 1, True),
+        ("killed", 500, 1, True),
+        ("killed", 0, 0, False),
+        ("failed", 0, 2, True),
+        ("finished", 0, 0, False),
+        ("finished", 0, 1, False),
+    ],
+)
 def test_who_comes_later_joins_what_goes_on(
     status: str, age_s: float, attempt: int, joins: bool, tmp_path: Path
 ) -> None:
@@ -91,8 +140,11 @@ def test_who_comes_later_joins_what_goes_on(
 
 
 def told(host: str, offset_ns: int | None, bound_ns: int = 0, **more: object) -> dict[str, object]:
-    clock = {} if offset_ns is None else {
-        "clock": {"reference": "zero", "offset_ns": offset_ns, "bound_ns": bound_ns}}
+    clock = (
+        {}
+        if offset_ns is None
+        else {"clock": {"reference": "zero", "offset_ns": offset_ns, "bound_ns": bound_ns}}
+    )
     return {"host": host, "anchor": {"wall_ns": 10**18, "monotonic_ns": 5}, **clock, **more}
 
 

@@ -29,10 +29,13 @@ def samples(rng: np.random.Generator, count: int = 4000):
 def written(request: pytest.FixtureRequest, tmp_path: Path):
     rng = np.random.default_rng(1)
     source, time_ns, value = samples(rng)
-    sources = [(gauge_source(i, "temperature", "Cel"), (time_ns[source == i], value[source == i]))
-               for i in range(SOURCES)]
-    run = stored_run(tmp_path, sources, 40.0, begin_ns=0, parts=5,
-                     hot_end=request.param == "end hot")
+    sources = [
+        (gauge_source(i, "temperature", "Cel"), (time_ns[source == i], value[source == i]))
+        for i in range(SOURCES)
+    ]
+    run = stored_run(
+        tmp_path, sources, 40.0, begin_ns=0, parts=5, hot_end=request.param == "end hot"
+    )
     history = History(RunReader(run).nodes()[0])
     history.refresh()
     return history, source, time_ns, value
@@ -72,8 +75,14 @@ def test_what_is_appended_is_seen_once_and_sealing_changes_nothing(tmp_path: Pat
 
     def write(begin: int, count: int) -> None:
         at = np.arange(begin, begin + count, dtype=np.int64) * NS
-        writer.write({"source": np.zeros(count, np.uint16), "time_ns": at,
-                      "value": at.astype(np.float64), "span_ns": np.zeros(count, np.int32)})
+        writer.write(
+            {
+                "source": np.zeros(count, np.uint16),
+                "time_ns": at,
+                "value": at.astype(np.float64),
+                "span_ns": np.zeros(count, np.int32),
+            }
+        )
 
     history = History(tmp_path / "node")
     write(0, 10)
@@ -95,9 +104,12 @@ def test_what_is_appended_is_seen_once_and_sealing_changes_nothing(tmp_path: Pat
 def test_a_torn_batch_is_read_once_it_is_whole(tmp_path: Path) -> None:
     (tmp_path / "node").mkdir()
     writer = SegmentWriter(tmp_path / "node", "samples-1", SAMPLES)
-    columns = {"source": np.zeros(500, np.uint16), "time_ns": np.arange(500),
-               "value": np.random.default_rng(0).normal(size=500),
-               "span_ns": np.zeros(500, np.int32)}
+    columns = {
+        "source": np.zeros(500, np.uint16),
+        "time_ns": np.arange(500),
+        "value": np.random.default_rng(0).normal(size=500),
+        "span_ns": np.zeros(500, np.int32),
+    }
     writer.write(columns)
     path = next((tmp_path / "node" / "hot").iterdir())
     first = path.read_bytes()
@@ -120,8 +132,14 @@ def test_the_widest_rollups_are_joined_and_say_the_same(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     for part in range(60):
         at = part * 300 * NS + np.sort(rng.integers(0, 300 * NS, 50))
-        writer.write({"source": np.zeros(50, np.uint16), "time_ns": at,
-                      "value": at / NS, "span_ns": np.zeros(50, np.int32)})
+        writer.write(
+            {
+                "source": np.zeros(50, np.uint16),
+                "time_ns": at,
+                "value": at / NS,
+                "span_ns": np.zeros(50, np.int32),
+            }
+        )
         closed = writer.close()
         assert closed is not None
         sealed = seal_segment(closed)
@@ -134,8 +152,10 @@ def test_the_widest_rollups_are_joined_and_say_the_same(tmp_path: Path) -> None:
     whole = history.rolled([0], 0, 10**15, "60s")[0]
     fine = history.rolled([0], 0, 10**15, "1s")[0]
     assert np.all(np.diff(whole.begin_ns) > 0)
-    assert sum(pq.read_table(node / "rollup" / name)["count"].to_numpy().sum()
-               for name in wide) == 60 * 50
+    assert (
+        sum(pq.read_table(node / "rollup" / name)["count"].to_numpy().sum() for name in wide)
+        == 60 * 50
+    )
     assert whole.last[-1] == fine.last[-1] and whole.minimum.min() == fine.minimum.min()
     part = history.rolled([0], 3000 * NS, 6000 * NS, "60s")[0]
     assert set(part.begin_ns) <= set(whole.begin_ns) and part.begin_ns[0] >= 2940 * NS
@@ -164,8 +184,11 @@ def test_a_damaged_file_is_as_if_it_held_nothing(written, tmp_path: Path) -> Non
 
 
 def test_steps_and_edges_of_a_part(tmp_path: Path) -> None:
-    run = stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"),
-                                 (np.array([1000 * NS]), np.array([1.0])))], 20.0)
+    run = stored_run(
+        tmp_path,
+        [(gauge_source(0, "temperature", "Cel"), (np.array([1000 * NS]), np.array([1.0])))],
+        20.0,
+    )
     write_steps(run, 1000 * NS, 100)
     times = StepTimes(lambda: [(layout.rank_dir(run, 0), 0)])
     closed = times.read()
@@ -173,7 +196,7 @@ def test_steps_and_edges_of_a_part(tmp_path: Path) -> None:
     assert np.array_equal(times.read(), closed)
     reader = RunReader(run)
     low, high = int(closed[40]), int(closed[60])
-    (name, rows), = reader.rings_between(0, low, high)
-    (_, every), = reader.rings(0)
+    ((name, rows),) = reader.rings_between(0, low, high)
+    ((_, every),) = reader.rings(0)
     inside = every[(every["time_ns"] >= low) & (every["time_ns"] <= high)]
     assert name == "main0" and np.array_equal(rows, inside)

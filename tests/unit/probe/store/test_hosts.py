@@ -25,13 +25,24 @@ def two_hosts(tmp_path: Path) -> Path:
     guest = run / "node-other"
     shutil.copytree(node, guest)
     of_an_end = ("end_ns", "ended_by", "exit_code")
-    files.write_json(guest / "node.json", {
-        key: told for key, told in home.items() if key not in of_an_end} | {
-        "host": "other", "begin_ns": home["begin_ns"] + 1000 * NS,
-        "clock": {"reference": home["host"], "offset_ns": -1000 * NS, "bound_ns": 500}})
-    files.write_json(run / layout.RUN_FILE, home | {
-        "ended_by": "rank 0 failed", "exit_code": 3,
-        "clock": {"reference": home["host"], "offset_ns": 0, "bound_ns": 0}})
+    files.write_json(
+        guest / "node.json",
+        {key: told for key, told in home.items() if key not in of_an_end}
+        | {
+            "host": "other",
+            "begin_ns": home["begin_ns"] + 1000 * NS,
+            "clock": {"reference": home["host"], "offset_ns": -1000 * NS, "bound_ns": 500},
+        },
+    )
+    files.write_json(
+        run / layout.RUN_FILE,
+        home
+        | {
+            "ended_by": "rank 0 failed",
+            "exit_code": 3,
+            "clock": {"reference": home["host"], "offset_ns": 0, "bound_ns": 0},
+        },
+    )
     return run
 
 
@@ -66,8 +77,10 @@ def test_a_host_whose_files_are_gone_leaves_the_other_readable(tmp_path: Path) -
 
 def test_strangers_are_not_merged(tmp_path: Path) -> None:
     samples = np.arange(8) * NS + 1000 * NS, np.ones(8)
-    one, other = (stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"), samples)], 20.0,
-                             run_id=name) for name in ("one", "other"))
+    one, other = (
+        stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"), samples)], 20.0, run_id=name)
+        for name in ("one", "other")
+    )
     with pytest.raises(StoreError, match="not parts of one job: one, other"):
         merge([one, other])
     assert not list(tmp_path.glob("*/merged.json"))

@@ -118,8 +118,9 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
         assert row["mean"] == pytest.approx(value[mine].mean())
         assert row["last"] == value[mine][-1]
     writer = SegmentWriter(tmp_path, "samples-1", SAMPLES)
-    writer.write({"source": source, "time_ns": time_ns, "value": value,
-                  "span_ns": np.zeros(n, np.int32)})
+    writer.write(
+        {"source": source, "time_ns": time_ns, "value": value, "span_ns": np.zeros(n, np.int32)}
+    )
     sealed = seal_segment(writer.close() or tmp_path)
     assert sealed is not None
     roll_up(sealed, tmp_path)

@@ -36,9 +36,19 @@ def age(run: Path) -> None:
 
 def join(run: Path, pid: int, ticks: int) -> None:
     Member(
-        role="rank", rank=0, local_rank=None, local_world_size=1, world_size=1,
-        host=layout.node_name(), boot_id=boot_id(), pid=pid, start_ticks=ticks,
-        begin_ns=time.monotonic_ns(), rings="/nonexistent", prefix="x-", request=DeviceRequest(),
+        role="rank",
+        rank=0,
+        local_rank=None,
+        local_world_size=1,
+        world_size=1,
+        host=layout.node_name(),
+        boot_id=boot_id(),
+        pid=pid,
+        start_ticks=ticks,
+        begin_ns=time.monotonic_ns(),
+        rings="/nonexistent",
+        prefix="x-",
+        request=DeviceRequest(),
     ).write(run)
 
 

@@ -15,8 +15,12 @@ MS = 1_000_000
 
 
 def edges(
-    steps: int, lengths: list[float], syncs: list[int], adding_ms: float | None = None,
-    tail_ms: float = 0.0, blocking_ms: float = 0.0,
+    steps: int,
+    lengths: list[float],
+    syncs: list[int],
+    adding_ms: float | None = None,
+    tail_ms: float = 0.0,
+    blocking_ms: float = 0.0,
 ) -> np.ndarray:
     """Steps of so many micro-batches; a backward takes what ``lengths`` says, in ms, of which
     it waits ``tail_ms`` at its end if it reduces; later a collective blocks.
@@ -117,9 +121,19 @@ def test_what_backward_waits_at_its_end_is_exposed_and_the_rest_blocks(batch: in
     rows = edges(steps, [5.0, 8.0, 8.0, 20.0], [0, 0, 0, 1], tail_ms=6.0, blocking_ms=0.5)
     found = fed(rows, batch)
     table = SpanTable.concat([(decoder := SpanDecoder()).feed(rows), decoder.finish()])
-    told = row(0, "", found.state(), float(sum(
-        seconds for (_, code), seconds in table.seconds().items()
-        if code == Code.COMMUNICATION)), steps)
+    told = row(
+        0,
+        "",
+        found.state(),
+        float(
+            sum(
+                seconds
+                for (_, code), seconds in table.seconds().items()
+                if code == Code.COMMUNICATION
+            )
+        ),
+        steps,
+    )
     assert told is not None
     assert told["exposed_s"] == pytest.approx(6e-3)
     assert told["cost_s"] == pytest.approx(12e-3, rel=1e-3)  # of the whole backward
@@ -143,9 +157,15 @@ def test_kinds_of_modules_and_collectives_amid_are_of_the_backward() -> None:
     for step in range(30):
         for sync in (0, 0, 1):
             told.append((now, Record.SYNC, sync, 0))
-            for code, length in ((Code.FORWARD, 2), (Code.BACKWARD, 1), (Code.USER + 3, 2),
-                                 (Code.BACKWARD, 1), (Code.COMMUNICATION, 1),
-                                 (Code.USER + 4, 2 + 3 * sync), (Code.OTHER, 1)):
+            for code, length in (
+                (Code.FORWARD, 2),
+                (Code.BACKWARD, 1),
+                (Code.USER + 3, 2),
+                (Code.BACKWARD, 1),
+                (Code.COMMUNICATION, 1),
+                (Code.USER + 4, 2 + 3 * sync),
+                (Code.OTHER, 1),
+            ):
                 told.append((now, Record.MARK, code, -1))
                 now += length * MS
         told.append((now, Record.STEP, 3, step))

@@ -25,9 +25,13 @@ def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
 def test_a_launch_is_short_and_its_work_is_long() -> None:
     mark, device = Record.MARK, Record.DEVICE
     rows = records(
-        (100, mark, Code.FORWARD, -1), (110, mark, Code.BACKWARD, -1), (120, mark, Code.OTHER, -1),
-        (100, device, Code.FORWARD, 105), (110, device, Code.BACKWARD, 400),
-        (120, device, Code.OTHER, 1000), (130, Record.END, 0, 0),
+        (100, mark, Code.FORWARD, -1),
+        (110, mark, Code.BACKWARD, -1),
+        (120, mark, Code.OTHER, -1),
+        (100, device, Code.FORWARD, 105),
+        (110, device, Code.BACKWARD, 400),
+        (120, device, Code.OTHER, 1000),
+        (130, Record.END, 0, 0),
     )
     host = decode(rows)
     assert (host.end_ns - host.begin_ns)[:2].tolist() == [10, 10]
@@ -42,8 +46,12 @@ def test_a_launch_is_short_and_its_work_is_long() -> None:
 def test_an_edge_without_an_event_lags_as_its_neighbours() -> None:
     mark, device = Record.MARK, Record.DEVICE
     rows = records(
-        (100, mark, 2, -1), (200, mark, 3, -1), (300, mark, 9, -1),
-        (100, device, 2, 150), (300, device, 9, 450), (400, Record.END, 0, 0),
+        (100, mark, 2, -1),
+        (200, mark, 3, -1),
+        (300, mark, 9, -1),
+        (100, device, 2, 150),
+        (300, device, 9, 450),
+        (400, Record.END, 0, 0),
     )
     moved = on_device(rows)
     assert moved is not None
@@ -57,9 +65,13 @@ def test_without_device_times_there_is_no_device_timeline() -> None:
 def test_device_times_between_marks_are_no_hole() -> None:
     mark, device = Record.MARK, Record.DEVICE
     rows = records(
-        (100, mark, Code.FORWARD, -1), (110, mark, Code.BACKWARD, -1),
-        (100, device, Code.FORWARD, 105), (110, device, Code.BACKWARD, 400),
-        (500, mark, Code.OTHER, -1), (500, device, Code.OTHER, 900), (950, Record.END, 0, 0),
+        (100, mark, Code.FORWARD, -1),
+        (110, mark, Code.BACKWARD, -1),
+        (100, device, Code.FORWARD, 105),
+        (110, device, Code.BACKWARD, 400),
+        (500, mark, Code.OTHER, -1),
+        (500, device, Code.OTHER, 900),
+        (950, Record.END, 0, 0),
     )
     moved = on_device(rows)
     assert moved is not None
@@ -92,8 +104,9 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     whole = on_device(rows)
     assert whole is not None
     moving = OnDevice()
-    pieces = [moving.feed(part) for part in np.array_split(rows, np.sort(
-        rng.integers(0, len(rows), 60)))]
+    pieces = [
+        moving.feed(part) for part in np.array_split(rows, np.sort(rng.integers(0, len(rows), 60)))
+    ]
     pieces.append(moving.finish())
     found = np.concatenate(pieces)
     assert np.array_equal(found["sequence"], whole["sequence"])

@@ -40,8 +40,9 @@ class Reader:
             if self._ddp:
                 told.append((at, Record.SYNC, 1, 0))
             told.append((at, Record.MARK, Code.FORWARD, -1))
-            told.append((meets, Record.MARK,
-                         Code.BACKWARD if self._ddp else Code.COMMUNICATION, -1))
+            told.append(
+                (meets, Record.MARK, Code.BACKWARD if self._ddp else Code.COMMUNICATION, -1)
+            )
             told.append((at + 40 * MS, Record.MARK, Code.OTHER, -1))
             told.append((at + 45 * MS, Record.STEP, 1, step))
         rows = np.zeros(len(told), SLOT_DTYPE)

@@ -74,9 +74,7 @@ def oracle(table: Any) -> list[tuple[int, int, int, int, bool]]:
                     final = int(F)
                     break
             if raw == PRE and final == F:
-                begin = max(
-                    (j for j in range(i) if points[j][1:] == (Record.MARK, B)), default=-1
-                )
+                begin = max((j for j in range(i) if points[j][1:] == (Record.MARK, B)), default=-1)
                 until = next(
                     j for j in range(i + 1, len(points)) if points[j][1:] == (Record.MARK, B)
                 )
@@ -98,15 +96,19 @@ def test_any_sequence_in_any_batches(marks: list[Any], ended: bool, data: Any) -
     table = rows(*marks, *(["end"] if ended else []))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(table)), max_size=5)))
     decoder = SpanDecoder()
-    parts = [
-        decoder.feed(table[a:b]) for a, b in zip([0, *cuts], [*cuts, len(table)], strict=True)
-    ]
+    parts = [decoder.feed(table[a:b]) for a, b in zip([0, *cuts], [*cuts, len(table)], strict=True)]
     whole = SpanTable.concat([*parts, decoder.finish()])
     expected = oracle(table)
-    found = list(zip(
-        whole.begin_ns.tolist(), whole.end_ns.tolist(), whole.code.tolist(),
-        whole.step.tolist(), whole.inferred.tolist(), strict=True,
-    ))
+    found = list(
+        zip(
+            whole.begin_ns.tolist(),
+            whole.end_ns.tolist(),
+            whole.code.tolist(),
+            whole.step.tolist(),
+            whole.inferred.tolist(),
+            strict=True,
+        )
+    )
     assert found == expected
     assert (whole.end_ns - whole.begin_ns).sum() == table["time_ns"][-1] - table["time_ns"][0]
     at_once = decode(table)
@@ -120,8 +122,9 @@ def test_nothing_is_attributed_to_a_hole(marks: list[Any], data: Any) -> None:
     table = rows(X, *marks, X)
     cut = data.draw(st.integers(0, len(table)))
     decoder = SpanDecoder()
-    whole = SpanTable.concat([decoder.feed(table[:cut]), decoder.feed(table[cut:]),
-                              decoder.finish()])
+    whole = SpanTable.concat(
+        [decoder.feed(table[:cut]), decoder.feed(table[cut:]), decoder.finish()]
+    )
     assert (whole.end_ns - whole.begin_ns).sum() == table["time_ns"][-1] - table["time_ns"][0]
     assert (whole.begin_ns[1:] == whole.end_ns[:-1]).all()
     for i in range(1, len(table)):
@@ -187,9 +190,14 @@ def test_steps_that_never_close_are_decided_anyway() -> None:
 def test_overlay_replaces_only_backward() -> None:
     main = decode(rows(F, B, B, X, "end", step_ns=100))  # F 1000, B 1100–1300, X 1300–1400
     other = np.array(
-        [(1050, -1, 1, Record.MARK, R, 0), (1150, -1, 2, Record.LEAVE, R, 0),
-         (1200, -1, 3, Record.MARK, C, 0), (1220, -1, 4, Record.MARK, R, 0),
-         (1350, -1, 5, Record.LEAVE, R, 0)], SLOT_DTYPE,
+        [
+            (1050, -1, 1, Record.MARK, R, 0),
+            (1150, -1, 2, Record.LEAVE, R, 0),
+            (1200, -1, 3, Record.MARK, C, 0),
+            (1220, -1, 4, Record.MARK, R, 0),
+            (1350, -1, 5, Record.LEAVE, R, 0),
+        ],
+        SLOT_DTYPE,
     )
     table = overlay(main, other)
     told_times = [
@@ -203,8 +211,12 @@ def test_overlay_replaces_only_backward() -> None:
         else:
             merged.append((begin, end, code))
     assert merged == [
-        (1000, 1100, F), (1100, 1150, R), (1150, 1200, B), (1200, 1220, C),
-        (1220, 1300, R), (1300, 1400, X),
+        (1000, 1100, F),
+        (1100, 1150, R),
+        (1150, 1200, B),
+        (1200, 1220, C),
+        (1220, 1300, R),
+        (1300, 1400, X),
     ]
     assert table.counts()[int(B)] == 1 and table.counts()[int(R)] == 2
 
@@ -218,8 +230,11 @@ def test_overlay_keeps_the_time(marks: list[Any], theirs: list[tuple[int, Any]])
     main = decode(rows(*marks, "end"))
     theirs.sort(key=lambda pair: pair[0])
     other = np.array(
-        [(990 + at, -1, i, Record.LEAVE if code is None else Record.MARK, code or 0, 0)
-         for i, (at, code) in enumerate(theirs)], SLOT_DTYPE,
+        [
+            (990 + at, -1, i, Record.LEAVE if code is None else Record.MARK, code or 0, 0)
+            for i, (at, code) in enumerate(theirs)
+        ],
+        SLOT_DTYPE,
     )
     table = overlay(main, other)
     assert (table.end_ns - table.begin_ns).sum() == (main.end_ns - main.begin_ns).sum()
