@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-COMPILED := $(shell grep -l '^# cython:' probe/*/*.py) $(wildcard probe/*/*.pxd)
+COMPILED := $(shell grep -rl --include=*.py '^# cython:' probe) $(shell find probe -name '*.pxd')
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test lint system bench prove build clean

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from probe.analysis.open import open_scenes
 from probe.clock import Anchor
-from probe.report.build.report import open_scenes
 from probe.timeline.rank_timeline import timeline
 from probe.units import J_PER_KWH
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import ProbeError
-from .session.run import Run, phase, watch
+from .session.run import Run
+from .session.watch import phase, watch
 
 if TYPE_CHECKING:
     from .store.reader import RunReader

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from probe.analysis.open import rates_of
 from probe.model import Source
-from probe.report.build.report import build, rates_of
+from probe.report.build.report import build
 from probe.report.sentences import machine, quality, tariffs
 from probe.store.history import History
 from probe.store.layout import RUN_FILE

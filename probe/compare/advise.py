@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..analysis.open import open_scenes
 from ..model import SCHEMA_VERSION, Phase
-from ..report.build.report import build, open_scenes
+from ..report.build.report import build
 
 _HEADROOM = 1.3  # memory left over before a larger batch is worth a word
 _CAPPED = 0.05  # share of the time under the power cap, likewise

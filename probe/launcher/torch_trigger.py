@@ -93,7 +93,7 @@ def _wait_for_training(torch: Any) -> None:
 def _join() -> None:
     try:
         _load_probe()
-        from probe.session.run import attach
+        from probe.session.watch import attach
 
         attach()
     except Exception as error:

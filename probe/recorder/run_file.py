@@ -131,7 +131,7 @@ class Finale:
 
     def _write_glance(self) -> None:
         """Keep it in run.json, so that a list of runs need not read their samples."""
-        from ..report.build.report import glance
+        from ..analysis.open import glance
 
         found = glance(self._run, layout.node_name())
         if found is not None:

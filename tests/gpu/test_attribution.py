@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.cli.main.doctor import examine
+from probe.cli.doctor import examine
 
 import probe
 from probe.calibrate.measure import measure

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from probe.analysis.from_summary import SealedScene
-from probe.report.build.report import open_scene
+from probe.analysis.open import open_scene
 from probe.store.reader import RunReader
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.cli.main.main import main
+from probe.cli.main import main
 
 from tests.fakes.nvml import NvmlRig
 

@@ -16,7 +16,7 @@ import pytest
 
 from probe.analysis.from_samples import RawScene
 from probe.analysis.from_summary import SealedScene
-from probe.report.build.report import open_scene
+from probe.analysis.open import open_scene
 from probe.store.reader import RunReader
 from tests.fakes.nvml import NvmlRig
 

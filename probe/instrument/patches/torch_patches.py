@@ -191,22 +191,25 @@ def _on_scaler(session: Session, module: ModuleType) -> None:
 def _skip_ours(rules: ModuleType) -> None:
     # Where dynamo runs a frame after a graph break it looks at every frame below it:
     # ours hold nothing to compile, and tracing them warns the user.
-    for name in (
-        "around",
-        "engine",
-        "hub",
-        "lanes",
-        "machine",
-        "marks",
-        "receiver",
-        "reducing",
-        "roots",
-        "search",
-        "splitting",
-        "values",
-    ):
-        rules.add(f"{__package__}.{name}")
+    package = __package__.rpartition(".")[0]
+    for name in _NOT_TRACED:
+        rules.add(f"{package}.{name}")
 
+
+_NOT_TRACED = (  # all that runs in a training but this module and ``module_call``
+    "edge_writer",
+    "engine",
+    "ddp_timers",
+    "logged_values",
+    "module_kinds.state_machine",
+    "patches.registry",
+    "patches.wrappers",
+    "root_module.candidates",
+    "root_module.finder",
+    "signal_handler",
+    "state_machine",
+    "thread_rings",
+)
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", around_backward),

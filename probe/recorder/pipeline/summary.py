@@ -13,7 +13,7 @@ import numpy as np
 
 from ...analysis.device_energy import knots_of
 from ...analysis.device_owner import owner
-from ...analysis.from_summary import NodeSummary, write_summary
+from ...analysis.summary_file import NodeSummary, write_summary
 from ...attribution.meter.summary import Levels, Summary, Summing
 from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code

@@ -11,7 +11,6 @@ from ...clock import Anchor
 from ...errors import UsageError
 from ...model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
 from ...store.reader import RunReader
-from ...store.segments import segment_files
 from ...units import NS_PER_S
 from ...analysis import device_energy
 from .attempts import attempts
@@ -19,16 +18,13 @@ from ...timeline.rank_waiting import balance
 from .join_hosts import joined
 from ...analysis.phase_rows import Rows, row
 from ...analysis.rates import rates
-from ...analysis.from_samples import RawScene
 from ...timeline.ddp_reductions import row as communication_row
 from ...analysis.base import Scene
-from ...analysis.from_summary import SealedScene
+from ...analysis.open import open_scene
 from ...timeline.phase_totals import Tally
 from ...analysis.carbon_and_price import Tariffs
 from ...analysis.totals import totals
 
-# Reading more samples than this to sum them up would not be constant memory.
-_MOST_BYTES = 16 << 20
 
 
 def build(
@@ -118,57 +114,6 @@ def _of_host(
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": scene.values(),
         "warnings": [*_warnings(scene), *rows.warnings, *_uncovered(scene, tariffs)],
-    }
-
-
-def rates_of(path: Path) -> list[dict[str, Any]]:
-    """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
-    scenes = open_scenes(path)
-    return [one | {"device": f"{scene.reader.node}/{one['device']}"} if len(scenes) > 1 else one
-            for scene in scenes for one in rates(scene)]
-
-
-def open_scenes(path: Path) -> list[Scene]:
-    """One for each host of a run. Raises StoreError, StoreVersionError."""
-    return [open_scene(host) for host in RunReader(path).hosts()]
-
-
-def open_scene(
-    reader: RunReader, *, recompute: bool = False, part_s: tuple[float, float] | None = None
-) -> Scene:
-    """What the recorder of one host summed up if that is enough, else all samples and edges.
-
-    Raises:
-        UsageError: that is no part of the run.
-        StoreError: it cannot be read.
-    """
-    if not recompute and part_s is None and reader.status is not RunStatus.RUNNING:
-        scene = SealedScene.open(reader)
-        if scene is not None:
-            return scene
-    return RawScene(reader, recompute=recompute, part_s=part_s)
-
-
-def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
-    """What a list of runs shows of one, or of one host of it: ``total`` of the report, sums of
-    ``logged`` samples and tokens, mean ``power`` in a few bins; None if that took reading all
-    samples of a long run.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    reader = RunReader(path, node)
-    scene: Scene | None = SealedScene.open(reader)
-    if scene is None:
-        if sum(path.stat().st_size for node in reader.nodes()
-               for path in segment_files(node, "samples")) > _MOST_BYTES:
-            return None
-        scene = RawScene(reader)
-    logged = scene.values()
-    return {
-        "total": totals(scene, Tariffs())[0],
-        "logged": {name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged},
-        "power": device_energy.sketch(scene.devices, scene.run),
     }
 
 

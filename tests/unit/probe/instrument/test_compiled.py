@@ -43,7 +43,7 @@ def test_plain_python_does_the_same() -> None:
             "tests.uncompiled_plugin",
             "-p",
             "no:cacheprovider",
-            "tests/unit/probe/phases",
+            "tests/unit/probe/instrument",
             "tests/unit/probe/ring",
             "--deselect",
             "tests/unit/probe/instrument/test_compiled.py",

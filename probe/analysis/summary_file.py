@@ -1,0 +1,154 @@
+"""The file in which a recorder keeps what it summed up of its node, for the report.
+
+One per node, written at the end of the run; used only if it covers everything that was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..attribution.meter.energy_curve import EnergyCurve
+from ..attribution.meter.summary import Summary
+from ..attribution.time_split import Share, Shares
+from ..store import files
+from ..store.layout import summary_path
+from ..timeline.phase_totals import Tally
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """What one node's recorder knew at the end.
+
+    ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
+    the estimator followed from begin to end, though some said nothing; ``on_device``: tallies of
+    ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
+    what it logged; ``reductions``: by rank, what reducing gradients cost it.
+    """
+
+    meters: Mapping[str, Summary]
+    owners: Mapping[str, int]
+    followed: Sequence[str]
+    tallies: Sequence[Tally]
+    on_device: Sequence[Tally]
+    rings: Mapping[int, Sequence[str]]
+    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
+    reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def write_summary(run: Path, node: NodeSummary) -> None:
+    """Of this node. Raises OSError."""
+    arrays: dict[str, Any] = {}
+    meters = []
+    for number, (id_, summary) in enumerate(node.meters.items()):
+        curve, shares = summary.curve, summary.shares
+        told: dict[str, Any] = {
+            "source": id_,
+            "samples": summary.samples,
+            "highest": summary.highest,
+            "spread": summary.spread,
+            "highest_w": summary.highest_w,
+            "owner": node.owners.get(id_),
+        }
+        if curve is not None:
+            arrays[f"time_{number}"], arrays[f"joules_{number}"] = curve.time_ns, curve.joules
+            told["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
+        if shares is not None:
+            arrays[f"powers_{number}"] = shares.powers_w
+            arrays[f"bounds_{number}"] = np.array(
+                [[share.low_j, share.high_j] for share in shares.of.values()]
+            )
+            told["shares"] = [
+                [code, share.time_ns, share.energy_j] for code, share in shares.of.items()
+            ]
+        meters.append(told)
+    about = {
+        "version": VERSION,
+        "meters": meters,
+        "tallies": [_tally_row(tally) for tally in node.tallies],
+        "on_device": [_tally_row(tally) for tally in node.on_device],
+        "followed": list(node.followed),
+        "rings": list(node.rings.items()),
+        "values": [[rank, dict(named)] for rank, named in node.values.items()],
+        "reductions": [[rank, dict(told)] for rank, told in node.reductions.items()],
+    }
+    files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
+
+
+def read_summary(run: Path, node: str) -> NodeSummary | None:
+    """None if there is none, or of another version, or damaged."""
+    arrays = files.read_arrays(summary_path(run, node))
+    if arrays is None:
+        return None
+    try:
+        about = json.loads(str(arrays["told"]))
+        if about["version"] != VERSION:
+            return None
+        return NodeSummary(
+            {
+                told["source"]: _summary(told, number, arrays)
+                for number, told in enumerate(about["meters"])
+            },
+            {
+                told["source"]: told["owner"]
+                for told in about["meters"]
+                if told["owner"] is not None
+            },
+            about["followed"],
+            [_tally(row) for row in about["tallies"]],
+            [_tally(row) for row in about["on_device"]],
+            dict(about["rings"]),
+            dict(about["values"]),
+            dict(about.get("reductions") or ()),
+        )
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None
+
+
+def _summary(told: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> Summary:
+    curve = shares = None
+    if "curve" in told:
+        curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *told["curve"])
+    if "shares" in told:
+        bounds = arrays[f"bounds_{number}"]
+        shares = Shares(
+            arrays[f"powers_{number}"],
+            {
+                code: Share(time_ns, energy_j, *bounds[place])
+                for place, (code, time_ns, energy_j) in enumerate(told["shares"])
+            },
+        )
+    return Summary(
+        told["samples"], told["highest"], told["spread"], curve, told["highest_w"], shares
+    )
+
+
+def _tally_row(tally: Tally) -> dict[str, Any]:
+    return {
+        "rank": tally.rank,
+        "steps": tally.steps,
+        "inferred_forward": tally.inferred_forward,
+        "names": list(tally.names.items()),
+        "seconds": list(tally.seconds.items()),
+        "counts": list(tally.counts.items()),
+        "follows": [[*pair, number] for pair, number in tally.follows.items()],
+    }
+
+
+def _tally(row: Mapping[str, Any]) -> Tally:
+    return Tally(
+        row["rank"],
+        dict(row["names"]),
+        dict(row["seconds"]),
+        dict(row["counts"]),
+        {(a, b): number for a, b, number in row["follows"]},
+        row["steps"],
+        row["inferred_forward"],
+    )

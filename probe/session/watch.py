@@ -1,0 +1,202 @@
+"""``probe.watch()``: wrap a training run, change nothing about it.
+
+Start-up errors that are the user's to mend (a wrong argument) raise one clear
+:class:`~probe.errors.UsageError`. Trouble with the machine (no space, a read-only
+directory) prints one line and lets the training go on unwatched. After start-up
+nothing of ours raises.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar
+
+from ..errors import ProbeError, StoreError
+from .options import options as checked
+from .run import Run, say
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_LONGEST_REASON = 300
+
+_active: Run | None = None
+_lock = threading.Lock()
+_count = 0  # watches of this process so far
+
+
+class _Unwatched:
+    """Stands in for a Run that could not be recorded; every call does nothing."""
+
+    depth = 0
+    path: Path | None = None
+    id = ""
+
+    def __init__(self, reason: str):
+        self._reason = reason
+
+    def phase(self, _name: str) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def log(self, **_values: Any) -> None:
+        return None
+
+    def live(self) -> None:
+        return None
+
+    def report(self) -> str:
+        return f"nothing was recorded: {self._reason}"
+
+    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
+        return None
+
+
+class watch:  # noqa: N801 (a context manager and decorator that reads as a verb)
+    """Watch a training run: ``with probe.watch(model, optimizer, name="resnet50") as run:``.
+
+    Every argument is optional; each also has a variable ``PROBE_…``.
+
+    Args:
+        model: the root module; without it the first optimizer step finds it.
+        optimizer: only needed when its steps are compiled.
+        name: for people, and for ``probe compare``.
+        dir: where runs are kept (``./runs``).
+        devices: GPUs to measure, as indices or UUIDs ("0,2").
+        country: ISO 3166 alpha-3 code for the carbon intensity ("FRA").
+        prometheus: port where the recorder serves the run's metrics while it lasts, on loopback;
+            "host:port" with a token in PROBE_TOKEN for other machines.
+        dashboard: serve the dashboard of the directory of runs while this one goes on and a while
+            longer, on loopback; True, or a port (8050). The address is printed.
+        target: the metric that ends a comparison, as ``"accuracy>=0.95"``.
+        dither: share of steps (0.1: one in ten) that begin with a random rest of up to 20 ms,
+            as a phase of its own; only for steps in lock with the meter, of which the report
+            warns.
+        config: anything that JSON can hold; stands in run.json.
+        data: the data set's name.
+        modules: tell forward and backward apart by kind of module (attention, MLP, convolution,
+            norm), as phases ``forward/attention`` and so on; four more records for each of them a
+            step, with which the report's overhead reckons.
+
+    Re-entering while a run is active gives the same run. Also a decorator.
+
+    Raises:
+        UsageError: an argument that cannot be used.
+    """
+
+    def __new__(cls, model: Any = None, *_args: Any, **_options: Any) -> Any:
+        """``@probe.watch`` without parentheses decorates too."""
+        if isinstance(model, FunctionType):
+            return cls()(model)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        model: Any = None,
+        optimizer: Any = None,
+        *,
+        name: str | None = None,
+        dir: str | os.PathLike[str] | None = None,  # noqa: A002 (the contract's name)
+        devices: str | list[int] | None = None,
+        prometheus: int | str | None = None,
+        dashboard: bool | int = False,
+        country: str | None = None,
+        dither: float | None = None,
+        target: str | None = None,
+        config: dict[str, Any] | None = None,
+        data: str | None = None,
+        modules: bool = False,
+    ):
+        self._model, self._optimizer = model, optimizer
+        self._options = checked(
+            name=name,
+            dir_=dir,
+            devices=devices,
+            prometheus=prometheus,
+            country=country,
+            dither=dither,
+            target=target,
+            config=config,
+            data=data,
+            modules=modules,
+            dashboard=dashboard,
+        )
+        self._entered: list[Run | _Unwatched] = []
+
+    def __enter__(self) -> Run:
+        global _active, _count
+        with _lock:
+            run: Run | _Unwatched
+            if _active is not None and _active.pid == os.getpid():
+                run = _active
+            else:
+                _count += 1
+                try:
+                    run = _active = Run(self._options, self._model, self._optimizer, _count)
+                    atexit.register(run.close)
+                except StoreError as error:
+                    say(f"phasewatt: {error}; the training goes on unwatched")
+                    run = _Unwatched(str(error))
+            run.depth += 1
+        self._entered.append(run)
+        return run  # type: ignore[return-value]  # _Unwatched has the same verbs
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        global _active
+        run = self._entered.pop()
+        with _lock:
+            run.depth -= 1
+            if run.depth > 0:
+                return
+            if run is _active:
+                _active = None
+        failed, code = _outcome(kind, error)
+        with contextlib.suppress(Exception):
+            run.close(failed=failed, exit_code=code, error=_reason(error) if failed else "")
+            atexit.unregister(run.close)
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return watched  # type: ignore[return-value]
+
+
+def phase(name: str) -> contextlib.AbstractContextManager[None]:
+    """``run.phase(name)`` of the active run; does nothing when no run is active."""
+    run = _active
+    return run.phase(name) if run is not None else contextlib.nullcontext()
+
+
+def attach() -> None:
+    """Watch this process until it exits; what `probe run` does to the user's script."""
+    with contextlib.suppress(ProbeError):
+        watch().__enter__()
+
+
+def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:
+    if kind is None or kind is GeneratorExit:
+        return False, 0
+    if isinstance(error, SystemExit):
+        if error.code is None or error.code == 0:
+            return False, 0
+        return True, error.code if isinstance(error.code, int) else 1
+    return True, 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _reason(error: BaseException | None) -> str:
+    """One line."""
+    said = " ".join(str(error).split())[:_LONGEST_REASON]
+    kind = type(error).__name__
+    return f"{kind}: {said}" if said else kind
