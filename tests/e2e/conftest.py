@@ -20,9 +20,10 @@ from probe.store import files
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
 from tests.fakes.processes import ROOT
+from tests.scripts import SCRIPTS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-TRAINING = Path(__file__).with_name("training.py")
+TRAINING = SCRIPTS / "train_for_browser.py"
 LIVE_S = 600.0  # longer than the tests: it is killed at their end
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.cli.doctor import examine
 
 import probe
 from probe.calibrate.measure import measure
 from probe.calibrate.wave import CudaMatmul
+from probe.cli.doctor import examine
 from probe.sensors.nvml.calibration import save as keep
 from probe.sensors.nvml.session import Session
 

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.cli.main import main
 
+from probe.cli.main import main
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT
+from tests.scripts import SCRIPTS
 
 from ..fakes import processes
 
-SCRIPT = Path(__file__).with_name("ablated.py")
+SCRIPT = SCRIPTS / "train_tiny_gpt.py"
 
 
 def command(folder: Path, *more: str, samples: int = 256) -> list[str]:

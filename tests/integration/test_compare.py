@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.cli.main import main
 
+from probe.cli.main import main
 from tests.fakes.nvml import NvmlRig
+from tests.scripts import SCRIPTS
 
 from ..fakes import processes
 
 pytestmark = pytest.mark.alone
 
-SCRIPT = Path(__file__).with_name("compared.py")
+SCRIPT = SCRIPTS / "train_for_compare.py"
 
 
 def train(

@@ -7,9 +7,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
@@ -21,7 +22,7 @@ from optimizers.plan import Plan  # noqa: E402
 from optimizers.techniques.checkpointing import apply, segments, stacks  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
-SCRIPT = Path(__file__).with_name("peak.py")
+SCRIPT = SCRIPTS / "peak_memory.py"
 
 
 def peak(every: int) -> dict:

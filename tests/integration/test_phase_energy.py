@@ -18,13 +18,14 @@ import pytest
 from probe.store.reader import RunReader
 from probe.timeline.rank_timeline import timeline
 from tests.fakes.nvml import NvmlRig
+from tests.scripts import SCRIPTS
 
 from ..fakes import processes
 from .test_totals import closes
 
 pytestmark = pytest.mark.alone
 
-PACED = Path(__file__).with_name("paced.py")
+PACED = SCRIPTS / "train_paced.py"
 CAP_W = 400.0
 PROVE = bool(os.environ.get("PROVE"))
 RUNS, SECONDS, AT_ONCE = (40, 30.0, 4) if PROVE else (3, 20.0, 3)

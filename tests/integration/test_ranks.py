@@ -20,6 +20,7 @@ from probe.store import files
 from probe.store.members import read_members
 from probe.store.reader import RunReader
 from tests.fakes.nvml import NvmlRig
+from tests.scripts import SCRIPTS
 
 from ..fakes import processes
 
@@ -292,7 +293,7 @@ def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None
             "--nproc-per-node",
             "2",
             "--standalone",
-            SCRIPT.replace("ranked.py", "engines.py"),
+            str(SCRIPTS / "train_parallel_engines.py"),
             engine,
             "12",
         ],

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import SCRIPTS
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from optimizers.training import snapshot  # noqa: E402
 
 pytestmark = pytest.mark.slow
-SCRIPT = Path(__file__).with_name("resumed.py")
+SCRIPT = SCRIPTS / "train_resumable.py"
 KILLS = 20 if os.environ.get("PROVE") else 1
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.scripts import SCRIPTS
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import torch.distributed as dist  # noqa: E402
@@ -584,7 +586,7 @@ class TestDistributed:
 def test_framework(tmp_path: Path, stack: str) -> None:
     module = {"hf": "transformers"}.get(stack, stack.split("_")[0])
     pytest.importorskip(module, reason=f"{module} is not installed: pip install {module}")
-    script = Path(__file__).with_name("frameworks.py")
+    script = SCRIPTS / "train_in_frameworks.py"
     done = subprocess.run(
         [sys.executable, "-m", "tests.scripts.train_in_frameworks", stack, str(tmp_path)],
         cwd=script.parents[2],

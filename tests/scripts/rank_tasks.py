@@ -1,4 +1,4 @@
-"""What two ranks do for test_training.py: ``torchrun ranks_training.py TASK …``.
+"""What two ranks do for test_training.py: ``torchrun rank_tasks.py TASK …``.
 
 Rank 0 prints one line of JSON.
 """

@@ -1,6 +1,6 @@
 """A training on an accelerator that runs behind its host: a thread works off what was launched.
 
-    python asynchronous.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
+    python train_async_device.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
 
 The host launches and goes on; the power that the rig shows is that of the work, when it is done.
 """

@@ -1,6 +1,6 @@
 """A watched stand-in of a training whose phases draw known powers for known times.
 
-    python compared.py NAME SEED STEPS JSON
+    python train_for_compare.py NAME SEED STEPS JSON
 
 JSON may hold: data_ms, forward_ms, backward_ms (a step's), target, final (the last quality),
 reach (evaluations until it is reached), dataset, width (of the model, for its hash), samples.

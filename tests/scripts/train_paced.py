@@ -1,6 +1,6 @@
 """A training whose phases draw known power: every part sets the rig's power and takes its time.
 
-python paced.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
+python train_paced.py SECONDS SEED     with NVML_RIG set; watches itself into $PROBE_DIR
 """
 
 from __future__ import annotations

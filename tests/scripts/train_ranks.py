@@ -1,6 +1,6 @@
 """What ranks do for the tests of jobs: a small real training over gloo whose GPUs draw known power.
 
-    torchrun --nproc-per-node 4 ranked.py --seconds 6 [--engine ddp|zero1|zero2|zero3|none] …
+    torchrun --nproc-per-node 4 train_ranks.py --seconds 6 [--engine ddp|zero1|zero2|zero3|none] …
 
 ``none``: ranks that never meet. (After a restart gloo does not always find its peers again.)
 

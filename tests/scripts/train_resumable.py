@@ -1,4 +1,4 @@
-"""A training that can be killed: ``resumed.py SNAPSHOTS LOG``; goes on where it was.
+"""A training that can be killed: ``train_resumable.py SNAPSHOTS LOG``; goes on where it was.
 
 LOG gets one line a micro-batch: step, k, loss scale, fingerprint of the data, loss.
 """

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 from probe.cli.advise_text import advice
-
 from probe.compare.advise import of_report
 
 
