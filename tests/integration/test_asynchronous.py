@@ -28,7 +28,7 @@ pytestmark = pytest.mark.alone
 @pytest.mark.slow
 def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=IDLE_W, period_s=0.1, jitter_s=0.0002)
-    script = SCRIPTS / "train_async_device.py".read_text(encoding="utf-8")
+    script = (SCRIPTS / "train_async_device.py").read_text(encoding="utf-8")
     # Scraped, it is gone through every ten seconds instead of every thirty.
     env = (
         rig.env()

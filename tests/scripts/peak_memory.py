@@ -1,4 +1,4 @@
-"""Peak memory of a transformer's step in a fresh process: ``peak_memory.py EVERY`` (-1: no checkpointing).
+"""Peak memory of a transformer step in a fresh process: ``peak_memory.py EVERY`` (-1: no replay).
 
 Start it with MALLOC_MMAP_THRESHOLD_=65536, or freed arenas hide the peak.
 Prints JSON: bytes above the start, bytes predicted, and the gradients' fingerprint.

@@ -1,6 +1,6 @@
 """A training on the rig's GPUs whose phases draw known power, for people to look at.
 
-python train_for_browser.py SECONDS NAME [SPEED]     with NVML_RIG set; watches itself into $PROBE_DIR
+python train_for_browser.py SECONDS NAME [SPEED]    # NVML_RIG set; watches into $PROBE_DIR
 """
 
 from __future__ import annotations

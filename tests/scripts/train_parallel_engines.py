@@ -1,4 +1,4 @@
-"""Two ranks train a known number of steps by an engine: ``torchrun train_parallel_engines.py NAME STEPS``."""
+"""Two ranks train a known number of steps: ``torchrun train_parallel_engines.py NAME STEPS``."""
 
 from __future__ import annotations
 

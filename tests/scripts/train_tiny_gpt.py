@@ -1,6 +1,6 @@
 """A real training of a tiny GPT under the NVML rig: its phases draw known powers.
 
-    python train_tiny_gpt.py --stack precision,schedule --seed 0 [--samples N] [--target 'loss<=2.5']
+    python train_tiny_gpt.py --stack precision,schedule --seed 0 [--samples N] [--target T]
 
 With NVML_RIG set. The text is the source of one module of the standard library.
 """
