@@ -22,7 +22,7 @@ import pytest
 import probe
 from probe.calibrate.measure import measure
 from probe.calibrate.wave import CudaMatmul
-from probe.cli.doctor import examine
+from probe.cli.commands.doctor import examine
 from probe.sensors.nvml.calibration import save as keep
 from probe.sensors.nvml.session import Session
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from probe.cli.advise_text import advice
+from probe.cli.commands.advise import advice
 from probe.compare.advise import of_report
 
 

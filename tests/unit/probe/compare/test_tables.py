@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from probe.cli import paper_text
+from probe.cli.commands import tables as paper_text
 from probe.compare.comparison import Side
 from probe.compare.groups import Campaign
 from probe.compare.paper.tables import of_campaign

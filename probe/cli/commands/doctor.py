@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
+import json
 import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import ProbeError, SensorUnavailable
-from ..instrument.state_machine import COMPILED
-from ..model import Absence, Source
-from ..sensors import SensorContext, discover_sensors
-from ..session.job import current_job, device_request
-from ..session.ring_files import SHARED_MEMORY
-from ..store.layout import runs_dir
+from ...errors import ProbeError, SensorUnavailable
+from ...instrument.state_machine import COMPILED
+from ...model import Absence, Source
+from ...sensors import SensorContext, discover_sensors
+from ...session.job import current_job, device_request
+from ...session.ring_files import SHARED_MEMORY
+from ...store.layout import runs_dir
+
+SUMMARY = "what was found, what is missing, what mends it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument("--json", action="store_true")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Never fails for what it finds."""
+    found = examine()
+    print(json.dumps(found, indent=1) if options.json else render(found))
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +141,7 @@ def _examine_one(kind: Any, context: SensorContext) -> Finding:
 
 def _carbon(country: str | None) -> str:
     try:
-        from ..sensors._carbon import carbon_intensity
+        from ...sensors._carbon import carbon_intensity
 
         found = carbon_intensity(country)
     except ProbeError as error:

@@ -1,10 +1,32 @@
-"""What to try next, for a terminal. (No format of a run's report: takes the JSON of advice.)"""
+"""``probe advise RUN``: what to try next, and what it could gain at most."""
 
 from __future__ import annotations
 
+import argparse
+import json
 from typing import Any
 
-from ..report.numbers import duration, energy, interval, number
+from ...report.numbers import duration, energy, interval, number
+from ..arguments import add_run
+
+SUMMARY = "what to try next on a run, and what it could gain at most"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_run(parser)
+    parser.add_argument("--json", action="store_true")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises UsageError, StoreError."""
+    from ...compare.advise import advise
+    from ...store.layout import runs_dir
+    from ...store.runs import find_run
+
+    found = advise(find_run(options.run, runs_dir(options.dir)))
+    print(json.dumps(found, indent=1, allow_nan=False) if options.json else advice(found))
+    return 0
 
 
 def advice(found: dict[str, Any]) -> str:

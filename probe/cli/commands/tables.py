@@ -1,12 +1,58 @@
-"""The paper's tables, for a terminal or as Markdown. (No format of a run's report.)"""
+"""``probe tables BASE OTHER``: the tables of the paper from your own runs."""
 
 from __future__ import annotations
 
+import argparse
+import json
 from typing import Any
 
-from ..report.formats.md import cell, line
-from ..report.numbers import number
-from ..report.text_tables import Table, percent
+from ...errors import UsageError
+from ...report.formats.md import cell, line
+from ...report.numbers import number
+from ...report.text_tables import Table, percent
+from ..arguments import add_dir, add_output, seconds
+from ..output import write
+
+SUMMARY = "the tables of the paper from your runs, each beside the paper's figure"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument("base", metavar="BASE", help="as of `probe compare`")
+    parser.add_argument("other", metavar="OTHER", help="the same")
+    add_dir(parser)
+    parser.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
+    parser.add_argument("--ablation", metavar="DIR", help="of `probe ablate`, for Table III")
+    parser.add_argument(
+        "--months",
+        type=seconds,
+        default=5.0,
+        help="over which the gain was made, for the doubling time (5)",
+    )
+    parser.add_argument("--format", default="text", help="text, md or json")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises UsageError, StoreError."""
+    from ...compare.paper.tables import tables
+
+    if options.format not in ("text", "md", "json"):
+        raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
+    found = tables(
+        options.base,
+        options.other,
+        directory=options.dir,
+        target=options.target,
+        ablation=options.ablation,
+        months=options.months,
+    )
+    if options.format == "json":
+        rendered = json.dumps(found, indent=1, allow_nan=False)
+    else:
+        rendered = text(found) if options.format == "text" else md(found)
+    return write(rendered, options.format, options.output)
+
 
 _MIB = 2**20
 

@@ -1,0 +1,23 @@
+"""The commands of ``probe``, one module each; the module's name is the command's.
+
+A module has ``SUMMARY`` (one line for ``probe --help``), ``add_arguments(parser)`` and
+``run(options) -> int``, the exit code; ``USAGE`` where argparse's own is not enough. It imports
+what it works with inside ``run``, so that ``probe --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol
+
+
+class Command(Protocol):
+    """What each module here is."""
+
+    SUMMARY: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Do it and return the exit code. Raises ProbeError with one clear line."""

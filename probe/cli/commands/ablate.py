@@ -1,0 +1,32 @@
+"""``probe ablate``: train with and without each technique."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_command, add_dir
+
+SUMMARY = "train with and without each technique: which one made the gain"
+USAGE = (
+    "probe ablate --techniques A,B,C [--design D] [--blocks N] [--dir D] "
+    "-- python train.py --stack {stack} --seed {seed}"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument("--techniques", metavar="A,B,C", help="in the order of adding them")
+    parser.add_argument(
+        "--design", default="cumulative", help="cumulative, leave-one-out or shapley"
+    )
+    parser.add_argument("--blocks", type=int, default=3, help="how often each is trained (3)")
+    add_dir(parser, "where it is kept, and gone on with (./runs/ablation)")
+    parser.add_argument("--json", action="store_true")
+    add_command(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises ProbeError."""
+    from ...plugins import SERVICES, load
+
+    return int(load(SERVICES, "ablate")(options))

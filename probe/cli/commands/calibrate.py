@@ -1,0 +1,36 @@
+"""``probe calibrate``: find out how this machine's GPUs show power."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...errors import UsageError
+from ..arguments import seconds
+
+SUMMARY = "find out how this machine's GPUs show power; later runs use it"
+_LEAST_S = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=None,
+        metavar="S",
+        help="how long each GPU is kept busy and idle by turns (20)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises UsageError, NothingToReport."""
+    from ...calibrate import SECONDS, calibrate, render
+
+    if options.seconds is not None and options.seconds < _LEAST_S:
+        raise UsageError(f"--seconds: at least {_LEAST_S}, or there is nothing to see")
+    try:
+        for calibration, path in calibrate(SECONDS if options.seconds is None else options.seconds):
+            print(render(calibration, path))
+    except OSError as error:
+        raise UsageError(f"the calibration cannot be kept: {error}") from None
+    return 0

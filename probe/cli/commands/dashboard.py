@@ -1,0 +1,42 @@
+"""``probe dashboard DIR``: the live web dashboard."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_positional_dir, seconds
+
+SUMMARY = "live web dashboard: runs, which phase takes the energy, what paid"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_positional_dir(parser)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8050)
+    parser.add_argument("--token", help="what others must know to look (PROBE_TOKEN)")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which a proxy calls this server; may be repeated",
+    )
+    parser.add_argument(
+        "--base-path", default="/", metavar="PATH", help="below which a proxy shows it"
+    )
+    parser.add_argument(
+        "--idle",
+        type=seconds,
+        default=None,
+        metavar="S",
+        help="exit after S seconds without a running job or a viewer",
+    )
+    parser.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises ProbeError."""
+    from ...plugins import SERVICES, load
+
+    return int(load(SERVICES, "dashboard")(options))

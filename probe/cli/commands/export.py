@@ -1,0 +1,30 @@
+"""``probe export RUN --to NAME``: write a run for another tool."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_run
+
+SUMMARY = "export a run to Prometheus, CodeCarbon, traces, …"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_run(parser)
+    parser.add_argument("--to", metavar="NAME", help="where to; without it all names are shown")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="an option of the exporter; may be repeated",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises ProbeError."""
+    from ...plugins import SERVICES, load
+
+    return int(load(SERVICES, "export")(options))

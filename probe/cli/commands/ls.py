@@ -1,0 +1,68 @@
+"""``probe ls``: runs, newest first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ...errors import NothingToReport, UsageError
+from ...report.numbers import duration, energy
+from ..arguments import add_positional_dir
+
+SUMMARY = "runs, newest first"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_positional_dir(parser)
+    parser.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises UsageError, NothingToReport."""
+    from ...store.catalogue import summaries
+    from ...store.layout import runs_dir
+
+    directory = options.dir or options.dir_option
+    place = runs_dir(directory)
+    if directory and not place.is_dir():
+        raise UsageError(f"there is no directory {place}")
+    rows = summaries(place)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    if not rows:
+        raise NothingToReport(f"no runs in {place}: record one with `probe run -- python train.py`")
+    print(listing(rows))
+    return 0
+
+
+def listing(rows: list[dict[str, Any]]) -> str:
+    """One line per run."""
+    head = ["id", "name", "status", "duration", "steps", "energy"]
+    body = [
+        [
+            row["id"],
+            row["name"],
+            row["status"],
+            duration(row["duration_s"]) if row["duration_s"] is not None else "",
+            str(row["steps"]) if row["steps"] is not None else "",
+            row["problem"] or _energy(row),
+        ]
+        for row in rows
+    ]
+    widths = [max(len(r[i]) for r in [head, *body]) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip()
+        for r in [head, *body]
+    )
+
+
+def _energy(row: dict[str, Any]) -> str:
+    if row["energy_j"] is not None:
+        return energy(row["energy_j"])
+    if row["modelled_energy_j"] is not None:
+        return f"({energy(row['modelled_energy_j'])} modelled)"
+    return "—"

@@ -1,0 +1,68 @@
+"""``probe report RUN``: the report of one run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from ...errors import NothingToReport, UsageError
+from ..arguments import add_output, add_run, seconds
+from ..output import write
+
+SUMMARY = "the report of one run"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_run(parser)
+    parser.add_argument(
+        "--format", default="text", help="text, json, md, csv, parquet, html or pdf"
+    )
+    parser.add_argument(
+        "--recompute", action="store_true", help="attribute energy anew from raw spans and samples"
+    )
+    parser.add_argument(
+        "--intensity",
+        metavar="G|CSV",
+        help="g CO2e per kWh, or a CSV file of it over time (PROBE_INTENSITY)",
+    )
+    parser.add_argument(
+        "--price",
+        metavar="P|CSV",
+        help="price per kWh, like '0.31 EUR', or a CSV file (PROBE_PRICE)",
+    )
+    parser.add_argument(
+        "--from", dest="from_s", type=seconds, metavar="S", help="only what comes after this second"
+    )
+    parser.add_argument(
+        "--to", dest="to_s", type=seconds, metavar="S", help="only what comes before it"
+    )
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises UsageError, StoreError, NothingToReport."""
+    from ...report.build import Report
+    from ...report.formats import formats
+    from ...store.layout import runs_dir
+    from ...store.runs import find_run
+
+    if options.format not in formats():  # before anything is read
+        raise UsageError(f"no report format {options.format!r}: choose from {', '.join(formats())}")
+    part_s = None
+    if options.from_s is not None or options.to_s is not None:
+        part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
+    report = Report.of(
+        find_run(options.run, runs_dir(options.dir)),
+        recompute=options.recompute,
+        part_s=part_s,
+        intensity=options.intensity,
+        price=options.price,
+    )
+    if not report.data["sources"] and not report.data["phases"]:
+        about = report.data["run"]
+        raise NothingToReport(
+            f"{about['id']} holds nothing yet: it was {about['status']} after "
+            f"{about['duration_s']:.1f} s, before any sample or edge"
+        )
+    return write(report.render(options.format), options.format, options.output)

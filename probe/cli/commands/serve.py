@@ -1,0 +1,29 @@
+"""``probe serve DIR``: a Prometheus endpoint of all live runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_positional_dir
+
+SUMMARY = "Prometheus endpoint of all live runs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    add_positional_dir(parser)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9400)
+    parser.add_argument("--token", help="what others must send as a bearer token (PROBE_TOKEN)")
+    parser.add_argument(
+        "--otlp", metavar="URL", help="send them to an OpenTelemetry collector, too"
+    )
+    parser.add_argument("--cert", metavar="FILE", help="certificate for TLS")
+    parser.add_argument("--key", metavar="FILE", help="its key")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Raises ProbeError."""
+    from ...plugins import SERVICES, load
+
+    return int(load(SERVICES, "serve")(options))
