@@ -67,14 +67,6 @@ def commit() -> str:
     return f"{name}-dirty" if name and changed.strip() else name or "unknown"
 
 
-def source_files() -> list[Path]:
-    """Every file of the project, committed or not, relative to its root; no results."""
-    names = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    results = RESULTS.relative_to(ROOT)
-    files = (Path(name) for name in sorted(set(names)) if name)
-    return [path for path in files if results not in path.parents and (ROOT / path).is_file()]
-
-
 def _git(*arguments: str) -> str:
     done = subprocess.run(
         ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
@@ -83,9 +75,13 @@ def _git(*arguments: str) -> str:
 
 
 def save(name: str, result: dict[str, Any]) -> None:
-    """Write benchmarks/results/<name>.json."""
+    """Write benchmarks/results/<name>.json; not from a tree that differs from its commit."""
+    about = machine()
+    if about["commit"].endswith("-dirty"):
+        print(f"results/{name}.json is not written: commit the sources first", file=sys.stderr)
+        return
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"machine": machine(), **result}, indent=1)
+    text = json.dumps({"machine": about, **result}, indent=1)
     (RESULTS / f"{name}.json").write_text(text + "\n")
 
 

@@ -1,7 +1,7 @@
 """What looking costs the training: so many clients replay what one tab of the dashboard asks.
 
-Used by seeing.py. The training has a core of its own, everything else the other one; blocks with
-and without clients by turns, and two without any (A/A).
+Used by dashboard_speed.py. The training has a core of its own, all else the other one; blocks
+with and without clients by turns, and two without any (A/A).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/dashboard_speed.py [--keep DIR] [--only big,week,list,lag,cost]
 
-big    a finished run of ten million samples (12.75 h, 8 GPUs, recorded by day.py): first chart in a
-       browser without a cache, zoom until the finer data are drawn, memory of the server
+big    a finished run of ten million samples (12.75 h, 8 GPUs; by report_1day.py): first chart
+       in a browser without a cache, zoom until the finer data are drawn, memory of the server
 week   a finished run of 64 GPUs over a week: the same
 list   a directory of 1,000 runs: table in a browser without a cache
 lag    a live training on eight rig GPUs: from a sample on disk to the browser's screen
@@ -120,11 +120,11 @@ def zooms(browser: Any, url: str, seconds: float) -> list[float]:
 
 
 def big(browser: Any, folder: Path) -> dict[str, Any]:
-    import day
+    import report_1day
 
-    day.attributing_module._MOST_CPU = float("inf")
+    report_1day.attributing_module._MOST_CPU = float("inf")
     runs = list(folder.glob(f"*/{RUN_FILE}"))
-    run = runs[0].parent if runs else day.record(folder, HOURS, 8)
+    run = runs[0].parent if runs else report_1day.record(folder, HOURS, 8)
     return looked_at("big", browser, run, HOURS * 3600)
 
 
@@ -285,9 +285,11 @@ def main() -> int:
         if "big" in parts:
             found["big"] = big(seen, Path(options.keep or folder / "big"))
         if "week" in parts:
-            import week
+            import fleet_query
 
-            found["week"] = looked_at("week", seen, week.record(folder / "week"), week.SECONDS)
+            found["week"] = looked_at(
+                "week", seen, fleet_query.record(folder / "week"), fleet_query.SECONDS
+            )
         if "list" in parts:
             (folder / "list").mkdir()
             found["list"] = listing(seen, folder / "list")

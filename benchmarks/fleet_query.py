@@ -1,7 +1,7 @@
 """A week of 64 GPUs, as a store: energy and utilisation of each, read every ten seconds.
 
-Used by seeing.py. What a chart of a week reads are rollups of a minute, of which there are as many
-as if the meters had been read ten times a second.
+Used by dashboard_speed.py. What a chart of a week reads are rollups of a minute, of which there are
+as many as if the meters had been read ten times a second.
 """
 
 from __future__ import annotations

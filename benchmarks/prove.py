@@ -4,45 +4,37 @@
     python benchmarks/prove.py 2 7          these two
     python benchmarks/prove.py --again      all, whatever was shown before
 
-The promises are in promises/, by area. A result is kept in results/prove-<number>.json with a
-digest of the sources that it holds for, so that an interrupted run goes on where it was. Takes
-about three hours, alone on the machine.
+The promises are in claims/, by area. A result is kept in results/prove-<number>.json with a digest
+of the sources that it depends on (sources.py): an interrupted run goes on where it was, and a
+commit voids only the figures that it can change. Nothing is shown for sources that are not
+committed. Takes about three hours, alone on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
 
-from common import RESULTS, ROOT, machine, source_files
+from common import RESULTS, ROOT, commit, machine
 
 sys.path.insert(0, str(ROOT))
 
 from claims import ITEMS, Figure, Item
+from sources import digest
 
 
-def digest() -> str:
-    """Of all sources, committed or not: a result holds for exactly these."""
-    total = hashlib.sha256()
-    for path in source_files():
-        if path.suffix != ".md":
-            total.update(str(path).encode() + b"\0" + (ROOT / path).read_bytes())
-    return total.hexdigest()[:16]
-
-
-def shown(item: Item, sources: str) -> bool | None:
-    """Was it shown for these sources? None: not tried yet."""
+def shown(item: Item) -> bool | None:
+    """Was it shown for the sources as they are? None: not tried yet."""
     try:
         kept = json.loads((RESULTS / f"prove-{item.number}.json").read_text())
     except (OSError, ValueError):
         return None
-    return bool(kept["ok"]) if kept["sources"] == sources else None
+    return bool(kept["ok"]) if kept["sources"] == digest(item.places) else None
 
 
-def prove(item: Item, sources: str) -> bool:
+def prove(item: Item) -> bool:
     begin, figures = time.monotonic(), []
     print(f"\n{item.number}  {item.promise}", flush=True)
     try:
@@ -57,7 +49,7 @@ def prove(item: Item, sources: str) -> bool:
     kept = {
         "promise": item.promise,
         "ok": ok,
-        "sources": sources,
+        "sources": digest(item.places),
         "machine": machine(),
         "seconds": round(time.monotonic() - begin),
         "figures": [
@@ -78,15 +70,17 @@ def main() -> None:
     options.add_argument("items", nargs="*", type=int, help="numbers of promises (all)")
     options.add_argument("--again", action="store_true", help="also what was shown already")
     args = options.parse_args()
-    sources, missed = digest(), []
+    if commit().endswith("-dirty"):
+        sys.exit("commit the sources first: a figure is kept for a commit")
+    missed = []
     for item in ITEMS:
         if args.items and item.number not in args.items:
             continue
-        if not args.again and shown(item, sources):
+        if not args.again and shown(item):
             kept = json.loads((RESULTS / f"prove-{item.number}.json").read_text())
             print(f"\n{item.number}  {item.promise} (shown before)")
             print(*(f"   ok     {line}" for line in kept["figures"]), sep="\n", flush=True)
-        elif not prove(item, sources):
+        elif not prove(item):
             missed.append(str(item.number))
     print(f"\nmissed: {', '.join(missed)}" if missed else "\nall shown")
     sys.exit(bool(missed))

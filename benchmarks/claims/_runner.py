@@ -15,6 +15,9 @@ from xml.etree import ElementTree
 
 from common import RESULTS, ROOT
 
+# What records a run: the training's side, the recorder, and the report that tells of it.
+WATCHING = ("probe/session", "probe/launcher", "probe/recorder", "probe/report")
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -27,11 +30,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Item:
-    """One promise and how it is shown."""
+    """One promise, how it is shown, and the files and folders that the figures depend on.
+
+    What ``places`` import belongs to them (sources.py); a folder stands for all that it holds.
+    """
 
     number: int
     promise: str
     show: Callable[[], Iterator[Figure]]
+    places: tuple[str, ...]
 
 
 def call(command: list[str], where: Path = ROOT, **extra: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ def pages() -> Iterator[Figure]:
 
 
 def fast() -> Iterator[Figure]:
-    benchmark("seeing.py")
+    benchmark("dashboard_speed.py")
     found = result("dashboard_speed")
     big, list_, lag, cost = (found[name] for name in ("big", "list", "lag", "cost"))
     yield Figure(
@@ -44,7 +44,17 @@ def guarded() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(26, "every page is whole, live and for everybody", pages),
-    Item(27, "large runs and many onlookers", fast),
-    Item(28, "who may look, and what nonsense gets", guarded),
+    Item(
+        26,
+        "every page is whole, live and for everybody",
+        pages,
+        ("dashboard", "tests/e2e/test_dashboard_browser.py", "tests/unit/dashboard"),
+    ),
+    Item(27, "large runs and many onlookers", fast, ("dashboard", "benchmarks/dashboard_speed.py")),
+    Item(
+        28,
+        "who may look, and what nonsense gets",
+        guarded,
+        ("dashboard", "tests/contract/test_dashboard_access.py"),
+    ),
 ]

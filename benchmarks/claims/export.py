@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import Figure, Item, benchmark, result, tests
+from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def scraped() -> Iterator[Figure]:
@@ -36,11 +36,12 @@ def handed_on() -> Iterator[Figure]:
 def reports() -> Iterator[Figure]:
     yield from tests(
         "tests/contract/test_reports.py",
-        "tests/browser",
-        "tests/unit/probe/account",
+        "tests/e2e",
+        "tests/unit/probe/analysis",
+        "tests/unit/probe/timeline",
         "tests/integration/test_summary.py",
     )
-    benchmark("day.py")
+    benchmark("report_1day.py")
     found = result("report_1day")
     yield Figure(
         f"report of {found['hours']:g} h and {found['gpus']} GPUs, bars 5 s, 500 MiB",
@@ -50,7 +51,27 @@ def reports() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(19, "a real Prometheus scrapes a live training, which does not notice", scraped),
-    Item(20, "every figure that is handed on is the report's", handed_on),
-    Item(21, "reports are whole, and those of a day are there at once", reports),
+    Item(
+        19,
+        "a real Prometheus scrapes a live training, which does not notice",
+        scraped,
+        (*WATCHING, "exporters", "benchmarks/scrape.py", "tests/integration/test_prometheus.py"),
+    ),
+    Item(
+        20,
+        "every figure that is handed on is the report's",
+        handed_on,
+        ("exporters", "tests/contract/test_exporters.py", "tests/contract/test_trackers.py"),
+    ),
+    Item(
+        21,
+        "reports are whole, and those of a day are there at once",
+        reports,
+        (
+            "probe/report",
+            "benchmarks/report_1day.py",
+            "tests/contract/test_reports.py",
+            "tests/e2e",
+        ),
+    ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import Figure, Item, benchmark, result, tests
+from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def verdicts() -> Iterator[Figure]:
@@ -19,7 +19,7 @@ def verdicts() -> Iterator[Figure]:
             not line["missed"],
         )
     yield Figure("comparisons of each", str(found["comparisons"]), found["comparisons"] >= 2000)
-    yield from tests("tests/unit/probe/gains", "tests/contract/test_comparisons.py")
+    yield from tests("tests/unit/probe/compare", "tests/contract/test_comparisons.py")
 
 
 def games() -> Iterator[Figure]:
@@ -45,8 +45,33 @@ def compared() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(22, "a gain is called where there is one, and hardly ever where there is none", verdicts),
-    Item(23, "Shapley values of known games are exact, sampled ones cover", games),
-    Item(24, "a real ablation with measured energy survives a kill", real_ablation),
-    Item(25, "real runs are compared, advised on and tabled; unlike ones are named", compared),
+    Item(
+        22,
+        "a gain is called where there is one, and hardly ever where there is none",
+        verdicts,
+        ("probe/compare", "benchmarks/gains.py", "tests/unit/probe/compare"),
+    ),
+    Item(
+        23,
+        "Shapley values of known games are exact, sampled ones cover",
+        games,
+        ("optimizers/ablation", "tests/unit/optimizers/test_ablation.py"),
+    ),
+    Item(
+        24,
+        "a real ablation with measured energy survives a kill",
+        real_ablation,
+        (*WATCHING, "optimizers/ablation", "benchmarks/ablation.py"),
+    ),
+    Item(
+        25,
+        "real runs are compared, advised on and tabled; unlike ones are named",
+        compared,
+        (
+            *WATCHING,
+            "probe/compare",
+            "tests/integration/test_compare.py",
+            "tests/integration/test_ablation.py",
+        ),
+    ),
 ]

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._runner import Figure, Item, benchmark, result, tests
+from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def thousand_joules() -> Iterator[Figure]:
@@ -87,8 +87,28 @@ def real_joules() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(8, "known joules come out as such", thousand_joules),
-    Item(9, "joules per phase of simulated runs, and their intervals", simulated_joules),
-    Item(10, "streamed and from raw data the joules are the same", streamed_joules),
-    Item(11, "intervals of real training processes hold the truth", real_joules),
+    Item(
+        8,
+        "known joules come out as such",
+        thousand_joules,
+        (*WATCHING, "tests/integration/test_totals.py"),
+    ),
+    Item(
+        9,
+        "joules per phase of simulated runs, and their intervals",
+        simulated_joules,
+        ("probe/attribution", "benchmarks/attribution.py"),
+    ),
+    Item(
+        10,
+        "streamed and from raw data the joules are the same",
+        streamed_joules,
+        ("probe/recorder", "benchmarks/recorder.py", "tests/unit/probe/attribution"),
+    ),
+    Item(
+        11,
+        "intervals of real training processes hold the truth",
+        real_joules,
+        (*WATCHING, "tests/integration/test_phase_energy.py"),
+    ),
 ]

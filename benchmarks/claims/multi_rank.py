@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import Figure, Item, benchmark, result, tests
+from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def ranks() -> Iterator[Figure]:
@@ -31,7 +31,7 @@ def reductions() -> Iterator[Figure]:
 
 
 def hooks() -> Iterator[Figure]:
-    benchmark("inside.py")
+    benchmark("hook_cpu_warm.py")
     for line in result("hook_cpu_warm")["lines"]:
         yield Figure(
             f"CPU time in hooks, rank {line['rank']} of {line['ranks']}, bar 35 µs a step",
@@ -41,8 +41,28 @@ def hooks() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(29, "several ranks are one run, each joule once, whoever is killed", ranks),
-    Item(30, "several hosts are one job, clocks and all", hosts),
-    Item(31, "what reducing gradients costs", reductions),
-    Item(32, "what hooks cost every rank", hooks),
+    Item(
+        29,
+        "several ranks are one run, each joule once, whoever is killed",
+        ranks,
+        (*WATCHING, "tests/integration/test_ranks.py"),
+    ),
+    Item(
+        30,
+        "several hosts are one job, clocks and all",
+        hosts,
+        (*WATCHING, "tests/integration/test_hosts.py"),
+    ),
+    Item(
+        31,
+        "what reducing gradients costs",
+        reductions,
+        (*WATCHING, "optimizers/training", "benchmarks/communication.py"),
+    ),
+    Item(
+        32,
+        "what hooks cost every rank",
+        hooks,
+        ("probe/instrument", "probe/session", "benchmarks/hook_cpu_warm.py"),
+    ),
 ]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import ROOT, source_files
+from common import ROOT
 
-from ._runner import Figure, Item, benchmark, call, result, tests
+from ._runner import WATCHING, Figure, Item, benchmark, call, result, tests
 
 
 def fresh_clone() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "clone"
         call(["git", "clone", "--quiet", str(ROOT), str(clone)])
-        for path in source_files():  # what is not committed yet belongs to it
-            (clone / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path, clone / path)
         begin = time.monotonic()
         call(["make", "build"], clone)
         yield Figure(
@@ -131,11 +127,46 @@ def recorder() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(1, "a fresh clone demonstrates and tests itself", fresh_clone),
-    Item(2, "watching costs next to nothing", overhead),
-    Item(3, "losses and weights are equal to the last bit", bit_identical),
-    Item(4, "a killed run opens and holds everything", kills),
-    Item(5, "NVML may fail in any way at any time", nvml_errors),
-    Item(6, "a run makes no network connection", offline),
-    Item(7, "the recorder is small and stays so", recorder),
+    Item(
+        1,
+        "a fresh clone demonstrates and tests itself",
+        fresh_clone,
+        ("probe", "optimizers", "exporters", "dashboard", "tests", "examples", "Makefile"),
+    ),
+    Item(
+        2,
+        "watching costs next to nothing",
+        overhead,
+        ("probe/instrument", "probe/session", "benchmarks/overhead.py", "benchmarks/startup.py"),
+    ),
+    Item(
+        3,
+        "losses and weights are equal to the last bit",
+        bit_identical,
+        (*WATCHING, "tests/integration/test_bit_identical.py"),
+    ),
+    Item(
+        4,
+        "a killed run opens and holds everything",
+        kills,
+        (*WATCHING, "tests/integration/test_kill.py"),
+    ),
+    Item(
+        5,
+        "NVML may fail in any way at any time",
+        nvml_errors,
+        ("probe/sensors", "probe/recorder", "tests/contract/test_nvml_errors.py"),
+    ),
+    Item(
+        6,
+        "a run makes no network connection",
+        offline,
+        (*WATCHING, "tests/integration/test_offline.py"),
+    ),
+    Item(
+        7,
+        "the recorder is small and stays so",
+        recorder,
+        ("probe/recorder", "benchmarks/recorder.py"),
+    ),
 ]

@@ -63,11 +63,46 @@ def wrong_data() -> Iterator[Figure]:
 
 
 ITEMS = [
-    Item(12, "the paper's equations hold, on one rank, under DDP and ZeRO", equations),
-    Item(13, "variance and the stack's books cost little", books),
-    Item(14, "the trainer is the hand-written loop, and adds least of all", loops),
-    Item(15, "stacks train, impossible ones are refused", stacks),
-    Item(16, "checkpointing frees the memory that was predicted", memory),
-    Item(17, "a killed training goes on as if nothing had been", resumes),
-    Item(18, "wrong data and failing trainings get one line", wrong_data),
+    Item(
+        12,
+        "the paper's equations hold, on one rank, under DDP and ZeRO",
+        equations,
+        ("optimizers", "tests/unit/optimizers", "tests/integration/test_training.py"),
+    ),
+    Item(
+        13,
+        "variance and the stack's books cost little",
+        books,
+        ("optimizers", "benchmarks/accumulation.py"),
+    ),
+    Item(
+        14,
+        "the trainer is the hand-written loop, and adds least of all",
+        loops,
+        ("optimizers", "benchmarks/trainer.py"),
+    ),
+    Item(
+        15,
+        "stacks train, impossible ones are refused",
+        stacks,
+        ("optimizers", "tests/integration/test_training.py"),
+    ),
+    Item(
+        16,
+        "checkpointing frees the memory that was predicted",
+        memory,
+        ("optimizers", "tests/integration/test_memory.py"),
+    ),
+    Item(
+        17,
+        "a killed training goes on as if nothing had been",
+        resumes,
+        ("optimizers", "tests/integration/test_resume.py"),
+    ),
+    Item(
+        18,
+        "wrong data and failing trainings get one line",
+        wrong_data,
+        ("optimizers", "examples", "tests/e2e/test_examples.py"),
+    ),
 ]

@@ -1,0 +1,80 @@
+"""How ``make prove`` keeps its figures: per sources they depend on, never of a dirty tree."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The folder's modules as they import each other: by bare names."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import common
+    import sources
+
+    yield common, sources
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(
+            str(ROOT / "benchmarks")
+        ):
+            del sys.modules[name]
+
+
+def test_every_promise_names_files_that_exist(benchmarks: Any) -> None:
+    from claims import ITEMS
+
+    _, sources = benchmarks
+    assert len({item.number for item in ITEMS}) == len(ITEMS) >= 32
+    for item in ITEMS:
+        assert sources.closure(item.places)
+
+
+def test_a_change_of_the_dashboard_leaves_the_estimators_figures_valid(benchmarks: Any) -> None:
+    from claims import ITEMS
+
+    _, sources = benchmarks
+    of = {item.show.__name__: {str(p) for p in sources.closure(item.places)} for item in ITEMS}
+    estimator = of["simulated_joules"]
+    assert "probe/attribution/regression/solve.py" in estimator
+    assert "tests/fakes/power_traces.py" in estimator  # imported by the benchmark
+    assert not any(path.startswith("dashboard/") for path in estimator)
+    assert "dashboard/app.py" in of["pages"]
+
+
+def test_the_digest_follows_the_content(benchmarks: Any, tmp_path: Path) -> None:
+    _, sources = benchmarks
+    sources.ROOT = tmp_path
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "used.py").write_text("x = 1\n")
+    (tmp_path / "package" / "main.py").write_text("from .used import x\n")
+    first = sources.digest(["package/main.py"])
+    (tmp_path / "package" / "unused.py").write_text("y = 1\n")
+    assert sources.digest(["package/main.py"]) == first
+    sources._imports.cache_clear()
+    (tmp_path / "package" / "used.py").write_text("x = 2\n")
+    assert sources.digest(["package/main.py"]) != first
+
+
+@pytest.mark.parametrize("commit", ["abc1234", "abc1234-dirty"])
+def test_a_result_is_only_written_for_a_commit(
+    commit: str, benchmarks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common, _ = benchmarks
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    monkeypatch.setattr(common, "machine", lambda: {"commit": commit})
+    common.save("figure", {"value": 3})
+    written = tmp_path / "figure.json"
+    if commit.endswith("-dirty"):
+        assert not written.exists()
+    else:
+        assert json.loads(written.read_text())["value"] == 3
