@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ...errors import SensorUnavailable
 from ...model import Absence, DeviceRequest
-from .selection import Identity, Selection, select
+from ..device_selection import Identity, Selection, select
 
 T = TypeVar("T")
 
