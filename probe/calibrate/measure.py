@@ -22,9 +22,10 @@ from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample
 from ..sensors import SensorContext
 from ..sensors.nvml.calibration import Calibration
+from ..sensors.nvml.devices import Device, DeviceHandle, open_devices
 from ..sensors.nvml.energy import NvmlEnergySensor
-from ..sensors.nvml.power_calls import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
-from ..sensors.nvml.session import Device, Failed, Session, attempt, open_devices
+from ..sensors.nvml.power_readings import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
+from ..sensors.nvml.session import Failed, Session, attempt
 from ..units import NS_PER_S
 from .wave import Edge, Load, square_wave
 
@@ -94,7 +95,7 @@ def measure(
         raise NothingToReport(f"{uuid}: {error.reason}") from None
     session, devices, _ = open_devices((request,), [], [])
     device = devices[0]
-    reader = _Reader(sensor, PowerCalls(session, device))
+    reader = _Reader(sensor, PowerCalls(session, DeviceHandle(session, device)))
     threads = reader.start()
     try:
         time.sleep(_SETTLE_S)

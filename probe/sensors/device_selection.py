@@ -3,8 +3,9 @@
 The rule: the user's ``devices``, else the CUDA devices that the rank initialised, else the
 LOCAL_RANK-th of the visible ones, else all visible. CUDA's part of a request
 (CUDA_VISIBLE_DEVICES and initialised devices) applies to NVIDIA's devices and to those of an
-unknown vendor; of any other vendor's devices all are visible. What CUDA makes of CUDA_VISIBLE_DEVICES is repeated here as CUDA does it: the first invalid
-entry ends the list, a repeated entry empties it, a UUID may be a unique prefix.
+unknown vendor; of any other vendor's devices all are visible. What CUDA makes of
+CUDA_VISIBLE_DEVICES is repeated here as CUDA does it: the first invalid entry ends the list, a
+repeated entry empties it, a UUID may be a unique prefix.
 
 CUDA numbers devices fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID; NVML always
 numbers by bus. The two agree where all GPUs are the same model. Elsewhere only UUIDs
@@ -18,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..model import DeviceRequest
-
 
 _CUDA_VENDORS = ("", "nvidia")
 

@@ -9,7 +9,7 @@ from ..errors import SensorUnavailable
 from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_S
 from ._processes import LIST_EVERY
-from ._shared_wakeups import GRID_NS, on_grid
+from ._schedule import GRID_NS, on_grid
 from .base import SensorContext
 
 PERIOD_NS = NS_PER_S
@@ -61,7 +61,7 @@ class HostSensor:
         ]
 
     def read(self) -> Iterable[Reading]:
-        """One round. Never raises; a process that vanished is no failure."""
+        """One round. Never raises; a process that vanished is not a failure."""
         if self._psutil is None:
             return []
         begin = self._context.clock.now_ns()
@@ -131,11 +131,11 @@ class HostSensor:
         return float(total)
 
     def _find_processes(self) -> float:
-        """Look for new ones; returns the CPU seconds of those that are no more."""
+        """Look for new processes; returns the CPU seconds of those that have ended."""
         psutil = self._psutil
         gone = 0.0
         for pid, process in list(self._tree.items()):
-            if not process.is_running():  # or its number belongs to somebody else now
+            if not process.is_running():  # or its number belongs to another process now
                 del self._tree[pid]
                 gone += sum(self._seen.pop(pid, (0.0, 0.0)))
         for pid in self._context.pids:

@@ -41,7 +41,7 @@ class RaplSensor:
     def open(self) -> Sequence[Source]:
         """Open every domain once. Raises SensorUnavailable if none can be read."""
         context = self._context
-        zones = scan(context.powercap_root, context.proc_root)
+        zones = scan(context.powercap_root, context.proc_root, context.clock)
         for zone in zones:
             if not zone.usable:
                 self.absent.append(
@@ -96,7 +96,7 @@ class RaplSensor:
 class _Counter:
     """One open ``energy_uj``.
 
-    Raw values are handed on as they are; a fall that is no wraparound, or a step that
+    Raw values are handed on as they are; a fall that is not a wraparound, or a step that
     no domain could draw, is a Gap, and what follows starts a new level.
     """
 
@@ -109,7 +109,7 @@ class _Counter:
         self._last: tuple[int, int] | None = None  # (time, raw)
 
     def read(self, context: SensorContext) -> Reading | None:
-        """One read as a Sample, or what it failed of."""
+        """One read as a Sample, or as a Gap with the reason."""
         begin = context.clock.now_ns()
         try:
             if self._fd < 0:
