@@ -219,7 +219,7 @@ Reading = Sample | Gap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """Which accelerators a rank uses, as it told the recorder.
+    """Which accelerators a rank uses, as it reported to the recorder.
 
     The rule: the user's ``devices``, else the CUDA devices that the rank
     initialised, else the LOCAL_RANK-th of the visible ones, else all visible.

@@ -20,6 +20,7 @@ from ..clock import Clock
 
 _ZONE = re.compile(r"intel-rapl(-mmio)?:\d+(:\d+)*")
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
+_VENDORS = {"intel": "GenuineIntel", "amd": "AuthenticAMD"}
 _MIRROR_UJ = 500_000  # two dies' own counters are never this close; copies are
 _STILL_S = 0.003  # counters move once a millisecond
 
@@ -53,7 +54,7 @@ def scan(root: Path, proc: Path, clock: Clock) -> list[Zone]:
         kind, device = _identity(key, labels)
         zone = Zone(key, kind, device, folder / "energy_uj", _wrap(folder))
         zones.append(_tried(zone, root, clock))
-    return _without_copies(zones, _is_amd(proc))
+    return _without_copies(zones, amd=cpu_vendor(proc) == "amd")
 
 
 def measured_devices(root: Path, proc: Path, clock: Clock) -> set[str]:
@@ -139,7 +140,7 @@ def _unreadable(error: Exception) -> str:
     return f"energy_uj cannot be read: {text}"
 
 
-def _without_copies(zones: list[Zone], amd: bool) -> list[Zone]:
+def _without_copies(zones: list[Zone], *, amd: bool) -> list[Zone]:
     """Mark the counters that show a joule which another one shows already."""
     out: list[Zone] = []
     for zone in zones:
@@ -166,12 +167,14 @@ def _value(zone: Zone) -> int:
     return int(_text(zone.file) or 0)
 
 
-def _is_amd(proc: Path) -> bool:
+def cpu_vendor(proc: Path) -> str:
+    """intel, amd or empty, from the first lines of cpuinfo."""
     try:
         with (proc / "cpuinfo").open() as file:
-            return any("AuthenticAMD" in line for _, line in zip(range(10), file, strict=False))
+            head = file.read(1000)
     except OSError:
-        return False
+        return ""
+    return next((name for name, id_ in _VENDORS.items() if id_ in head), "")
 
 
 def _text(file: Path) -> str | None:

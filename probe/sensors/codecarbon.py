@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import Absence, Kind, Provenance, Reading, Source
 from ..units import NS_PER_S
 from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
 from ._processes import Tree, outermost
 from ._schedule import GRID_NS, on_grid
-from .base import SensorContext
+from .base import SensorContext, read_each
 
 PERIOD_NS = 2 * NS_PER_S
 
@@ -64,15 +64,7 @@ class CodeCarbonSensor:
     def read(self) -> Iterable[Reading]:
         """Power of the time since the last call. Never raises; a failing model is a Gap."""
         begin = self._context.clock.now_ns()
-        readings: list[Reading] = []
-        for source, power in self._read.items():
-            try:
-                watts = power()
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                readings.append(Gap(source, self._next_ns, self._context.clock.now_ns(), why))
-                continue
-            readings.append(Sample(source, self._context.clock.now_ns(), watts))
+        readings = read_each(self._read, self._context.clock, self._next_ns)
         self._next_ns = on_grid(begin + PERIOD_NS - GRID_NS // 2)
         return readings
 

@@ -121,10 +121,10 @@ def _by_user(devices: Sequence[Identity], text: str, draft: _Draft) -> None:
         if text.strip().lower() == "all":
             draft.indices.extend(device.index for device in devices)
         return
-    known = {device.index for device in devices}
+    indices = {device.index for device in devices}
     for entry in (part.strip() for part in text.split(",")):
         number = re.fullmatch(r"(?:gpu)?(\d+)", entry, flags=re.IGNORECASE)
-        if number and int(number[1]) in known:
+        if number and int(number[1]) in indices:
             draft.indices.append(int(number[1]))
         elif entry and (number or not _add_uuid(devices, entry, draft)):
             choice = ", ".join(f"{d.index}" for d in devices) or "none"

@@ -177,8 +177,7 @@ class UpdateTracker:
             multiple = self._seen < 0.55 * (time_ns - self._since_ns) / period
             self._seen, self._since_ns = 0, time_ns
             if multiple:
-                self._search(time_ns)
-                self.next_ns = time_ns + SEARCH_NS
+                self._search_soon(time_ns)
                 return
         if not changed:
             if time_ns < self._predicted_ns + 8 * spacing:
@@ -258,11 +257,7 @@ class UpdateTracker:
     def _miss(self, time_ns: int) -> None:
         self._bad += 1
         self._predicted_ns += self.period_ns
-        if self._bad > 4:
-            self._search(time_ns)
-            self.next_ns = time_ns + SEARCH_NS
-        else:
-            self._advance(time_ns)
+        self._advance_unless_lost(time_ns)
 
     def _jump(self, time_ns: int, error: float) -> None:
         """A close bracket far from the prediction: the updates moved; forget most of the past."""
@@ -271,11 +266,17 @@ class UpdateTracker:
         self.period_ns += 0.3 * error if abs(error) < 0.1 * self.period_ns else 0.0
         self._bracketed_ns = (self._last_ns + time_ns) / 2
         self._predicted_ns = self._bracketed_ns + self.period_ns
+        self._advance_unless_lost(time_ns)
+
+    def _advance_unless_lost(self, time_ns: int) -> None:
         if self._bad > 4:
-            self._search(time_ns)
-            self.next_ns = time_ns + SEARCH_NS
+            self._search_soon(time_ns)
         else:
             self._advance(time_ns)
+
+    def _search_soon(self, time_ns: int) -> None:
+        self._search(time_ns)
+        self.next_ns = time_ns + SEARCH_NS
 
     def _skip(self, time_ns: int) -> None:
         """The budget is spent: let the next update pass unread."""
