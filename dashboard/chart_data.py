@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from probe.model import DeviceKind, device_kind
+
 Floats = npt.NDArray[np.float64]
 MEASURED, MODELLED, ESTIMATED = "measured", "modelled", "estimated"
 
@@ -27,6 +29,12 @@ class PhaseRow:
     power_w: float | None = None
     status: str = "not_identifiable"
     provenance: str = ESTIMATED
+    device_kind: str = ""
+
+    @property
+    def is_accelerator(self) -> bool:
+        """True for GPUs and their like."""
+        return device_kind(self.device, self.device_kind) is DeviceKind.ACCELERATOR
 
 
 def told_apart(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
@@ -103,6 +111,12 @@ class Level:
     time_s: Floats
     value: Floats
     limit: float | None = None
+    device_kind: str = ""
+
+    @property
+    def is_accelerator(self) -> bool:
+        """True for GPUs and their like."""
+        return device_kind(self.device, self.device_kind) is DeviceKind.ACCELERATOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _page(book: _Book, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> 
     own = {"run": meta.get("id", ""), "node": page.node}
     created = wall_s(meta, int(meta.get("begin_ns") or 0))
     for device in page.devices:
-        if (kind := kind_of(device.device)) == "other":
+        if (kind := kind_of(device.device, device.device_kind)) == "other":
             continue
         at = own | {"device": device.device, "uuid": device.uuid}
         if device.provenance == "measured":
@@ -229,7 +229,7 @@ def _estimate(
 
 def _values(book: _Book, own: Mapping[str, Any], page: LivePage) -> None:
     for row in page.values:
-        kind = row.device if row.device in ("host", "process") else kind_of(row.device)
+        kind = kind_of(row.device, row.device_kind)
         if kind == "other":
             continue
         at = dict(own) | {"device": row.device}

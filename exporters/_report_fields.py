@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from probe.model import DeviceKind, device_kind
 from probe.units import J_PER_KWH
 
 from ._errors import ExportRefused
 
-_KINDS = ("gpu", "cpu", "ram", "dram", "psys")
+_WORDS = {
+    DeviceKind.ACCELERATOR: "gpu",
+    DeviceKind.CPU: "cpu",
+    DeviceKind.DRAM: "dram",
+    DeviceKind.PLATFORM: "psys",
+    DeviceKind.HOST: "host",
+    DeviceKind.PROCESS: "process",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ def devices(report: Mapping[str, Any]) -> Devices:
             continue
         held = modelled if row["provenance"] == "modelled" else measured
         if row["in_total"] or row["provenance"] == "modelled":
-            kind = kind_of(row["device"])
+            kind = kind_of_row(row)
             held[kind] = held.get(kind, 0.0) + row["energy_j"]
     total = report["total"]
     return Devices(
@@ -50,10 +58,21 @@ def devices(report: Mapping[str, Any]) -> Devices:
     )
 
 
-def kind_of(device: str) -> str:
-    """gpu, cpu, ram, dram or psys; ``node/gpu0`` is a gpu."""
-    name = device.rpartition("/")[2].rstrip("0123456789")
-    return name if name in _KINDS else "other"
+def kind_of(device: str, kind: str = "") -> str:
+    """The word for a kind of device in the names of metrics: gpu, cpu, dram, ram, psys, host,
+    process or other. ``node/gpu0`` is a gpu, and so is every accelerator; ``ram`` is modelled.
+
+    Args:
+        kind: as it was stored; empty: the device's name says it.
+    """
+    if device.rpartition("/")[2] == "ram":
+        return "ram"
+    return _WORDS.get(device_kind(device, kind), "other")
+
+
+def kind_of_row(row: Mapping[str, Any]) -> str:
+    """As :func:`kind_of`, of a row of the report's ``sources``."""
+    return kind_of(row["device"], row.get("device_kind", ""))
 
 
 def grams(report: Mapping[str, Any]) -> float:
@@ -90,7 +109,7 @@ def models(report: Mapping[str, Any], kind: str) -> list[str]:
     return [
         row["model"] or row["device"]
         for row in report["sources"]
-        if kind_of(row["device"]) == kind and row["in_total"]
+        if kind_of_row(row) == kind and row["in_total"]
     ]
 
 

@@ -23,7 +23,7 @@ from probe.units import NS_PER_S
 
 from ._errors import ExportRefused
 from ._prometheus_metrics import LiveRun, wall_s
-from ._report_fields import kind_of
+from ._report_fields import kind_of, kind_of_row
 from ._run import StoredRun, write_whole
 from ._serving import Runs
 
@@ -138,10 +138,11 @@ def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
     for row in report["sources"]:
         if row["energy_j"] is None:
             continue
-        own = _hardware(row["device"], row["uuid"] or row["source"], row["model"])
+        kind = kind_of_row(row)
+        own = _hardware(row["device"], row["uuid"] or row["source"], row["model"], kind)
         if row["in_total"]:
             ids[row["device"]] = str(own["hw.id"])
-            yield _energy(row["device"], row["energy_j"], own)
+            yield _energy(kind, row["energy_j"], own)
         elif row["provenance"] == "modelled":
             yield Point(
                 "probe.modelled.energy",
@@ -187,11 +188,12 @@ def live_points(page: LivePage) -> Iterator[Point]:
     ids: dict[str, str] = {}
     for device in page.devices:
         ids[device.device] = device.uuid or device.source
-        own = _hardware(device.device, ids[device.device], "")
+        kind = kind_of(device.device, device.device_kind)
+        own = _hardware(device.device, ids[device.device], "", kind)
         if device.provenance == "measured":
-            yield _energy(device.device, device.energy_j, own)
+            yield _energy(kind, device.energy_j, own)
             if device.power_w is not None:
-                name = "hw.host.power" if kind_of(device.device) == "psys" else "hw.power"
+                name = "hw.host.power" if kind == "psys" else "hw.power"
                 yield Point(
                     name, "W", "Mean power over the last second", "gauge", device.power_w, own
                 )
@@ -228,9 +230,9 @@ def live_points(page: LivePage) -> Iterator[Point]:
             {"probe.phase": spent.phase, "probe.rank": spent.rank},
         )
     for value in page.values:
-        if kind_of(value.device) != "gpu":
+        if kind_of(value.device, value.device_kind) != "gpu":
             continue
-        own = _hardware(value.device, ids.get(value.device, value.device), "")
+        own = _hardware(value.device, ids.get(value.device, value.device), "", "gpu")
         if value.quantity in _GAUGES:
             name, unit = _GAUGES[value.quantity]
             yield Point(name, unit, "", "gauge", value.value, own)
@@ -281,14 +283,14 @@ def _resource(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _hardware(device: str, id_: str, model: str) -> dict[str, str | int]:
-    kind = _TYPES.get(kind_of(device))
-    told: dict[str, str | int] = {"hw.id": id_, "hw.name": device}
-    return told | ({"hw.type": kind} if kind else {}) | ({"hw.model": model} if model else {})
+def _hardware(device: str, id_: str, model: str, kind: str) -> dict[str, str | int]:
+    type_ = _TYPES.get(kind)
+    names: dict[str, str | int] = {"hw.id": id_, "hw.name": device}
+    return names | ({"hw.type": type_} if type_ else {}) | ({"hw.model": model} if model else {})
 
 
-def _energy(device: str, joules: float, own: Mapping[str, str | int]) -> Point:
-    name = "hw.host.energy" if kind_of(device) == "psys" else "hw.energy"
+def _energy(kind: str, joules: float, own: Mapping[str, str | int]) -> Point:
+    name = "hw.host.energy" if kind == "psys" else "hw.energy"
     return Point(name, "J", "Energy since the run's begin, measured", "counter", joules, own)
 
 

@@ -25,6 +25,7 @@ energy of phases whose own energy is refused).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -82,6 +83,38 @@ class Kind(StrEnum):
     GAUGE = "gauge"  # a level at an instant or over a window
 
 
+class DeviceKind(StrEnum):
+    """What a device is, whoever made it."""
+
+    ACCELERATOR = "accelerator"  # computes beside the CPU: gpu0, npu0
+    CPU = "cpu"  # a package, or a die of it: cpu0, cpu0-die1
+    DRAM = "dram"  # memory modules: dram0, or ram (modelled)
+    PLATFORM = "platform"  # the whole machine at its power supply: psys
+    HOST = "host"  # the machine as its operating system sees it
+    PROCESS = "process"  # the processes of the job
+    OTHER = "other"  # core0, uncore0: a part of another device
+
+
+_KIND_OF_WORD = {kind.value: kind for kind in DeviceKind} | {
+    "gpu": DeviceKind.ACCELERATOR,
+    "ram": DeviceKind.DRAM,
+    "psys": DeviceKind.PLATFORM,
+}
+
+
+def device_kind(name: str, stored: str = "") -> DeviceKind:
+    """A device's kind as it was stored. Without one, what the name says (``node/gpu0``: a GPU)."""
+    if stored:
+        return DeviceKind(stored)
+    return _KIND_OF_WORD.get(_word_and_number(name)[0], DeviceKind.OTHER)
+
+
+def _word_and_number(name: str) -> tuple[str, str]:
+    """Of a device's name: ``node/gpu0`` → (``gpu``, ``0``)."""
+    match = re.match(r"(?:.*/)?([a-z]*)(\d*)", name)
+    return (match[1], match[2]) if match else ("", "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One meter: what it measures, of which device, and how well.
@@ -90,10 +123,16 @@ class Source:
     example ``nvml:GPU-1b2c…:energy`` or ``rapl:intel-rapl:0:energy``.
     A stored raw value times ``scale`` is in ``unit`` (base units: J, W, B, Hz, s,
     Cel, ratio 0–1, or ``bitmask``).
+
+    A device whose name does not say its kind (``npu0``) needs ``device_kind``. The name decides
+    where ``device_kind`` or ``index`` are left out, as in runs that were recorded without them.
     """
 
     id: str
     device: str  # gpu0, cpu0, dram0, psys, host, process
+    device_kind: DeviceKind = DeviceKind.OTHER
+    vendor: str = ""  # nvidia, intel, …; empty: unknown
+    index: int | None = None  # of an accelerator: its number among its vendor's devices
     quantity: str  # energy, power, utilization, memory_used, sm_clock, temperature, …
     unit: str
     kind: Kind
@@ -110,6 +149,23 @@ class Source:
     in_total: bool = False  # counts into the run's measured energy
     note: str = ""  # what a reader must know: "1 s average", "whole module", …
     model: str = ""  # of the device, as its maker calls it
+
+    def __post_init__(self) -> None:
+        if self.device_kind is DeviceKind.OTHER:
+            object.__setattr__(self, "device_kind", device_kind(self.device))
+        number = _word_and_number(self.device)[1]
+        if self.is_accelerator and self.index is None and number:
+            object.__setattr__(self, "index", int(number))
+
+    @property
+    def is_accelerator(self) -> bool:
+        """True for GPUs and their like, of any vendor."""
+        return self.device_kind is DeviceKind.ACCELERATOR
+
+    @property
+    def is_energy_counter(self) -> bool:
+        """True for a counter of joules."""
+        return self.quantity == "energy" and self.kind is Kind.COUNTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,41 +218,10 @@ Reading = Sample | Gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """[begin, end) of a phase in a step of a rank, on the host clock."""
-
-    phase: str
-    begin_ns: int
-    end_ns: int
-    step: int
-    rank: int = 0
-    inferred: bool = False  # a forward that no hook saw
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
-    """Energy of one phase on one device, derived and recomputable.
-
-    ``interval_j`` is a 95 % interval (None for a modelled number), ``bounds_j``
-    hard bounds where the energy is refused.
-    """
-
-    phase: str
-    device: str
-    count: int
-    time_s: float
-    energy_j: float | None
-    interval_j: tuple[float, float] | None
-    status: Status
-    provenance: Provenance
-    bounds_j: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
-    """Which accelerators a rank uses, as it told the recorder.
+    """Which accelerators a rank uses, as it reported to the recorder.
 
-    The rule (design): the user's ``devices``, else the CUDA devices that the rank
+    The rule: the user's ``devices``, else the CUDA devices that the rank
     initialised, else the LOCAL_RANK-th of the visible ones, else all visible.
     """
 

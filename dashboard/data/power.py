@@ -21,7 +21,7 @@ BINS = 400  # of a chart; it has room for no more
 POINTS = 2000  # of a line
 _RAW_S = 600.0  # up to here samples are read themselves
 _SILENT = 3.0  # so many usual distances without an update are a gap
-_ENERGY, _W = "energy", "W"
+_W = "W"
 Read = Raw | Rolled
 
 
@@ -85,7 +85,17 @@ def levels(
             keep = MinMaxLTTBDownsampler().downsample(time_ns, value, n_out=points)
             time_ns, value = time_ns[keep], value[keep]
         at, values = _with_gaps((time_ns - begin_ns) / 1e9, value * source.scale)
-        found.append(Level(source.device, source.quantity, source.unit, at, values, source.limit))
+        found.append(
+            Level(
+                source.device,
+                source.quantity,
+                source.unit,
+                at,
+                values,
+                source.limit,
+                str(source.device_kind),
+            )
+        )
     return found
 
 
@@ -106,13 +116,12 @@ def _is_shown(source: Source, quantities: Collection[str], devices: Collection[s
     """A gauge that is asked for, of the chosen GPUs and of everything that is none."""
     if source.quantity not in quantities or source.kind is not Kind.GAUGE:
         return False
-    gpu = source.device.rpartition("/")[2].startswith("gpu")
-    return not devices or not gpu or source.device in devices
+    return not devices or not source.is_accelerator or source.device in devices
 
 
 def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
     """What reads a counter's device as power: it shows how far power went within a bin."""
-    if not _is_counter(meter.source):
+    if not meter.source.is_energy_counter:
         return None
     return next(
         (
@@ -131,7 +140,7 @@ def _seen(
     meter: Meter, read: Read | None, polled: Meter | None, known: Mapping[int, Read]
 ) -> tuple[Read, float] | None:
     """What tells the least and the most of a bin, and its scale."""
-    if not _is_counter(meter.source):
+    if not meter.source.is_energy_counter:
         return None if read is None else (read, meter.source.scale)
     other = None if polled is None else known.get(id(polled))
     return None if polled is None or other is None else (other, polled.source.scale)
@@ -170,7 +179,7 @@ def _finest_s(meter: Meter, read: Read | None) -> float:
     told = meter.source.resolution_s or 0.02
     if read is not None and len(read.time_ns) > 2:
         told = max(told, float(np.median(np.diff(read.time_ns))) / 1e9)
-    return 2 * told if _is_counter(meter.source) else told
+    return 2 * told if meter.source.is_energy_counter else told
 
 
 def _binned(
@@ -222,17 +231,13 @@ def knots(source: Source, read: Read, gaps: Sequence[Gap]) -> tuple[Floats, Floa
         if curve is None:
             return np.zeros(0), np.zeros(0)
         return curve.time_ns.astype(np.float64), curve.joules
-    if _is_counter(source):
+    if source.is_energy_counter:
         return read.last_ns.astype(np.float64), _unwrapped(source, read.last)
     at = np.repeat(read.begin_ns.astype(np.float64), 2)
     at[1::2] += read.width_ns
     joules = np.zeros(len(at))
     joules[1::2] = read.mean * source.scale * read.width_ns / 1e9
     return at, np.cumsum(joules)
-
-
-def _is_counter(source: Source) -> bool:
-    return source.quantity == _ENERGY and source.kind is Kind.COUNTER
 
 
 def _unwrapped(source: Source, value: Floats) -> Floats:

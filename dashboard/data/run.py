@@ -262,10 +262,16 @@ def _joules(page: LivePage, several: bool) -> list[PhaseRow]:
                     interval_j=_limits(phase),
                     power_w=power,
                     status=phase.status,
+                    device_kind=device.device_kind,
                 )
             )
         rows.append(
-            PhaseRow(phase="unresolved", device=prefix + device.device, energy_j=max(0.0, rest_j))
+            PhaseRow(
+                phase="unresolved",
+                device=prefix + device.device,
+                energy_j=max(0.0, rest_j),
+                device_kind=device.device_kind,
+            )
         )
     return rows
 
@@ -303,6 +309,7 @@ def _reported(report: Mapping[str, Any]) -> Overview:
     }
     joules, price = total["energy_j"], total["cost"]
     said = tariffs(dict(report))
+    kinds = {row["device"]: row.get("device_kind", "") for row in report["sources"]}
     return Overview(
         id=run["id"],
         name=run["name"],
@@ -323,7 +330,7 @@ def _reported(report: Mapping[str, Any]) -> Overview:
         carbon="; ".join(said),
         coverage=total["coverage"],
         logged=logged,
-        phases=tuple(_row(row) for row in report["phases"]),
+        phases=tuple(_row(row, kinds.get(row["device"], "")) for row in report["phases"]),
         sources=tuple(report["sources"]),
         absent=tuple(report["absent"]),
         quality=tuple(quality(dict(report))),
@@ -332,7 +339,7 @@ def _reported(report: Mapping[str, Any]) -> Overview:
     )
 
 
-def _row(row: Mapping[str, Any]) -> PhaseRow:
+def _row(row: Mapping[str, Any], device_kind: str) -> PhaseRow:
     return PhaseRow(
         phase=row["phase"],
         device=row["device"],
@@ -344,6 +351,7 @@ def _row(row: Mapping[str, Any]) -> PhaseRow:
         power_w=row["power_w"],
         status=row["status"],
         provenance=row["provenance"],
+        device_kind=device_kind,
     )
 
 

@@ -36,7 +36,7 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
     if not known:
         return Chart("No use of memory was read in this time.", None, columns, rows)
     known.sort(key=lambda one: -float(np.nanmax(one.value)))
-    gpus = [one for one in known if one.device.rpartition("/")[2].startswith("gpu")]
+    gpus = [one for one in known if one.is_accelerator]
     if len(gpus) > _LINES - 2:  # the fullest and the emptiest stand for all
         known = [gpus[0], gpus[-1], *(one for one in known if one not in gpus)]
     shown = known[:_LINES]

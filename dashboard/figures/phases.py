@@ -114,7 +114,7 @@ def pooled(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
     """Several GPUs as one: energies add up, and so do their intervals, for their errors may be of
     one kind. A phase that is refused on one of them is refused on all together.
     """
-    gpus = [row for row in rows if row.device.rpartition("/")[2].startswith("gpu")]
+    gpus = [row for row in rows if row.is_accelerator]
     devices = list(dict.fromkeys(row.device for row in gpus))
     if len(devices) < 2:
         return list(rows)

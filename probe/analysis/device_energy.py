@@ -13,7 +13,7 @@ import numpy as np
 from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.meter.energy_knots import CounterKnots, Knots, PowerKnots
 from ..attribution.meter.summary import Summary
-from ..model import Gap, Kind, Provenance, Source
+from ..model import Gap, Provenance, Source, device_kind
 from .meter_choice import POWERS
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
@@ -53,7 +53,7 @@ class Device:
 
 def knots_of(source: Source) -> Knots | None:
     """What makes an energy curve of this source's reads; None if it tells no energy."""
-    if source.quantity == "energy" and source.kind is Kind.COUNTER:
+    if source.is_energy_counter:
         wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
         return CounterKnots(wrap_j, source.resolution_s)
     if source.unit == "W" and (
@@ -68,9 +68,8 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
     found = []
     for meter in meters:
         source, summary = meter.source, meter.summary
-        counter = source.quantity == "energy" and source.kind is Kind.COUNTER
         power = source.unit == "W" and (source.in_total or source.provenance is Provenance.MODELLED)
-        if not (counter or power):
+        if not (source.is_energy_counter or power):
             continue
         curve = summary.curve
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
@@ -100,7 +99,13 @@ def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dic
         "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
         "note": source.note,
         "model": source.model,
-    }
+    } | _kind_beyond_name(source)
+
+
+def _kind_beyond_name(source: Source) -> dict[str, str]:
+    """The device's kind, where its name does not say it (``npu0``)."""
+    said = source.device_kind is device_kind(source.device)
+    return {} if said else {"device_kind": str(source.device_kind)}
 
 
 def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:

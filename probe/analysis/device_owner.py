@@ -1,6 +1,6 @@
 """Which rank's phases does a device's energy belong to?
 
-A GPU belongs to the rank that selected it, a CPU to the only rank of its node.
+An accelerator belongs to the rank that selected it, a CPU to the only rank of its node.
 A device that several ranks share gets a total and one ``unattributed`` row.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..model import Source
-from ..sensors.nvml.selection import Identity, select
+from ..sensors.device_selection import numbered, select
 from ..store.members import Member
 
 
@@ -19,7 +19,7 @@ def owner(
     """The one of these ranks whose phases the source's device belongs to; None if several or
     none.
     """
-    if not source.device.startswith("gpu"):
+    if not source.is_accelerator:
         return next(iter(ranks)) if len(ranks) == 1 else None
     users = ranks_of(source, sources, members) & set(ranks)
     return users.pop() if len(users) == 1 else None
@@ -28,17 +28,17 @@ def owner(
 def ranks_of(source: Source, sources: Sequence[Source], members: Sequence[Member]) -> set[int]:
     """The ranks that use a device; a CPU is used by all."""
     ranks = [member for member in members if member.role == "rank"]
-    if not source.device.startswith("gpu"):
+    if not source.is_accelerator:
         return {member.rank for member in ranks}
-    uuids = {
-        int(other.device[3:]): other.uuid
-        for other in sources
-        if other.device.startswith("gpu") and other.device[3:].isdigit()
-    }
-    # Only used cards were recorded; the places of the others keep the numbers right.
-    devices = [Identity(index=i, uuid=uuids.get(i, "")) for i in range(max(uuids, default=-1) + 1)]
+    devices = numbered(
+        {
+            other.index: other.uuid
+            for other in sources
+            if other.index is not None and other.vendor == source.vendor
+        }
+    )
     return {
         member.rank
         for member in ranks
-        if source.device in {f"gpu{i}" for i in select(devices, [member.request]).indices}
+        if source.index in select(devices, [member.request], vendor=source.vendor).indices
     }

@@ -120,7 +120,7 @@ class RawScene(Scene):
         return rows[(time_ns >= self.run[0]) & (time_ns <= self.run[1])]
 
     def _timeline(self, source: Source, rank: int) -> Timeline:
-        if source.device.startswith("gpu") and rank in self._device:
+        if source.is_accelerator and rank in self._device:
             return self._device[rank]
         return self._host[rank]
 
@@ -157,7 +157,7 @@ class RawScene(Scene):
     def _sealed(self, source: Source, rank: int) -> Statistics | None:
         if self._recompute:
             return None
-        on_device = source.device.startswith("gpu") and rank in self._device
+        on_device = source.is_accelerator and rank in self._device
         return sealed(self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device)
 
     @cached_property

@@ -92,7 +92,7 @@ class SealedScene(Scene):
         return {rank: told for node in self._nodes for rank, told in node.reductions.items()}
 
     def _tally_on(self, source: Source, rank: int) -> Tally:
-        if source.device.startswith("gpu") and rank in self._device:
+        if source.is_accelerator and rank in self._device:
             return self._device[rank]
         return next(tally for tally in self.tallies if tally.rank == rank)
 
@@ -103,9 +103,9 @@ class SealedScene(Scene):
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
-            gpu = source.device.startswith("gpu")
+            on_device = source.is_accelerator and rank in self._device
             self._known[source.id] = sealed(
-                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self._device
+                self.reader.nodes(), source, rank, rings, on_device=on_device
             )
         return self._known[source.id]
 

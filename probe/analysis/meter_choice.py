@@ -17,8 +17,10 @@ from ..attribution.regression.statistics import Statistics
 from ..model import DISTRUSTED, Gap, Source
 from ..units import NS_PER_S
 
+# Quantities in W, of any vendor, best first: each value the mean since the one before, the power
+# at an instant, the mean of a trailing window.
 POWERS = ("power_samples", "power", "power_average")
-_ENOUGH = 10  # samples; fewer are no meter of a run
+_ENOUGH = 10  # samples; with fewer, nothing is known of a run
 _COARSE_S = 0.25  # some cards refresh their counter every 500 ms only
 _AGREE = 0.03
 _COVERED = 0.9
@@ -86,9 +88,9 @@ def finer(
     joules, seconds = (float(part.sum()) for part in samples.direct())
     joules, seconds = joules + samples.mixed_j, seconds + samples.seen_s
     begin, end = (origin_ns + round(at * NS_PER_S) for at in (samples.begin_s, samples.end_s))
-    known = curve.at(np.array([begin, end]))
+    ends_j = curve.at(np.array([begin, end]))
     length_s = (end - begin) / NS_PER_S
     if joules <= 0 or seconds < _COVERED * length_s:
         return own
-    gain = float(known[1] - known[0]) / length_s / (joules / seconds)
+    gain = float(ends_j[1] - ends_j[0]) / length_s / (joules / seconds)
     return samples.scaled(gain) if abs(gain - 1) <= _AGREE else own

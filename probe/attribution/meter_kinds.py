@@ -20,8 +20,7 @@ def is_rate(source: Source) -> bool:
 def is_energy(source: Source) -> bool:
     """A measured counter that counts into the total."""
     measured = source.provenance is Provenance.MEASURED and source.attributable
-    counter = source.kind is Kind.COUNTER and source.quantity == "energy"
-    return measured and counter and source.in_total
+    return measured and source.is_energy_counter and source.in_total
 
 
 def is_sampled_power(source: Source) -> bool:

@@ -32,28 +32,29 @@ def calibrate(seconds: float = SECONDS) -> list[tuple[Calibration, Path]]:
             "there is no CUDA device here, and so nothing to calibrate: run this "
             "on the machine with the GPU, with a CUDA build of torch"
         )
-    found = [measure(uuid, load, seconds) for uuid, load in loads]
-    return [(one, save(one)) for one in found]
+    calibrations = [measure(uuid, load, seconds) for uuid, load in loads]
+    return [(calibration, save(calibration)) for calibration in calibrations]
 
 
-def render(found: Calibration, path: Path) -> str:
-    """For a terminal."""
+def render(calibration: Calibration, path: Path) -> str:
+    """What was measured, as text for a terminal."""
+    c = calibration
 
     def ms(value: float | None, digits: int = 1) -> str:
         return "—" if value is None else f"{1e3 * value:.{digits}f} ms"
 
     return "\n".join(
         [
-            f"{found.name} · {found.uuid} · driver {found.driver}",
-            f"  energy counter  updates every {ms(found.counter_period_s)} "
-            f"(± {ms(found.counter_jitter_s, 2)}), a read takes {ms(found.counter_read_s, 3)}",
-            f"  lag             {ms(found.lag_s)} ± {ms(found.lag_error_s)}, clock ahead by "
-            f"{ms(found.offset_s)} ± {ms(found.offset_error_s)}",
-            f"  field 186       updates every {ms(found.instant_period_s)}, window "
-            f"{ms(found.instant_window_s)}",
-            f"  field 185       updates every {ms(found.average_period_s)}, window "
-            f"{ms(found.average_window_s)}",
-            f"  fields' clock   {found.fields_clock or 'unknown'}",
+            f"{c.name} · {c.uuid} · driver {c.driver}",
+            f"  energy counter  updates every {ms(c.counter_period_s)} "
+            f"(± {ms(c.counter_jitter_s, 2)}), a read takes {ms(c.counter_read_s, 3)}",
+            f"  lag             {ms(c.lag_s)} ± {ms(c.lag_error_s)}, clock ahead by "
+            f"{ms(c.offset_s)} ± {ms(c.offset_error_s)}",
+            f"  field 186       updates every {ms(c.instant_period_s)}, window "
+            f"{ms(c.instant_window_s)}",
+            f"  field 185       updates every {ms(c.average_period_s)}, window "
+            f"{ms(c.average_window_s)}",
+            f"  fields' clock   {c.fields_clock or 'unknown'}",
             f"  kept in {path}; runs on this card use it from now on",
         ]
     )

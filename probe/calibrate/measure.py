@@ -22,9 +22,10 @@ from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample
 from ..sensors import SensorContext
 from ..sensors.nvml.calibration import Calibration
+from ..sensors.nvml.devices import Device, DeviceHandle, open_devices
 from ..sensors.nvml.energy import NvmlEnergySensor
-from ..sensors.nvml.power_calls import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
-from ..sensors.nvml.session import Device, Failed, Session, attempt, open_devices
+from ..sensors.nvml.power_readings import FIELD_AVERAGE, FIELD_INSTANT, PowerCalls
+from ..sensors.nvml.session import Failed, Session, attempt
 from ..units import NS_PER_S
 from .wave import Edge, Load, square_wave
 
@@ -51,7 +52,7 @@ class _Reader:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> list[threading.Thread]:
-        threads = [threading.Thread(target=one, daemon=True) for one in (self._count, self._poll)]
+        threads = [threading.Thread(target=read, daemon=True) for read in (self._count, self._poll)]
         for thread in threads:
             thread.start()
         return threads
@@ -94,7 +95,7 @@ def measure(
         raise NothingToReport(f"{uuid}: {error.reason}") from None
     session, devices, _ = open_devices((request,), [], [])
     device = devices[0]
-    reader = _Reader(sensor, PowerCalls(session, device))
+    reader = _Reader(sensor, PowerCalls(session, DeviceHandle(session, device)))
     threads = reader.start()
     try:
         time.sleep(_SETTLE_S)
@@ -153,16 +154,16 @@ def _fit(
     updates = updates.take(inside)
     if len(updates) < 40:
         raise NothingToReport(
-            f"the energy counter moved {len(updates)} times only: a longer --seconds may do"
+            f"the energy counter moved only {len(updates)} times: a longer --seconds may do"
         )
     columns = Columns()
     for code in (_BUSY, _IDLE):
         columns.add(code, _SLICES)
     usable = ~updates.fresh
     usable[0] = False
-    found = posterior(updates, cut(spans, columns), columns, usable, _TAUS_S, _OFFSETS_S)
-    error = np.sqrt(np.diag(found.cov))
-    return float(found.mean[0]), float(found.mean[1]), (float(error[0]), float(error[1]))
+    fit = posterior(updates, cut(spans, columns), columns, usable, _TAUS_S, _OFFSETS_S)
+    error = np.sqrt(np.diag(fit.cov))
+    return float(fit.mean[0]), float(fit.mean[1]), (float(error[0]), float(error[1]))
 
 
 def _window(
@@ -198,21 +199,21 @@ def _window(
 
 
 def _fields_clock(session: Session, device: Device) -> str | None:
-    """Which clock nvmlDeviceGetFieldValues stamps with, if it is one that is known."""
+    """Which clock nvmlDeviceGetFieldValues stamps with, if it is a known one."""
 
     def stamp() -> Any:
         return session.nvml.nvmlDeviceGetFieldValues(device.handle, [FIELD_INSTANT, FIELD_AVERAGE])[
             0
         ].timestamp
 
-    told = attempt(stamp)
-    if isinstance(told, Failed):
+    stamp_us = attempt(stamp)
+    if isinstance(stamp_us, Failed):
         return None
     clocks = {
         "wall clock": time.time_ns(),
         "time since boot": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         "monotonic clock": time.monotonic_ns(),
     }
-    near = {name: abs(now / 1e3 - int(told)) for name, now in clocks.items()}
+    near = {name: abs(now / 1e3 - int(stamp_us)) for name, now in clocks.items()}
     name = min(near, key=near.__getitem__)
     return name if near[name] < 2e6 else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..errors import ProbeError
-from ..model import Absence, DeviceRequest, Kind, Provenance, Reading, Source
+from ..model import Absence, DeviceRequest, Provenance, Reading, Source
 from ..sensors import SensorContext, discover_sensors
 from ..store import files
 from ..store.layout import RUN_FILE
@@ -78,9 +78,7 @@ class Sensing:
     def has_counters(self) -> bool:
         """True if a measured counter is being read."""
         return any(
-            source.kind is Kind.COUNTER
-            and source.provenance is Provenance.MEASURED
-            and source.quantity == "energy"
+            source.is_energy_counter and source.provenance is Provenance.MEASURED
             for thread in self._threads
             for source in thread.sources
         )

@@ -1,8 +1,10 @@
 """Sensors read meters. One file each, found by walking this package.
 
-A sensor module has one class with ``name`` and the three verbs of
-:class:`Sensor`; a third party registers the same under the entry point
-``probe.sensors``. Sensors run in the recorder process, each on a thread of its
+A sensor module has one class with ``name`` and the methods of :class:`Sensor`; a third party
+registers the same under the entry point ``probe.sensors``. A :class:`~probe.model.Source` says
+all that the rest of phasewatt needs to know: a counter of joules (``quantity="energy"``,
+``in_total=True``) on a device of the kind ``accelerator`` gets energy per phase, whoever made
+it. Sensors run in the recorder process, each on a thread of its
 own, and never meet the training process. They must not import torch.
 
 The life of a sensor: ``Sensor(context)`` does nothing but keep the context;

@@ -7,7 +7,7 @@ from ..units import NS_PER_S
 
 
 class GapLog:
-    """What one source missed.
+    """What a source missed.
 
     The first failure is reported at once, so that a reader sees the source go; what
     follows is folded into pieces of 1, 2, 4, 8, then 10 s that join without a seam,

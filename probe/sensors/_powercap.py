@@ -12,13 +12,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..clock import Clock
+
 _ZONE = re.compile(r"intel-rapl(-mmio)?:\d+(:\d+)*")
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
+_VENDORS = {"intel": "GenuineIntel", "amd": "AuthenticAMD"}
 _MIRROR_UJ = 500_000  # two dies' own counters are never this close; copies are
 _STILL_S = 0.003  # counters move once a millisecond
 
@@ -43,7 +45,7 @@ class Zone:
         return not self.problem
 
 
-def scan(root: Path, proc: Path = Path("/proc")) -> list[Zone]:
+def scan(root: Path, proc: Path, clock: Clock) -> list[Zone]:
     """All RAPL zones below ``root``, each tried once. Never raises."""
     folders = dict(sorted(_folders(root), key=lambda item: _order(item[0])))
     labels = {key: _text(folder / "name") or "" for key, folder in folders.items()}
@@ -51,21 +53,16 @@ def scan(root: Path, proc: Path = Path("/proc")) -> list[Zone]:
     for key, folder in folders.items():
         kind, device = _identity(key, labels)
         zone = Zone(key, kind, device, folder / "energy_uj", _wrap(folder))
-        zones.append(_tried(zone, root))
-    return _without_copies(zones, _is_amd(proc))
+        zones.append(_tried(zone, root, clock))
+    return _without_copies(zones, amd=cpu_vendor(proc) == "amd")
 
 
-def measured_devices(root: Path, proc: Path = Path("/proc")) -> set[str]:
+def measured_devices(root: Path, proc: Path, clock: Clock) -> set[str]:
     """What RAPL measures here: a subset of {"cpu", "ram"}; used to leave models out."""
-    return measured_by(scan(root, proc))
-
-
-def measured_by(zones: list[Zone]) -> set[str]:
-    """As :func:`measured_devices`, of zones already scanned."""
-    kinds = {zone.kind for zone in zones if zone.usable}
-    found = {"cpu"} if kinds & {"package", "psys"} else set()
+    kinds = {zone.kind for zone in scan(root, proc, clock) if zone.usable}
+    cpu = {"cpu"} if kinds & {"package", "psys"} else set()
     # A platform counter alone covers the memory too.
-    return found | ({"ram"} if "dram" in kinds or kinds == {"psys"} else set())
+    return cpu | ({"ram"} if "dram" in kinds or kinds == {"psys"} else set())
 
 
 def read_uj(fd: int) -> int:
@@ -116,34 +113,34 @@ def _wrap(folder: Path) -> int | None:
     return int(text) if text and text.isdigit() and int(text) > 0 else None
 
 
-def _tried(zone: Zone, root: Path) -> Zone:
+def _tried(zone: Zone, root: Path, clock: Clock) -> Zone:
     try:
         fd = os.open(zone.file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM):
-            return replace(zone, problem=_said(error))
+            return replace(zone, problem=_unreadable(error))
         control = zone.key.partition(":")[0]
         tree = root / control if (root / control).is_dir() else root / zone.key
         remedy = f"sudo chmod -R a+r {tree}  # until the next restart of the machine"
         return replace(zone, problem=NO_READ, remedy=remedy)
     try:
         if read_uj(fd) == 0:
-            time.sleep(_STILL_S)
+            clock.sleep(_STILL_S)
             if read_uj(fd) == 0:
                 return replace(zone, problem="the counter stands at 0: nothing is behind it")
     except (OSError, ValueError) as error:
-        return replace(zone, problem=_said(error))
+        return replace(zone, problem=_unreadable(error))
     finally:
         os.close(fd)
     return zone
 
 
-def _said(error: Exception) -> str:
+def _unreadable(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"energy_uj cannot be read: {text}"
 
 
-def _without_copies(zones: list[Zone], amd: bool) -> list[Zone]:
+def _without_copies(zones: list[Zone], *, amd: bool) -> list[Zone]:
     """Mark the counters that show a joule which another one shows already."""
     out: list[Zone] = []
     for zone in zones:
@@ -170,12 +167,14 @@ def _value(zone: Zone) -> int:
     return int(_text(zone.file) or 0)
 
 
-def _is_amd(proc: Path) -> bool:
+def cpu_vendor(proc: Path) -> str:
+    """intel, amd or empty, from the first lines of cpuinfo."""
     try:
         with (proc / "cpuinfo").open() as file:
-            return any("AuthenticAMD" in line for _, line in zip(range(10), file, strict=False))
+            head = file.read(1000)
     except OSError:
-        return False
+        return ""
+    return next((name for name, id_ in _VENDORS.items() if id_ in head), "")
 
 
 def _text(file: Path) -> str | None:

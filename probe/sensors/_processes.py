@@ -11,11 +11,11 @@ LIST_EVERY = 5  # calls between two looks for new children: walking /proc is the
 def outermost(pids: Iterable[int]) -> list[Any]:
     """The living processes of ``pids`` that do not descend from another of them.
 
-    Whoever sums over process trees would count the others twice.
+    A sum over process trees would count the others twice.
     """
     import psutil
 
-    found: dict[int, Any] = {}
+    living: dict[int, Any] = {}
     ancestors: dict[int, set[int]] = {}
     for pid in pids:
         try:
@@ -23,24 +23,24 @@ def outermost(pids: Iterable[int]) -> list[Any]:
             ancestors[pid] = {parent.pid for parent in process.parents()}
         except psutil.Error:
             continue
-        found[pid] = process
-    return [process for pid, process in found.items() if not ancestors[pid] & found.keys()]
+        living[pid] = process
+    return [process for pid, process in living.items() if not ancestors[pid] & living.keys()]
 
 
 class Tree:
-    """A process of psutil's that looks for its children only every few times it is asked."""
+    """A psutil process that looks for its children only at every ``LIST_EVERY``-th call."""
 
     def __init__(self, process: Any):
         self._process = process
-        self._asked = 0
+        self._calls = 0
         self._children: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._process, name)
 
     def children(self, recursive: bool = False) -> list[Any]:
-        """As psutil's, some of them gone meanwhile. Raises psutil.Error."""
-        if self._asked % LIST_EVERY == 0:
+        """As psutil's; some of them may have ended since. Raises psutil.Error."""
+        if self._calls % LIST_EVERY == 0:
             self._children = self._process.children(recursive=recursive)
-        self._asked += 1
+        self._calls += 1
         return list(self._children)

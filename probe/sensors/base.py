@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from ..clock import Clock, MonotonicClock
-from ..model import Absence, DeviceRequest, Reading, Source
+from ..model import Absence, DeviceRequest, Gap, Reading, Sample, Source
 
 
 def powercap_root() -> Path:
@@ -57,3 +57,23 @@ class Sensor(Protocol):
     def close(self) -> None:
         """Give everything back. Idempotent, never raises."""
         ...
+
+
+def read_each(
+    calls: Mapping[str, Callable[[], float]], clock: Clock, since_ns: int
+) -> list[Reading]:
+    """A Sample of each source; of one whose call fails, a Gap from ``since_ns`` with the reason.
+
+    Args:
+        calls: by source id; each returns a raw value.
+    """
+    readings: list[Reading] = []
+    for source, call in calls.items():
+        try:
+            value = float(call())
+        except Exception as error:  # a library's own, of any type
+            reason = f"{type(error).__name__}: {error}"
+            readings.append(Gap(source, since_ns, clock.now_ns(), reason))
+        else:
+            readings.append(Sample(source, clock.now_ns(), value))
+    return readings

@@ -4,7 +4,7 @@ CodeCarbon's own power models are used (thermal design power × load, watts per 
 module); its tracker is not: that one would poll NVML a second time, look up its
 location on the network and write files. A modelled joule is never added to a measured
 one. The CPU model counts the CPU time of the job's own processes; the RAM model is
-that of the whole machine, since nobody knows whose memory modules are whose.
+that of the whole machine, since memory modules cannot be assigned to jobs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import Absence, Kind, Provenance, Reading, Source
 from ..units import NS_PER_S
 from ._carbon import import_codecarbon, silently
 from ._powercap import measured_devices
 from ._processes import Tree, outermost
-from ._shared_wakeups import GRID_NS, on_grid
-from .base import SensorContext
+from ._schedule import GRID_NS, on_grid
+from .base import SensorContext, read_each
 
 PERIOD_NS = 2 * NS_PER_S
 
@@ -39,7 +39,7 @@ class CodeCarbonSensor:
     def open(self) -> Sequence[Source]:
         """Detect the CPU (about 1.5 s). Raises SensorUnavailable if RAPL measures all of it."""
         context = self._context
-        measured = measured_devices(context.powercap_root, context.proc_root)
+        measured = measured_devices(context.powercap_root, context.proc_root, context.clock)
         for device, what in (("cpu", "CPU power model"), ("ram", "RAM power model")):
             if device in measured:
                 reason = "not needed: RAPL measures it"
@@ -64,15 +64,7 @@ class CodeCarbonSensor:
     def read(self) -> Iterable[Reading]:
         """Power of the time since the last call. Never raises; a failing model is a Gap."""
         begin = self._context.clock.now_ns()
-        readings: list[Reading] = []
-        for source, power in self._read.items():
-            try:
-                watts = power()
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                readings.append(Gap(source, self._next_ns, self._context.clock.now_ns(), why))
-                continue
-            readings.append(Sample(source, self._context.clock.now_ns(), watts))
+        readings = read_each(self._read, self._context.clock, self._next_ns)
         self._next_ns = on_grid(begin + PERIOD_NS - GRID_NS // 2)
         return readings
 
@@ -91,12 +83,12 @@ class CodeCarbonSensor:
         from codecarbon.core.util import count_physical_cpus
         from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
 
-        found = TDP()
-        if found.tdp:  # of one socket
-            tdp = found.tdp * max(1, count_physical_cpus())
+        processor = TDP()
+        if processor.tdp:  # of one socket
+            tdp = processor.tdp * max(1, count_physical_cpus())
         else:
             tdp = 4 * (psutil.cpu_count() or 1)  # CodeCarbon's own default per thread
-        model = found.model or "unknown CPU"
+        model = processor.model or "unknown CPU"
         cpus = [
             _of_process(CPU, MODE_CPU_LOAD, model, tdp, process)
             for process in outermost(self._context.pids)

@@ -28,18 +28,18 @@ def discover_sensors() -> dict[str, type[Sensor]]:
 
     Never raises for a broken plug-in; a third party cannot replace a built-in.
     """
-    found: dict[str, type[Sensor]] = {}
+    sensors: dict[str, type[Sensor]] = {}
     for module in _modules(Path(__file__).parent, __package__):
         try:
             loaded = importlib.import_module(module)
             kinds = [kind for kind in _classes(loaded) if _is_sensor(kind)]
         except Exception as error:
             kinds = [_broken(module.rpartition(".")[2], f"{type(error).__name__}: {error}")]
-        found |= {kind.name: kind for kind in kinds}
+        sensors |= {kind.name: kind for kind in kinds}
     for name, entry in discover(SENSORS).items():
-        kind = _third_party(name, entry, taken=found.keys())
-        found[kind.name] = kind
-    return found
+        kind = _third_party(name, entry, taken=sensors.keys())
+        sensors[kind.name] = kind
+    return sensors
 
 
 def _modules(folder: Path, package: str) -> Iterator[str]:

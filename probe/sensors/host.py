@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from ..errors import SensorUnavailable
-from ..model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ..model import Absence, Kind, Provenance, Reading, Source
 from ..units import NS_PER_S
 from ._processes import LIST_EVERY
-from ._shared_wakeups import GRID_NS, on_grid
-from .base import SensorContext
+from ._schedule import GRID_NS, on_grid
+from .base import SensorContext, read_each
 
 PERIOD_NS = NS_PER_S
 
@@ -61,24 +61,17 @@ class HostSensor:
         ]
 
     def read(self) -> Iterable[Reading]:
-        """One round. Never raises; a process that vanished is no failure."""
+        """One round. Never raises; a process that vanished is not a failure."""
         if self._psutil is None:
             return []
         begin = self._context.clock.now_ns()
-        readings: list[Reading] = []
-        for name, take in (
-            ("host:cpu_utilization", lambda: self._psutil.cpu_percent() / 100),
-            ("host:memory_used", self._memory_used),
-            ("process:cpu_seconds", self._cpu_seconds),
-            ("process:rss", self._rss),
-        ):
-            try:
-                value = float(take())
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                readings.append(Gap(name, begin, self._context.clock.now_ns(), why))
-                continue
-            readings.append(Sample(name, self._context.clock.now_ns(), value))
+        calls = {
+            "host:cpu_utilization": lambda: self._psutil.cpu_percent() / 100,
+            "host:memory_used": self._memory_used,
+            "process:cpu_seconds": self._cpu_seconds,
+            "process:rss": self._rss,
+        }
+        readings = read_each(calls, self._context.clock, begin)
         self._next_ns = on_grid(begin + PERIOD_NS - GRID_NS // 2)
         return readings
 
@@ -131,11 +124,11 @@ class HostSensor:
         return float(total)
 
     def _find_processes(self) -> float:
-        """Look for new ones; returns the CPU seconds of those that are no more."""
+        """Look for new processes; returns the CPU seconds of those that have ended."""
         psutil = self._psutil
         gone = 0.0
         for pid, process in list(self._tree.items()):
-            if not process.is_running():  # or its number belongs to somebody else now
+            if not process.is_running():  # or its number belongs to another process now
                 del self._tree[pid]
                 gone += sum(self._seen.pop(pid, (0.0, 0.0)))
         for pid in self._context.pids:

@@ -17,7 +17,7 @@ from ..errors import SensorUnavailable
 from ..model import RESTARTED, Absence, Gap, Kind, Provenance, Reading, Sample, Source
 from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
 from ._gap_log import GapLog
-from ._powercap import NO_TREE, Zone, read_uj, scan
+from ._powercap import NO_TREE, Zone, cpu_vendor, read_uj, scan
 from .base import SensorContext
 
 PERIOD_NS = 20 * NS_PER_MS
@@ -41,7 +41,7 @@ class RaplSensor:
     def open(self) -> Sequence[Source]:
         """Open every domain once. Raises SensorUnavailable if none can be read."""
         context = self._context
-        zones = scan(context.powercap_root, context.proc_root)
+        zones = scan(context.powercap_root, context.proc_root, context.clock)
         for zone in zones:
             if not zone.usable:
                 self.absent.append(
@@ -60,12 +60,12 @@ class RaplSensor:
             raise SensorUnavailable(first.problem, first.remedy)
         kinds = {zone.kind for zone in usable}
         counted = set(COUNTED) if "package" in kinds else {"psys"} if "psys" in kinds else {"dram"}
-        now = context.clock.now_ns()
+        now, vendor = context.clock.now_ns(), cpu_vendor(context.proc_root)
         sources = []
         for zone in usable:
             in_total = zone.kind in counted
             self._counters.append(_Counter(zone, now, PERIOD_NS if in_total else SLOW_NS))
-            sources.append(_source(zone, in_total))
+            sources.append(_source(zone, vendor, in_total))
         self._next_ns = now
         return sources
 
@@ -96,7 +96,7 @@ class RaplSensor:
 class _Counter:
     """One open ``energy_uj``.
 
-    Raw values are handed on as they are; a fall that is no wraparound, or a step that
+    Raw values are handed on as they are; a fall that is not a wraparound, or a step that
     no domain could draw, is a Gap, and what follows starts a new level.
     """
 
@@ -109,7 +109,7 @@ class _Counter:
         self._last: tuple[int, int] | None = None  # (time, raw)
 
     def read(self, context: SensorContext) -> Reading | None:
-        """One read as a Sample, or what it failed of."""
+        """One read as a Sample, or as a Gap with the reason."""
         begin = context.clock.now_ns()
         try:
             if self._fd < 0:
@@ -144,11 +144,12 @@ class _Counter:
         return 0 <= step_uj * J_PER_UJ <= _MOST_W * (elapsed_ns / NS_PER_S + 0.05)
 
 
-def _source(zone: Zone, in_total: bool) -> Source:
+def _source(zone: Zone, vendor: str, in_total: bool) -> Source:
     note = "" if in_total else f"{zone.kind} energy lies inside what is counted"
     return Source(
         id=f"rapl:{zone.key}",
         device=zone.device,
+        vendor=vendor,
         quantity="energy",
         unit="J",
         kind=Kind.COUNTER,

@@ -34,6 +34,7 @@ class LiveDevice:
     power_w: float | None  # None: nothing came in lately
     time_ns: int
     uuid: str = ""
+    device_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class LiveValue:
     kind: str
     value: float
     time_ns: int
+    device_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import StoreError
-from ..model import Gap, Kind, Provenance, RunStatus, Source
+from ..model import DeviceKind, Gap, Kind, Provenance, RunStatus, Source
 from ..ring.layout import PHASE_OF_CODE, Record
 from ..ring.reader import RingReader
 from ..units import NS_PER_S
@@ -405,6 +405,7 @@ def read_sources(node: Path) -> list[Source]:
     for value in files.read_json(node / "sources.json") or []:
         kept = {key: item for key, item in value.items() if key in known}
         kept["kind"] = Kind(kept["kind"])
+        kept["device_kind"] = DeviceKind(kept.get("device_kind", DeviceKind.OTHER))
         kept["provenance"] = Provenance(kept["provenance"])
         found.append(Source(**kept))
     return found

@@ -17,7 +17,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from probe.sensors.nvml.update_tracker import UpdateLock
+from probe.sensors.nvml.update_tracker import UpdateTracker
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -294,7 +294,7 @@ LATE_S = 0.0003  # mean delay of a thread that wakes up
 
 def scheduled_reads(at_s: Floats, value: Floats, end_s: float, rng: np.random.Generator) -> Reads:
     """Read the counter when the product's own scheduler says so."""
-    lock = UpdateLock(0, Random(int(rng.integers(2**31))))
+    lock = UpdateTracker(0, Random(int(rng.integers(2**31))))
     times: list[float] = []
     seen = -2
     seen_at: list[int] = []

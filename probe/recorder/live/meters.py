@@ -72,6 +72,7 @@ class _Meter:
             power,
             self._time_ns,
             source.uuid,
+            str(source.device_kind),
         )
 
 
@@ -85,8 +86,8 @@ class LiveMeters:
     def open(self, sources: Iterable[Source]) -> None:
         """Follow those of new sources that tell energy."""
         for source in sources:
-            counter = source.quantity == "energy" and source.kind is Kind.COUNTER
-            if source.attributable and (counter or source.quantity in POWERS):
+            tells = source.is_energy_counter or source.quantity in POWERS
+            if source.attributable and tells:
                 self._meters.setdefault(source.id, _Meter(source))
 
     def take(self, readings: Iterable[Reading]) -> None:

@@ -77,14 +77,13 @@ class Publisher:
             spoken = {d.source: d for d in self._meters.page(now_ns)}
             for source, rank, statistics in attributing.statistics():
                 if (device := spoken.get(source.id)) is not None:
-                    gpu = source.device.startswith("gpu")
                     self._phases.estimates(
                         device.device,
                         rank,
                         statistics,
                         device.energy_j,
                         run_s,
-                        on_device.get(rank) if gpu else None,
+                        on_device.get(rank) if source.is_accelerator else None,
                     )
 
     def publish(
@@ -132,4 +131,5 @@ class Publisher:
                     str(source.kind),
                     sample.value * source.scale,
                     sample.time_ns,
+                    str(source.device_kind),
                 )

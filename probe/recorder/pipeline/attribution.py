@@ -161,7 +161,7 @@ class Attributing:
         clocks: dict[tuple[int, bool], Spans] = {}  # by rank, and whether on the device's clock
         for meter in self._meters.values():
             if meter.rank in taken:
-                clock = meter.rank, meter.source.device.startswith("gpu")
+                clock = meter.rank, meter.source.is_accelerator
                 if clock not in clocks:
                     tables = [one.of(meter.source) for one in taken[meter.rank]]
                     clocks[clock] = self._of(SpanTable.concat(tables)).filled()
@@ -210,14 +210,13 @@ class Attributing:
 
     def _about(self, meter: _Meter, timelines: Timelines, final: bool) -> Mapping[str, Any]:
         assert meter.rank is not None
-        gpu = meter.source.device.startswith("gpu")
         return {
             "source": meter.source.id,
             "rank": meter.rank,
             "complete": final,
             "resumed": meter.accumulator.resumed,
             "rings": timelines.rings(meter.rank),
-            "on_device": gpu and timelines.on_device(meter.rank),
+            "on_device": meter.source.is_accelerator and timelines.on_device(meter.rank),
         }
 
     def _feed(self, meter: _Meter) -> None:

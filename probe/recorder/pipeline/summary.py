@@ -107,7 +107,7 @@ class Summaries:
             if stands_in or late or rank != self._owners.get(id_):
                 meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
             elif rank in taken:
-                clock = rank, source.device.startswith("gpu")
+                clock = rank, source.is_accelerator
                 if clock not in tables:
                     table = SpanTable.concat([one.of(source) for one in taken[rank]])
                     tables[clock] = table.take(table.code != Code.OUTSIDE)

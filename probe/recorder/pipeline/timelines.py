@@ -38,8 +38,7 @@ class Settled:
 
     def of(self, source: Source) -> SpanTable:
         """On the clock on which a source's energy is attributed."""
-        gpu = source.device.startswith("gpu")
-        return self.device if gpu and self.device is not None else self.host
+        return self.device if source.is_accelerator and self.device is not None else self.host
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...clock import Anchor
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, Gap, Phase, Provenance, RunStatus, Status
+from ...model import SCHEMA_VERSION, DeviceKind, Gap, Phase, Provenance, RunStatus, Status
 from ...store.reader import RunReader
 from ...units import NS_PER_S
 from ...analysis import device_energy
@@ -214,7 +214,7 @@ def _shown_over_time(device: device_energy.Device) -> bool:
 
 def _modelled_cpu(device: device_energy.Device) -> bool:
     source = device.source
-    return source.provenance is Provenance.MODELLED and source.device.startswith("cpu")
+    return source.provenance is Provenance.MODELLED and source.device_kind is DeviceKind.CPU
 
 
 def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def _warnings(scene: Scene) -> list[str]:
             scene.owner_of(source) is None
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if tallies and not scene.on_device and any(d.name.startswith("gpu") for d in found):
+    if tallies and not scene.on_device and any(d.source.is_accelerator for d in found):
         lines.append("no device times were recorded: GPU energy is split on the host's phases, "
                      "which run ahead of the device")
     lost = sum(g.count for g in scene.gaps if g.what.startswith("edges of"))

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, ClassVar
 
-from ...model import Absence, Kind, Provenance, Source
+from ...model import Absence, Source
 from ...units import NS_PER_MS, NS_PER_S
 from ..base import SensorContext
-from .poller import NvmlPoller
-from .polling import Meter, Values
-from .session import Device, Failed, Session, attempt, failed
+from .devices import Device, DeviceHandle
+from .polling import Gauge, NvmlSensor, Values
+from .session import Failed, Session, attempt, failed
 
 WINDOW_NS = 200 * NS_PER_MS
 METRICS = {  # NVML_GPM_METRIC_*: id -> quantity
@@ -84,7 +84,7 @@ class _Window:
         self._samples = []
 
 
-class NvmlActivitySensor(NvmlPoller):
+class NvmlActivitySensor(NvmlSensor):
     """SM, tensor and DRAM activity of the selected GPUs, as ratios of their peak."""
 
     name: ClassVar[str] = "nvml_activity"
@@ -97,40 +97,34 @@ class NvmlActivitySensor(NvmlPoller):
         sources = super().open()
         # A window must have passed before the first read can say anything.
         begin = self.context.clock.now_ns() + WINDOW_NS
-        for poll in self._polls:
-            poll.next_ns = begin
+        for meter in self._meters:
+            meter.next_ns = begin
         return sources
 
-    def meters(self, session: Session, device: Device) -> Sequence[Meter]:
-        outcome = self._open_window(session, device)
-        if isinstance(outcome, Failed):
-            remedy = "a GPU of the Hopper generation or newer" if outcome.code == 3 else None
+    def gauges(self, session: Session, device: Device, handle: DeviceHandle) -> Sequence[Gauge]:
+        window = self._open_window(session, device)
+        if isinstance(window, Failed):
+            remedy = "a GPU of the Hopper generation or newer" if window.code == 3 else None
             units = f"GPU {device.index} SM, tensor and DRAM activity"
             self.absent.append(
-                Absence(sensor=self.name, what=units, reason=outcome.reason, remedy=remedy)
+                Absence(sensor=self.name, what=units, reason=window.reason, remedy=remedy)
             )
             return ()
-        window = outcome
         self._windows.append(window)
+        note = "mean over the window since the sample before"
         sources = tuple(
-            Source(
-                id=device.source_id(quantity),
-                device=device.device,
-                quantity=quantity,
-                unit="ratio",
-                kind=Kind.GAUGE,
-                provenance=Provenance.MEASURED,
-                scale=0.01,
-                uuid=device.uuid,
+            device.source(
+                quantity,
+                "ratio",
+                0.01,
                 method="gpm",
                 resolution_s=WINDOW_NS / NS_PER_S,
                 attributable=device.mig or not device.shared,
-                note="mean over the window since the sample before"
-                + ("; of the MIG instance" if device.mig else ""),
+                note=note + ("; of the MIG instance" if device.mig else ""),
             )
             for quantity in METRICS.values()
         )
-        # open_polls probes each call; a first window is not there yet, so say what is known.
+        # Each call is probed once; a first window is not there yet, so that it answers is enough.
         first = [True]
 
         def call(handle: Any) -> Values:
@@ -140,7 +134,7 @@ class NvmlActivitySensor(NvmlPoller):
             return window.read(handle)
 
         what = tuple(f"GPU {device.index} {quantity}" for quantity in METRICS.values())
-        return (Meter(sources, call, WINDOW_NS, what),)
+        return (Gauge(sources, call, WINDOW_NS, what),)
 
     def _open_window(self, session: Session, device: Device) -> _Window | Failed:
         nvml = session.nvml
@@ -153,10 +147,10 @@ class NvmlActivitySensor(NvmlPoller):
         if device.mig:
             if len(device.mig_uuids) != 1:
                 return Failed("a MIG device, and it is not known which instance is the job's")
-            found = attempt(lambda: _instance_of(nvml, device.mig_uuids[0]))
-            if isinstance(found, Failed):
-                return found
-            instance = found
+            outcome = attempt(lambda: _instance_of(nvml, device.mig_uuids[0]))
+            if isinstance(outcome, Failed):
+                return outcome
+            instance = outcome
         window = _Window(session, instance)
         opened = attempt(lambda: window.open(device.handle))
         if isinstance(opened, Failed):

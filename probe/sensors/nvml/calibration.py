@@ -51,7 +51,7 @@ def folder() -> Path:
 
 
 def save(calibration: Calibration) -> Path:
-    """Keep it. Raises OSError."""
+    """Write a card's calibration to its file. Raises OSError."""
     path = folder() / f"{calibration.uuid}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.tmp")
@@ -63,13 +63,13 @@ def save(calibration: Calibration) -> Path:
 
 
 def load(uuid: str, driver: str) -> Calibration | None:
-    """That of a card under this driver; None without one, or if it cannot be read."""
+    """The calibration of a card under this driver; None without one, or if it cannot be read."""
     try:
-        told = json.loads((folder() / f"{uuid}.json").read_text(encoding="utf-8"))
-        if told.pop("version") != VERSION or told["driver"] != driver:
+        stored = json.loads((folder() / f"{uuid}.json").read_text(encoding="utf-8"))
+        if stored.pop("version") != VERSION or stored["driver"] != driver:
             return None
-        found = Calibration(**told)
-        sane = 0 <= found.lag_s < 1 and abs(found.offset_s) < 1 and math.isfinite(found.offset_s)
-        return found if sane else None
+        kept = Calibration(**stored)
+        sane = 0 <= kept.lag_s < 1 and abs(kept.offset_s) < 1 and math.isfinite(kept.offset_s)
+        return kept if sane else None
     except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError):
         return None

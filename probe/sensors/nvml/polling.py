@@ -1,79 +1,142 @@
-"""Gauges that are read at a fixed period: a call, the sources it feeds, what fails.
+"""How NVML's meters are read: one loop for all sensors, and a schedule for each meter.
 
-A meter is probed once when its sensor opens; what does not answer then is absent with
-the reason. Later failures are gaps, a lost device is asked once a second.
+A meter is probed once when its sensor opens; what does not answer then is absent with the
+reason. Later failures are gaps, and a lost device is asked once a second. Each meter says when it
+wants to be read next (:mod:`.._schedule` has the rules); meters that are due within ``group_ns``
+are read in one go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 from ...clock import Clock
+from ...errors import SensorUnavailable
 from ...model import Absence, Reading, Sample, Source
 from ...units import NS_PER_MS, NS_PER_S
 from .._gap_log import GapLog
-from .._shared_wakeups import GRID_NS, on_grid
-from .session import Device, Failed, Session, attempt, failed
-
-GROUP_NS = 5 * NS_PER_MS  # meters due within this are read in one go
+from .._schedule import GRID_NS, on_grid
+from ..base import SensorContext
+from .devices import Device, DeviceHandle, open_devices
+from .session import Failed, Session, attempt, failed
 
 Values = Sequence[float | Failed]
-Call = Callable[[Any], Values]  # takes the device's handle, returns one value a source
 
 
-class Link:
-    """The handle of one device, renewed when a lost device is asked again."""
+class Meter(Protocol):
+    """Something that the loop reads when it is due."""
 
-    def __init__(self, session: Session, device: Device) -> None:
-        self._session = session
-        self._index = device.index
-        self._renewed_ns = 0
-        self.handle: Any = device.handle
+    next_ns: int
 
-    def renew(self, why: Failed, now_ns: int) -> None:
-        """At most once a second, whichever meter found the device lost."""
-        if now_ns - self._renewed_ns < NS_PER_S:
-            return
-        self._renewed_ns = now_ns
-        if why.code == 1:
-            self._session.revive()
-        handle = self._session.fetch_handle(self._index)
-        if not isinstance(handle, Failed):
-            self.handle = handle
+    def read(self, clock: Clock, out: list[Reading]) -> None:
+        """Append what was read, and set ``next_ns``. Never raises."""
+        ...
+
+
+OpenMeter = tuple[Meter, Sequence[Source]]  # a meter that answered, and what it feeds
+
+
+class NvmlSensor:
+    """Opens the selected devices, probes the meters of each, reads what is due.
+
+    A subclass says which meters there are: :meth:`gauges`, or any others by :meth:`open_meters`.
+    """
+
+    name: ClassVar[str]
+    group_ns: ClassVar[int] = 5 * NS_PER_MS
+
+    def __init__(self, context: SensorContext) -> None:
+        self.absent: list[Absence] = []
+        self.warnings: list[str] = []
+        self.rule = ""  # which rule selected the devices
+        self.context = context
+        self.session: Session | None = None
+        self._meters: list[Meter] = []
+
+    def gauges(self, session: Session, device: Device, handle: DeviceHandle) -> Sequence[Gauge]:
+        """The gauges of one device, none of them probed yet."""
+        return ()
+
+    def open_meters(self, session: Session, device: Device) -> list[OpenMeter]:
+        """The meters of one device that answer; the others are listed in ``absent``."""
+        handle = DeviceHandle(session, device)
+        opened: list[OpenMeter] = []
+        for gauge in self.gauges(session, device, handle):
+            opened += open_gauge(gauge, handle, self.context.clock, self.name, self.absent)
+        return opened
+
+    def open(self) -> Sequence[Source]:
+        session, devices, self.rule = open_devices(
+            self.context.requests, self.absent, self.warnings
+        )
+        self.session = session
+        sources: list[Source] = []
+        for device in devices:
+            for meter, measured in self.open_meters(session, device):
+                self._meters.append(meter)
+                sources += measured
+        if not sources:
+            self.close()
+            first = self.absent[0]
+            raise SensorUnavailable(f"{first.what}: {first.reason}", first.remedy)
+        return sources
+
+    def read(self) -> Iterable[Reading]:
+        out: list[Reading] = []
+        clock = self.context.clock
+        due_ns = clock.now_ns() + self.group_ns
+        for meter in self._meters:
+            if meter.next_ns <= due_ns:
+                meter.read(clock, out)
+        return out
+
+    def next_read_ns(self) -> int:
+        if not self._meters:
+            return self.context.clock.now_ns() + NS_PER_S
+        return min(meter.next_ns for meter in self._meters)
+
+    def close(self) -> None:
+        session, self.session = self.session, None
+        self._meters = []
+        if session is not None:
+            session.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
-    """What one call measures, before it is known whether the device can."""
+class Gauge:
+    """What one call measures at a fixed period, before it is known whether the device can."""
 
     sources: tuple[Source, ...]
-    call: Call
+    call: Callable[[Any], Values]  # takes the device's handle, returns one value a source
     period_ns: int
     what: tuple[str, ...]  # for the absence: "GPU 0 temperature"
     slow_call_ns: int = NS_PER_S  # a call slower than this is made ten times more rarely
 
 
-class Poll:
-    """A meter that works: reads it when it is due."""
+class PolledGauge:
+    """A gauge that works: reads it when it is due."""
 
-    def __init__(self, meter: Meter, keep: Sequence[int], link: Link, now_ns: int) -> None:
-        self._call, self._link = meter.call, link
-        self._period_ns = meter.period_ns
-        self._kept = [(position, GapLog(meter.sources[position].id, now_ns)) for position in keep]
+    def __init__(
+        self, gauge: Gauge, places: Sequence[int], handle: DeviceHandle, now_ns: int
+    ) -> None:
+        """``places`` are the values of the call that are kept."""
+        self._call, self._handle = gauge.call, handle
+        self._period_ns = gauge.period_ns
+        self._kept = [(place, GapLog(gauge.sources[place].id, now_ns)) for place in places]
         self.next_ns = now_ns
 
     def read(self, clock: Clock, out: list[Reading]) -> None:
         begin_ns = clock.now_ns()
         try:
-            values = self._call(self._link.handle)
+            values = self._call(self._handle.value)
         except Exception as error:
             values = [failed(error)] * (1 + self._kept[-1][0])
         end_ns = clock.now_ns()
         lost: Failed | None = None
-        for position, gaps in self._kept:
-            value = values[position]
+        for place, gaps in self._kept:
+            value = values[place]
             if isinstance(value, Failed):
                 gap = gaps.bad(end_ns, value.reason)
                 lost = value if value.lost else lost
@@ -85,37 +148,32 @@ class Poll:
         pause = self._period_ns
         if lost is not None:
             pause = max(pause, NS_PER_S)
-            self._link.renew(lost, end_ns)
+            self._handle.renew(lost, end_ns)
         # Keep the rhythm; after a pause of the whole thread do not catch up.
         self.next_ns = max(self.next_ns + pause, end_ns + 3 * pause // 4)
         if pause >= GRID_NS:
             self.next_ns = on_grid(self.next_ns)
 
 
-def open_polls(
-    meters: Sequence[Meter], link: Link, clock: Clock, sensor: str, absent: list[Absence]
-) -> tuple[list[Poll], list[Source]]:
-    """Probe each meter once; return what works and list the rest in ``absent``."""
-    polls: list[Poll] = []
-    sources: list[Source] = []
-    for meter in meters:
-        begin_ns = clock.now_ns()
-        outcome = attempt(lambda meter=meter: meter.call(link.handle))  # type: ignore[misc]
-        values: Values = [outcome] * len(meter.sources) if isinstance(outcome, Failed) else outcome
-        if clock.now_ns() - begin_ns > meter.slow_call_ns:
-            meter = Meter(meter.sources, meter.call, 10 * meter.period_ns, meter.what)
-        keep: list[int] = []
-        for position, (source, value) in enumerate(zip(meter.sources, values, strict=True)):
-            if isinstance(value, Failed):
-                absent.append(
-                    Absence(sensor=sensor, what=meter.what[position], reason=value.reason)
-                )
-            else:
-                keep.append(position)
-                sources.append(source)
-        if keep:
-            polls.append(Poll(meter, keep, link, clock.now_ns()))
-    return polls, sources
+def open_gauge(
+    gauge: Gauge, handle: DeviceHandle, clock: Clock, sensor: str, absent: list[Absence]
+) -> list[OpenMeter]:
+    """Probe a gauge once. Empty if nothing of it answers; what does not is listed in ``absent``."""
+    begin_ns = clock.now_ns()
+    outcome = attempt(lambda: gauge.call(handle.value))
+    values: Values = [outcome] * len(gauge.sources) if isinstance(outcome, Failed) else outcome
+    if clock.now_ns() - begin_ns > gauge.slow_call_ns:
+        gauge = replace(gauge, period_ns=10 * gauge.period_ns)
+    places: list[int] = []
+    for place, (what, value) in enumerate(zip(gauge.what, values, strict=True)):
+        if isinstance(value, Failed):
+            absent.append(Absence(sensor=sensor, what=what, reason=value.reason))
+        else:
+            places.append(place)
+    if not places:
+        return []
+    meter = PolledGauge(gauge, places, handle, clock.now_ns())
+    return [(meter, [gauge.sources[place] for place in places])]
 
 
 def bounded(value: Any, limit: float, what: str) -> float | Failed:

@@ -1,4 +1,4 @@
-"""What a GPU does beside drawing power, once a second.
+"""What a GPU does besides drawing power, once a second.
 
 nvmlDeviceGetUtilizationRates (%), GetMemoryInfo (B), GetClockInfo (MHz), GetTemperature
 (°C), GetEnforcedPowerLimit (mW), GetViolationStatus (ns under the power cap so far, five
@@ -11,14 +11,13 @@ every 10 s where it does).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
-from ...model import Kind, Provenance, Source
+from ...model import Kind, Source
 from ...units import HZ_PER_MHZ, NS_PER_MS, NS_PER_S, S_PER_NS, W_PER_MW
-from .poller import NvmlPoller
-from .polling import Meter, bounded
-from .session import Device, Failed, Session, attempt
+from .devices import Device, DeviceHandle
+from .polling import Gauge, NvmlSensor, bounded
+from .session import Failed, Session, attempt
 
 _PERCENT = 0.01
 _B_PER_KB = 1000.0
@@ -30,38 +29,27 @@ _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 _PCIE_TX, _PCIE_RX = 0, 1  # NVML_PCIE_UTIL_TX_BYTES, …_RX_BYTES
 
 
-class NvmlTelemetrySensor(NvmlPoller):
+class NvmlTelemetrySensor(NvmlSensor):
     """Utilisation, memory, clocks, temperature, limits and PCIe of the selected GPUs."""
 
     name: ClassVar[str] = "nvml_telemetry"
 
-    def meters(self, session: Session, device: Device) -> Sequence[Meter]:
+    def gauges(self, session: Session, device: Device, handle: DeviceHandle) -> Sequence[Gauge]:
         n = session.nvml
 
-        def source(quantity: str, unit: str, scale: float, note: str = "") -> Source:
-            return Source(
-                id=device.source_id(quantity),
-                device=device.device,
-                quantity=quantity,
-                unit=unit,
-                kind=Kind.GAUGE,
-                provenance=Provenance.MEASURED,
-                scale=scale,
-                uuid=device.uuid,
-                method="nvml",
-                attributable=not device.shared,
-                note=note or ("of the whole card, shared" if device.shared else ""),
-            )
+        def source(quantity: str, unit: str, scale: float, note: str = "", **more: Any) -> Source:
+            note = note or ("of the whole card, shared" if device.shared else "")
+            return device.source(quantity, unit, scale, method="nvml", note=note, **more)
 
-        def one(
+        def simple(
             quantity: str,
             unit: str,
             scale: float,
             limit: float,
             call: Callable[[Any], Any],
             note: str = "",
-        ) -> Meter:
-            return Meter(
+        ) -> Gauge:
+            return Gauge(
                 (source(quantity, unit, scale, note),),
                 lambda handle: (bounded(call(handle), limit, quantity),),
                 NS_PER_S,
@@ -74,7 +62,7 @@ class NvmlTelemetrySensor(NvmlPoller):
             return bounded(used.gpu, 100, "utilization"), bounded(used.memory, 100, "utilization")
 
         return (
-            Meter(
+            Gauge(
                 (
                     source("utilization", "ratio", _PERCENT, "share of time with a kernel"),
                     source("memory_utilization", "ratio", _PERCENT, "share of time in memory"),
@@ -83,8 +71,8 @@ class NvmlTelemetrySensor(NvmlPoller):
                 NS_PER_S,
                 (f"GPU {device.index} utilization", f"GPU {device.index} memory utilization"),
             ),
-            Meter(
-                (replace(source("memory_used", "B", 1.0), limit=_memory(n, device)),),
+            Gauge(
+                (source("memory_used", "B", 1.0, limit=_memory(n, device)),),
                 lambda handle: (
                     bounded(n.nvmlDeviceGetMemoryInfo(handle).used, _MAX_BYTES, "memory_used"),
                 ),
@@ -92,26 +80,29 @@ class NvmlTelemetrySensor(NvmlPoller):
                 (f"GPU {device.index} memory_used",),
                 slow_call_ns=5 * NS_PER_MS,
             ),
-            one(
+            simple(
                 "sm_clock",
                 "Hz",
                 HZ_PER_MHZ,
                 _MAX_MHZ,
                 lambda h: n.nvmlDeviceGetClockInfo(h, _CLOCK_SM),
             ),
-            one(
+            simple(
                 "memory_clock",
                 "Hz",
                 HZ_PER_MHZ,
                 _MAX_MHZ,
                 lambda h: n.nvmlDeviceGetClockInfo(h, _CLOCK_MEMORY),
             ),
-            one("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
-            one("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
-            Meter(
+            simple("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
+            simple("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
+            Gauge(
                 (
-                    replace(
-                        source("power_cap_time", "s", S_PER_NS, "time under the power cap"),
+                    source(
+                        "power_cap_time",
+                        "s",
+                        S_PER_NS,
+                        "time under the power cap",
                         kind=Kind.COUNTER,
                     ),
                 ),
@@ -126,8 +117,8 @@ class NvmlTelemetrySensor(NvmlPoller):
                 (f"GPU {device.index} time under the power cap",),
                 slow_call_ns=5 * NS_PER_MS,
             ),
-            one("clock_event_reasons", "bitmask", 1.0, 2.0**32, lambda h: _reasons(n, h)),
-            one(
+            simple("clock_event_reasons", "bitmask", 1.0, 2.0**32, lambda h: _reasons(n, h)),
+            simple(
                 "pcie_tx",
                 "B/s",
                 _B_PER_KB,
@@ -135,7 +126,7 @@ class NvmlTelemetrySensor(NvmlPoller):
                 lambda h: n.nvmlDeviceGetPcieThroughput(h, _PCIE_TX),
                 "over 20 ms",
             ),
-            one(
+            simple(
                 "pcie_rx",
                 "B/s",
                 _B_PER_KB,
@@ -148,8 +139,8 @@ class NvmlTelemetrySensor(NvmlPoller):
 
 def _memory(nvml: Any, device: Device) -> float | None:
     """All that the device has, in bytes."""
-    found = attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(device.handle).total)
-    return None if isinstance(found, Failed) else float(found)
+    total = attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(device.handle).total)
+    return None if isinstance(total, Failed) else float(total)
 
 
 def _temperature(nvml: Any, handle: Any) -> Any:

@@ -1,56 +1,53 @@
-"""When to read a counter that updates on a lattice, so that each update is caught closely.
+"""When to read a counter that updates periodically, so that each update lies between two close
+reads (a bracket).
 
-A GPU's energy counter changes every 20–100 ms, at instants nobody announces. Reading
-every 10 ms would find them, but at 100 reads/s that is over budget. So: search at
-10 ms for a second or two, fit the lattice, then read only in short bursts around each
-predicted update.
+A GPU's energy counter changes every 20–100 ms, at instants that nobody announces. Reading
+every 10 ms would find them, but 100 reads/s are over budget. So: search at 10 ms for a
+second or two, fit the period, then read only in short bursts around each predicted update.
 
-The burst has a *random phase*: with reads placed symmetrically about the prediction
-the bracket's middle is the prediction itself, and an error confirms itself for ever.
+The burst has a *random phase*: with reads placed symmetrically about the prediction the
+bracket's middle is the prediction itself, and an error confirms itself for ever.
 
-A lattice that has proved itself tells when an update was better than one bracket does. Then
-only one update in a few is caught; between them the counter is *coasted*: read once amid two
-updates, for its value. Counters coast on one common grid of instants, so that one waking
-serves many.
+Where the prediction has been good for long (a stable counter), it dates an update better than one
+bracket does. Then the counter is sampled sparsely: only one update in a few is bracketed, and
+between them the counter is read once in the middle between two updates, for its value. The
+constants of that and the grid that all stable counters share are in :mod:`.._schedule`.
 
 Pure: no driver, no clock. Times are monotonic nanoseconds.
 """
 
 from __future__ import annotations
 
-import itertools
 from random import Random
 
 from ...units import NS_PER_MS, NS_PER_S
+from .._schedule import SPARSE_READS, SPARSE_READS_FAST, STABLE_AFTER, STABLE_ERROR, grid_instant
+from .counter_period import fit_period
 
 SEARCH_NS = 10 * NS_PER_MS
-SLOW_SEARCH_NS = 20 * NS_PER_MS  # after 2 s of search, and without a lattice: 50 reads/s
+SLOW_SEARCH_NS = 20 * NS_PER_MS  # after 2 s of search, and without a period: 50 reads/s
 SEARCH_FOR_NS = 2 * NS_PER_S
-FREE_FOR_NS = 30 * NS_PER_S  # without a lattice, look for one again after this long
+FREE_FOR_NS = 30 * NS_PER_S  # without a period, look for one again after this long
 FASTEST_NS = 16 * NS_PER_MS  # updates that come faster are not worth a burst each
-NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the lattice
+NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the period
 SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
 LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
 GRANT_EVERY_NS = 10 * NS_PER_S  # one search in this time
 BURST = 4  # reads a burst at most, as a rule; it ends at the change
-COAST = 8  # updates that are read once, on trust, after one that was caught
-COAST_FINE = 1  # the same of a counter of 20 ms, whose dates are worth more
-PROVED = 80  # updates that a lattice is followed before it is trusted
-STEADY = 0.35  # mean error of a proved prediction, in spacings; a bracket alone gives 0.25
-FINER = 0.625  # spacing where it is: fewer brackets, but narrower ones
-_AMID = (0.22, 0.78)  # of the period after an update: where a coasting read may be
-_GRID_NS = tuple(NS_PER_MS * ms for ms in (50, 25, 10, 5))
+FINER = 0.625  # spacing of a stable counter: fewer brackets, but narrower ones
+COARSE_NS = 50 * NS_PER_MS  # a counter of this period or a longer one is read with wider spacing
+_BETWEEN = (0.22, 0.78)  # of the period after an update: where a sparse read may be
 _ALPHA, _BETA = 0.15, 0.0122  # steady gains of the tracking loop: it averages ~12 updates
 
 
-class UpdateLock:
+class UpdateTracker:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_caught_ns", "_changes", "_coasting", "_early", "_error_ns", "_free_until_ns",
+        "_bad", "_bracketed_ns", "_changes", "_early", "_error_ns", "_free_until_ns",
         "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids", "_predicted_ns",
-        "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_started_ns",
-        "_tokens", "locked", "next_ns", "period_ns", "relocks", "searching",
+        "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_sparse",
+        "_started_ns", "_tokens", "locked", "next_ns", "period_ns", "relocks", "searching",
     )  # fmt: skip
 
     def __init__(self, now_ns: int, random: Random) -> None:
@@ -59,7 +56,7 @@ class UpdateLock:
         self.relocks = -1  # searches after the first one
         self.period_ns = 0.0  # 0: unknown
         self._last_ns = 0  # the read before, 0: none that bounds an update closely
-        self._coasting = 0  # reads yet to be made on trust
+        self._sparse = 0  # sparse reads to make before the next burst
         self._tokens = 0.0  # reads that may be made above the budget
         self._granted_ns = now_ns - GRANT_EVERY_NS
         self._left_ns = now_ns
@@ -74,9 +71,9 @@ class UpdateLock:
 
     def observe(self, time_ns: int, changed: bool) -> None:
         """The counter was read at ``time_ns``; has it changed since the read before?"""
-        coasted = self.locked and self._coasting > 0
-        if coasted:
-            self._coast(time_ns, changed)
+        sparse = self.locked and self._sparse > 0
+        if sparse:
+            self._observe_sparse(time_ns, changed)
         elif self.locked:
             self._observe_locked(time_ns, changed)
         elif self.searching:
@@ -85,12 +82,12 @@ class UpdateLock:
             self.next_ns = time_ns + round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
             if time_ns >= self._free_until_ns:
                 self._search(time_ns)
-        self._last_ns = 0 if coasted else time_ns
+        self._last_ns = 0 if sparse else time_ns
         self._spend(time_ns)
 
     def interrupt(self, now_ns: int, retry_ns: int) -> None:
         """The read failed: what came before no longer bounds the next update."""
-        self._last_ns = self._coasting = 0
+        self._last_ns = self._sparse = 0
         self.next_ns = now_ns + retry_ns
         if self.locked and retry_ns > self.period_ns:
             self._search(now_ns)
@@ -138,7 +135,7 @@ class UpdateLock:
         if elapsed / self._changes < FASTEST_NS:
             self._free(time_ns)
             return
-        fit = fit_lattice(self._mids)
+        fit = fit_period(self._mids)
         if fit is not None and fit[2] <= 1.2 * poll and fit[0] >= FASTEST_NS:
             self.period_ns, last, _ = fit
             self._lock(last)
@@ -146,7 +143,7 @@ class UpdateLock:
             self._free(time_ns)
 
     def _free(self, now_ns: int, for_ns: int = FREE_FOR_NS) -> None:
-        """No lattice that can be followed: read evenly."""
+        """No period that can be followed: read evenly."""
         self.locked = self.searching = False
         self.period_ns = 0.0
         self._free_until_ns = now_ns + for_ns
@@ -155,7 +152,7 @@ class UpdateLock:
 
     def _lock(self, last_update_ns: float) -> None:
         self.locked, self.searching = True, False
-        self._spacing_ns = 4.0 * NS_PER_MS if self.period_ns >= 50 * NS_PER_MS else 2.0 * NS_PER_MS
+        self._spacing_ns = _usual_spacing_ns(self.period_ns)
         self._error_ns = 0.0
         self._index = min(max(len(self._mids), 3), 12)  # how many updates the estimate rests on
         self._predicted_ns = last_update_ns + self.period_ns
@@ -164,7 +161,7 @@ class UpdateLock:
         self._seen, self._since_ns = 0, last_update_ns
         self._lead: float = BURST / 2
         self._early = self._bad = 0
-        self._caught_ns = last_update_ns
+        self._bracketed_ns = last_update_ns
         self._plan()
 
     def _plan(self) -> None:
@@ -180,8 +177,7 @@ class UpdateLock:
             multiple = self._seen < 0.55 * (time_ns - self._since_ns) / period
             self._seen, self._since_ns = 0, time_ns
             if multiple:
-                self._search(time_ns)
-                self.next_ns = time_ns + SEARCH_NS
+                self._search_soon(time_ns)
                 return
         if not changed:
             if time_ns < self._predicted_ns + 8 * spacing:
@@ -209,48 +205,44 @@ class UpdateLock:
         alpha = max(_ALPHA, 2 * (2 * n - 1) / (n * (n + 1)))  # a straight line through the
         beta = max(_BETA, 6 / (n * (n + 1)))  # first n updates, then a fading memory
         self._predicted_ns += skipped * period
-        # The slope's gain is for one period; the error has grown over all since the last catch.
-        before, self._caught_ns = self._caught_ns, self._predicted_ns + error
-        self.period_ns += beta * error / max(1, round((self._caught_ns - before) / period))
+        # The slope's gain is for one period; the error has grown over all since the last bracket.
+        before, self._bracketed_ns = self._bracketed_ns, self._predicted_ns + error
+        self.period_ns += beta * error / max(1, round((self._bracketed_ns - before) / period))
         self._predicted_ns += alpha * error + self.period_ns
         self._error_ns += 0.05 * (abs(error) - self._error_ns)
-        coarse = period >= 50 * NS_PER_MS
-        base = 4.0 * NS_PER_MS if coarse else 2.0 * NS_PER_MS
-        steady = self._error_ns < STEADY * base
-        if n >= PROVED and steady and coarse:
+        base = _usual_spacing_ns(period)
+        steady = self._error_ns < STABLE_ERROR * base
+        stable = steady and n >= STABLE_AFTER
+        coarse = period >= COARSE_NS
+        if stable and coarse:
             base *= FINER
         self._spacing_ns = min(max(base, 1.5 * self._error_ns), float(NARROW_NS))
         self._lead = 1.5 if n >= 20 and steady else BURST / 2  # half a read less
         self._early = self._bad = 0
         self._advance(time_ns)
-        if n >= PROVED and steady:
-            self._coasting = COAST if coarse else COAST_FINE
-            self._plan_amid()
+        if stable:
+            self._sparse = SPARSE_READS if coarse else SPARSE_READS_FAST
+            self._plan_between()
 
-    def _coast(self, time_ns: int, changed: bool) -> None:
-        """A read amid two updates: the lattice knows when the value came to be."""
+    def _observe_sparse(self, time_ns: int, changed: bool) -> None:
+        """A read between two updates: the prediction dates the value."""
         self._seen += changed
-        self._coasting -= 1
+        self._sparse -= 1
         late = time_ns - self._predicted_ns
         while self._predicted_ns < time_ns:
             self._predicted_ns += self.period_ns
         if not changed or late > 2 * self.period_ns:  # not as predicted, or we slept: look again
-            self._coasting = 0
+            self._sparse = 0
             self._index = min(self._index, 12)
-        if self._coasting:
-            self._plan_amid()
+        if self._sparse:
+            self._plan_between()
         else:
             self._advance(time_ns)
 
-    def _plan_amid(self) -> None:
+    def _plan_between(self) -> None:
         """Read between the next update and the one after, on the grid common to all counters."""
-        low, high = (self._predicted_ns + share * self.period_ns for share in _AMID)
-        for grid in _GRID_NS:
-            nearest = round((low + high) / 2 / grid) * grid
-            if low <= nearest <= high:
-                self.next_ns = nearest
-                return
-        self.next_ns = round((low + high) / 2)
+        low, high = (self._predicted_ns + share * self.period_ns for share in _BETWEEN)
+        self.next_ns = grid_instant(low, high)
 
     def _too_late(self, time_ns: int) -> None:
         """The burst's first read saw the change: the update came before it. Look earlier."""
@@ -265,28 +257,30 @@ class UpdateLock:
     def _miss(self, time_ns: int) -> None:
         self._bad += 1
         self._predicted_ns += self.period_ns
-        if self._bad > 4:
-            self._search(time_ns)
-            self.next_ns = time_ns + SEARCH_NS
-        else:
-            self._advance(time_ns)
+        self._advance_unless_lost(time_ns)
 
     def _jump(self, time_ns: int, error: float) -> None:
-        """A close bracket far from the prediction: the lattice moved; forget most of the past."""
+        """A close bracket far from the prediction: the updates moved; forget most of the past."""
         self._bad += 1
         self._index = 4
         self.period_ns += 0.3 * error if abs(error) < 0.1 * self.period_ns else 0.0
-        self._caught_ns = (self._last_ns + time_ns) / 2
-        self._predicted_ns = self._caught_ns + self.period_ns
+        self._bracketed_ns = (self._last_ns + time_ns) / 2
+        self._predicted_ns = self._bracketed_ns + self.period_ns
+        self._advance_unless_lost(time_ns)
+
+    def _advance_unless_lost(self, time_ns: int) -> None:
         if self._bad > 4:
-            self._search(time_ns)
-            self.next_ns = time_ns + SEARCH_NS
+            self._search_soon(time_ns)
         else:
             self._advance(time_ns)
 
+    def _search_soon(self, time_ns: int) -> None:
+        self._search(time_ns)
+        self.next_ns = time_ns + SEARCH_NS
+
     def _skip(self, time_ns: int) -> None:
         """The budget is spent: let the next update pass unread."""
-        self._skipped, self._coasting = True, 0
+        self._skipped, self._sparse = True, 0
         while self._predicted_ns < time_ns + 0.6 * self.period_ns:
             self._predicted_ns += self.period_ns
         self._plan()
@@ -299,36 +293,6 @@ class UpdateLock:
         self.next_ns = max(self.next_ns, time_ns + round(self._spacing_ns / 2))
 
 
-def fit_lattice(mids: list[float]) -> tuple[float, float, float] | None:
-    """Straight line through update times of unknown, possibly skipping index.
-
-    Returns:
-        (period, fitted time of the last one, largest residual), ns; None without a fit.
-    """
-    steps = sorted(b - a for a, b in itertools.pairwise(mids))
-    if not steps:
-        return None
-    period = steps[len(steps) // 2]
-    if period < 35 * NS_PER_MS:  # a 10 ms bracket blurs single steps; their mean is unbiased
-        short = [step for step in steps if step < 1.5 * period]
-        period = sum(short) / len(short)
-    if period <= 0:
-        return None
-    origin = mids[0]
-    index = [0.0]
-    for a, b in itertools.pairwise(mids):
-        index.append(index[-1] + max(1, round((b - a) / period)))
-    for _ in range(3):
-        count = len(mids)
-        mean_i, mean_t = sum(index) / count, sum(m - origin for m in mids) / count
-        square = sum((i - mean_i) ** 2 for i in index)
-        if square == 0:
-            return None
-        cross = sum((i - mean_i) * (m - origin - mean_t) for i, m in zip(index, mids, strict=True))
-        period = cross / square
-        start = origin + mean_t - period * mean_i
-        if period <= 0:
-            return None
-        index = [float(round((m - start) / period)) for m in mids]
-    worst = max(abs(m - start - period * i) for i, m in zip(index, mids, strict=True))
-    return period, start + period * index[-1], worst
+def _usual_spacing_ns(period_ns: float) -> float:
+    """Between two reads of a burst."""
+    return (4.0 if period_ns >= COARSE_NS else 2.0) * NS_PER_MS

@@ -14,8 +14,8 @@ import pytest
 from probe.errors import SensorUnavailable
 from probe.model import DISTRUSTED, DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
+from probe.sensors._schedule import SPARSE_READS
 from probe.sensors.nvml.energy import NvmlEnergySensor
-from probe.sensors.nvml.update_tracker import COAST
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT, drive, in_child
 
@@ -105,7 +105,7 @@ def test_updates_lie_in_close_unbiased_brackets_within_the_budget(tmp_path: Path
             if after.time_ns - before.time_ns <= 5_000_000:
                 errors.append((before.time_ns + after.time_ns) / 2 - inside[0])
         assert single >= 0.98 * len(updates)  # each one's value is known
-        assert len(errors) >= len(updates) / (1.2 * (1 + COAST))
+        assert len(errors) >= len(updates) / (1.2 * (1 + SPARSE_READS))
         assert abs(fmean(errors)) < 0.4e6  # ns; a tenth of the bracket
     assert (rig.calls(READ) - calls) / 30 <= 3 * 22
 

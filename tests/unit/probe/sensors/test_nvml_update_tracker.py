@@ -10,14 +10,16 @@ from statistics import fmean
 
 import pytest
 
-from probe.sensors.nvml.update_tracker import COAST, COAST_FINE, UpdateLock, fit_lattice
+from probe.sensors._schedule import SPARSE_READS, SPARSE_READS_FAST
+from probe.sensors.nvml.counter_period import fit_period
+from probe.sensors.nvml.update_tracker import UpdateTracker
 
 
 @dataclass
 class Outcome:
     """What reading one simulated counter gave, from ``settle`` on. Times in ms."""
 
-    lock: UpdateLock
+    lock: UpdateTracker
     rate: float  # reads per second
     busiest: int  # reads in the busiest second
     errors: list[float]  # middle of each close bracket minus the true update
@@ -46,7 +48,7 @@ def simulate(
         if random.random() >= skip:
             updates.append(round((time + random.uniform(-jitter_s, jitter_s)) * 1e9))
         time += then_s if then_s is not None and time > at_s else period
-    lock = UpdateLock(1, Random(seed + 1))
+    lock = UpdateTracker(1, Random(seed + 1))
     last_index, last_ns = -1, 0
     reads: list[int] = []
     errors: list[float] = []
@@ -90,25 +92,26 @@ def test_every_update_is_caught_closely_within_the_budget(
 
 
 @pytest.mark.parametrize(
-    ("period_s", "reads", "coast"), [(0.02, 90, COAST_FINE), (0.1, 15, COAST), (0.2, 8, COAST)]
+    ("period_s", "reads", "sparse"),
+    [(0.02, 90, SPARSE_READS_FAST), (0.1, 15, SPARSE_READS), (0.2, 8, SPARSE_READS)],
 )
-def test_a_proved_lattice_is_read_once_an_update_well_between_two(
-    period_s: float, reads: float, coast: int
+def test_a_stable_counter_is_read_once_an_update_well_between_two(
+    period_s: float, reads: float, sparse: int
 ) -> None:
     outcome = simulate(period_s, seconds=120, settle_s=30)
     assert outcome.rate <= reads
-    assert len(outcome.errors) == pytest.approx(outcome.updates / (1 + coast), rel=0.15)
+    assert len(outcome.errors) == pytest.approx(outcome.updates / (1 + sparse), rel=0.15)
     assert len(outcome.errors) + len(outcome.amid) >= 0.99 * outcome.updates
     assert sorted(outcome.amid)[len(outcome.amid) // 50] > 0.15 * period_s * 1e3  # ms
 
 
-def test_counters_coast_on_one_grid() -> None:
+def test_stable_counters_are_read_on_one_grid() -> None:
     """So that one waking serves many."""
     instants = [simulate(seconds=60, settle_s=20, seed=seed).instants for seed in range(8)]
     assert len(set.union(*instants)) < 0.4 * sum(map(len, instants))
 
 
-def test_a_counter_that_swings_is_not_coasted() -> None:
+def test_a_counter_that_swings_is_not_sampled_sparsely() -> None:
     outcome = simulate(jitter_s=0.004, seconds=60, settle_s=5)
     assert len(outcome.errors) >= 0.95 * outcome.updates
 
@@ -146,7 +149,7 @@ def test_missed_updates_do_not_break_the_budget(skip: float) -> None:
 
 
 @pytest.mark.parametrize(("period_s", "jitter_s"), [(0.01, 0.0002), (0.1, 0.03)])
-def test_without_a_lattice_reads_are_even_and_within_the_budget(
+def test_without_a_period_reads_are_even_and_within_the_budget(
     period_s: float, jitter_s: float
 ) -> None:
     outcome = simulate(period_s, jitter_s=jitter_s)
@@ -171,8 +174,8 @@ def test_a_failed_read_bounds_nothing() -> None:
 
 def test_the_fit_bridges_updates_that_were_not_seen() -> None:
     mids = [0.0, 1e8, 2e8, 5e8, 6e8, 9e8]
-    fit = fit_lattice(mids)
+    fit = fit_period(mids)
     assert fit is not None
     assert fit[0] == pytest.approx(1e8)
     assert fit[1] == pytest.approx(9e8)
-    assert fit_lattice([1.0]) is None
+    assert fit_period([1.0]) is None

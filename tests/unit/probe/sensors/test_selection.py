@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from probe.model import DeviceRequest
-from probe.sensors.nvml.selection import Identity, select
+from probe.sensors.device_selection import Identity, select
 
 UUIDS = [f"GPU-{letter * 8}-1111" for letter in "abcd"]
 FOUR = [Identity(index=i, uuid=uuid, name="H100") for i, uuid in enumerate(UUIDS)]

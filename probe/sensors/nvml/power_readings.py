@@ -1,24 +1,35 @@
-"""The driver's ring of power samples (nvmlDeviceGetSamples, NVML_TOTAL_POWER_SAMPLES).
+"""The four ways in which NVML tells a device's power, in milliwatts.
 
-Finer than any polling where the driver fills it every 20 ms or so. It holds about 120
-samples, so it is drained well before it wraps. Its timestamps are microseconds of a
-clock that differs between drivers (wall clock or time since boot): which one is found
-by comparing the newest sample with now.
+Three are calls. Field 186 is "instant" (in truth a window of tens of ms, refreshed every
+~100 ms), field 185 the mean of the last second, nvmlDeviceGetPowerUsage one or the other by
+architecture. A reading of 0, of all ones or of more than 20 kW is not a reading: drivers
+answer so where they have none.
+
+The fourth is the driver's ring of samples (nvmlDeviceGetSamples, NVML_TOTAL_POWER_SAMPLES),
+finer than any polling where the driver fills it every 20 ms or so. It holds about 120
+samples, so it is drained well before it wraps. Its timestamps are microseconds of a clock that
+differs between drivers (wall clock or time since boot): which one is found by comparing the
+newest sample with now.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
-from ...clock import Clock
-from ...model import Absence, Gap, Kind, Provenance, Reading, Sample, Source
+from ...clock import Anchor, Clock
+from ...model import Absence, Gap, Reading, Sample, Source
 from ...units import NS_PER_MS, NS_PER_S, NS_PER_US, W_PER_MW
 from .._gap_log import GapLog
-from .polling import Link
-from .power_calls import power_of, union_value
-from .session import Device, Failed, Session, attempt, failed
+from .devices import Device, DeviceHandle
+from .session import Failed, Session, attempt, failed
+
+FIELD_AVERAGE, FIELD_INSTANT = 185, 186  # NVML_FI_DEV_POWER_AVERAGE, …_INSTANT
+MAX_MW = 20_000_000
+_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 FINE_NS = 25 * NS_PER_MS  # coarser buffers say no more than direct reads
 DRAIN_NS = 2 * NS_PER_S
@@ -26,18 +37,76 @@ TOTAL_POWER_SAMPLES = 0
 NOT_FOUND = 6  # NVML: nothing newer than asked for
 _STALE_NS = 5 * NS_PER_S
 
+Milliwatts = float | Failed
 
-def _wall_offset_ns(clock: Clock) -> int:
+
+def power_of(value: object) -> Milliwatts:
+    """``value`` as mW, or why it cannot be one."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return Failed(f"power reads {value!r}")
+    if not 0 < value <= MAX_MW:
+        return Failed(f"power reads {value:g} mW")
+    return float(value)
+
+
+def union_value(kind: int, union: Any) -> object:
+    """The member of nvmlValue_t that its type names; None for an unknown type."""
+    name = _MEMBERS.get(kind)
+    return None if name is None else getattr(union, name)
+
+
+class PowerCalls:
+    """Power readings of one device. Each method makes one NVML call."""
+
+    def __init__(self, session: Session, handle: DeviceHandle) -> None:
+        self._nvml, self._handle = session.nvml, handle
+        self.instant, self.average = self.fields()
+        self.usage_probe = self.usage()
+
+    def fields(self) -> tuple[Milliwatts, Milliwatts]:
+        """(instant, 1 s average) by nvmlDeviceGetFieldValues."""
+        nvml, handle = self._nvml, self._handle.value
+        fields = [FIELD_INSTANT, FIELD_AVERAGE]
+        answer = attempt(lambda: nvml.nvmlDeviceGetFieldValues(handle, fields))
+        if isinstance(answer, Failed):
+            return answer, answer
+        return self._field(answer[0]), self._field(answer[1])
+
+    def _field(self, field: Any) -> Milliwatts:
+        if field.nvmlReturn:
+            code = int(field.nvmlReturn)
+            return Failed(f"NVML: field {field.fieldId}: {self._nvml.NVMLError(code)}", code)
+        return power_of(union_value(field.valueType, field.value))
+
+    def usage(self) -> Milliwatts:
+        """nvmlDeviceGetPowerUsage."""
+        nvml, handle = self._nvml, self._handle.value
+        value = attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        return value if isinstance(value, Failed) else power_of(value)
+
+    def steadiest(self) -> Milliwatts:
+        """The 1 s average where there is one, else the instant power, else the usage."""
+        if isinstance(self.average, float) or isinstance(self.instant, float):
+            instant, average = self.fields()
+            return instant if isinstance(average, Failed) else average
+        return self.usage() if isinstance(self.usage_probe, float) else self.usage_probe
+
+
+def _wall_offset_ns() -> int:
     """Wall clock minus monotonic clock."""
-    return time.time_ns() - time.monotonic_ns()
+    anchor = Anchor.now()
+    return anchor.wall_ns - anchor.monotonic_ns
 
 
-def _boot_offset_ns(clock: Clock) -> int:
+def _boot_offset_ns() -> int:
     """Time since boot, suspend included, minus monotonic clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
 
 
-_OFFSETS = {"wall clock": _wall_offset_ns, "time since boot": _boot_offset_ns}
+_OFFSETS: dict[str, Callable[[], int]] = {
+    "wall clock": _wall_offset_ns,
+    "time since boot": _boot_offset_ns,
+}
 
 
 class PowerBuffer:
@@ -46,14 +115,14 @@ class PowerBuffer:
     def __init__(
         self,
         session: Session,
-        link: Link,
+        handle: DeviceHandle,
         source: Source,
         clock_name: str,
         drain_ns: int,
         now_ns: int,
     ) -> None:
         self.source = source
-        self._nvml, self._link = session.nvml, link
+        self._nvml, self._handle = session.nvml, handle
         self._offset = _OFFSETS[clock_name]
         self._drain_ns = drain_ns
         self._seen_us = 0
@@ -66,19 +135,19 @@ class PowerBuffer:
         samples: list[Any] = []
         why: Failed | None = None
         try:
-            kind, samples = fetch(self._nvml, self._link.handle, self._seen_us)
+            kind, samples = fetch(self._nvml, self._handle.value, self._seen_us)
         except Exception as error:
             why = failed(error)
         now_ns = clock.now_ns()
         self.next_ns = now_ns + self._drain_ns
         if why is None or why.code == NOT_FOUND:
-            why = self._take(kind, samples, now_ns, self._offset(clock), out)
+            why = self._take(kind, samples, now_ns, self._offset(), out)
         if why is None:
             gap = self._gaps.good(now_ns)
         else:
             gap = self._gaps.bad(now_ns, why.reason)
             if why.lost:
-                self._link.renew(why, now_ns)
+                self._handle.renew(why, now_ns)
         if gap is not None:
             out.append(gap)
 
@@ -121,7 +190,7 @@ def fetch(nvml: Any, handle: Any, seen_us: int) -> tuple[int, list[Any]]:
 
 
 def open_buffer(
-    session: Session, device: Device, link: Link, clock: Clock
+    session: Session, device: Device, handle: DeviceHandle, clock: Clock
 ) -> PowerBuffer | Absence:
     """The buffer if the device keeps one that is fine and whose clock is known."""
 
@@ -129,7 +198,7 @@ def open_buffer(
         what = f"GPU {device.index} power samples"
         return Absence(sensor="nvml_power", what=what, reason=reason)
 
-    answer = attempt(lambda: fetch(session.nvml, link.handle, 0))
+    answer = attempt(lambda: fetch(session.nvml, handle.value, 0))
     if isinstance(answer, Failed):
         return absence(answer.reason)
     stamps = sorted({int(sample.timeStamp) for sample in answer[1] if sample.timeStamp})
@@ -141,28 +210,20 @@ def open_buffer(
         spacing = f"{spacing_ns / NS_PER_MS:.0f} ms"
         return absence(f"samples every {spacing}: no finer than direct reads")
     now_ns = clock.now_ns()
-    ages = {
-        name: now_ns + offset(clock) - stamps[-1] * NS_PER_US for name, offset in _OFFSETS.items()
-    }
+    ages = {name: now_ns + offset() - stamps[-1] * NS_PER_US for name, offset in _OFFSETS.items()}
     fitting = [name for name, age in ages.items() if -NS_PER_S // 20 <= age <= _STALE_NS]
     if not fitting:
         return absence("the samples' timestamps fit no known clock")
-    source = Source(
-        id=device.source_id("power_samples"),
-        device=device.device,
-        quantity="power_samples",
-        unit="W",
+    source = device.source(
+        "power_samples",
+        "W",
+        W_PER_MW,
         model=device.name,
-        kind=Kind.GAUGE,
-        provenance=Provenance.MEASURED,
-        scale=W_PER_MW,
-        uuid=device.uuid,
         method="samples",
         resolution_s=spacing_ns / NS_PER_S,
-        attributable=not device.shared,
         note="; ".join(
             part for part in (f"driver buffer, stamped by {fitting[0]}", device.shared) if part
         ),
     )
     drain_ns = min(DRAIN_NS, round(0.6 * len(stamps) * spacing_ns))
-    return PowerBuffer(session, link, source, fitting[0], drain_ns, now_ns)
+    return PowerBuffer(session, handle, source, fitting[0], drain_ns, now_ns)

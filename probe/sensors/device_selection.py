@@ -1,9 +1,11 @@
-"""Which NVML devices do these ranks use? Pure functions, no driver.
+"""Which of a vendor's accelerators do these ranks use? Pure functions, no driver.
 
-The rule of the design: the user's ``devices``, else the CUDA devices that the rank
-initialised, else the LOCAL_RANK-th of the visible ones, else all visible. What CUDA
-makes of CUDA_VISIBLE_DEVICES is repeated here as CUDA does it: the first invalid
-entry ends the list, a repeated entry empties it, a UUID may be a unique prefix.
+The rule: the user's ``devices``, else the CUDA devices that the rank initialised, else the
+LOCAL_RANK-th of the visible ones, else all visible. CUDA's part of a request
+(CUDA_VISIBLE_DEVICES and initialised devices) applies to NVIDIA's devices and to those of an
+unknown vendor; of any other vendor's devices all are visible. What CUDA makes of
+CUDA_VISIBLE_DEVICES is repeated here as CUDA does it: the first invalid entry ends the list, a
+repeated entry empties it, a UUID may be a unique prefix.
 
 CUDA numbers devices fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID; NVML always
 numbers by bus. The two agree where all GPUs are the same model. Elsewhere only UUIDs
@@ -13,15 +15,17 @@ are safe, and a number that was used all the same is named in a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ...model import DeviceRequest
+from ..model import DeviceRequest
+
+_CUDA_VENDORS = ("", "nvidia")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What selection knows of a device. ``uuid`` may be empty where NVML refused it."""
+    """What selection knows of a device. ``uuid`` may be empty where the driver refused it."""
 
     index: int
     uuid: str = ""
@@ -31,7 +35,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The chosen NVML indices, ascending; why; and what the user should know."""
+    """The chosen indices of the driver, ascending; why; and what the user should know."""
 
     indices: tuple[int, ...]
     rule: str
@@ -49,11 +53,23 @@ class _Draft:
     rule: str = ""
 
 
-def select(devices: Sequence[Identity], requests: Iterable[DeviceRequest]) -> Selection:
-    """The union of what the ranks use. Without a request: all devices."""
-    drafts = [_select_one(devices, request) for request in requests]
-    if not drafts:
-        drafts = [_select_one(devices, DeviceRequest())]
+def numbered(uuids: Mapping[int, str]) -> list[Identity]:
+    """A vendor's devices by number, of which only some are known: the others keep their places."""
+    return [Identity(index=i, uuid=uuids.get(i, "")) for i in range(max(uuids, default=-1) + 1)]
+
+
+def select(
+    devices: Sequence[Identity], requests: Iterable[DeviceRequest], vendor: str = "nvidia"
+) -> Selection:
+    """The union of what the ranks use of a vendor's devices. Without a request: all devices.
+
+    Args:
+        devices: all devices of the vendor on this host, in the driver's order.
+    """
+    asked = list(requests) or [DeviceRequest()]
+    if vendor not in _CUDA_VENDORS:
+        asked = [replace(request, visible=None, uuids=()) for request in asked]
+    drafts = [_select_one(devices, request) for request in asked]
     return Selection(
         indices=tuple(sorted({index for draft in drafts for index in draft.indices})),
         rule="; ".join(dict.fromkeys(draft.rule for draft in drafts)),
@@ -105,10 +121,10 @@ def _by_user(devices: Sequence[Identity], text: str, draft: _Draft) -> None:
         if text.strip().lower() == "all":
             draft.indices.extend(device.index for device in devices)
         return
-    known = {device.index for device in devices}
+    indices = {device.index for device in devices}
     for entry in (part.strip() for part in text.split(",")):
         number = re.fullmatch(r"(?:gpu)?(\d+)", entry, flags=re.IGNORECASE)
-        if number and int(number[1]) in known:
+        if number and int(number[1]) in indices:
             draft.indices.append(int(number[1]))
         elif entry and (number or not _add_uuid(devices, entry, draft)):
             choice = ", ".join(f"{d.index}" for d in devices) or "none"
@@ -138,12 +154,12 @@ def _visible(devices: Sequence[Identity], request: DeviceRequest, draft: _Draft)
 def _sequence(text: str, resolve: Callable[[str], _Chosen | None]) -> list[_Chosen]:
     chosen: list[_Chosen] = []
     for entry in text.split(","):
-        found = resolve(entry.strip())
-        if found is None:
+        device = resolve(entry.strip())
+        if device is None:
             break  # CUDA: the first invalid entry hides itself and all that follow
-        if found in chosen:
+        if device in chosen:
             return []  # CUDA: a repeated entry leaves no device
-        chosen.append(found)
+        chosen.append(device)
     return chosen
 
 
@@ -172,14 +188,14 @@ def _find(devices: Sequence[Identity], text: str) -> _Chosen | None:
     if text.startswith("MIG-GPU-"):  # the older form MIG-GPU-<uuid>/<instance>/<compute instance>
         parent = _find(devices, text[4:].split("/")[0])
         return None if parent is None else (parent[0], text)
-    found: set[_Chosen] = set()
+    matches: set[_Chosen] = set()
     for device in devices:
         if device.uuid and device.uuid.startswith(text):
-            found.add((device.index, ""))
-        found.update((device.index, uuid) for uuid in device.mig_uuids if uuid.startswith(text))
-    exact = {one for one in found if text in (one[1], _uuid_of(devices, one))}
-    found = exact or found
-    return found.pop() if len(found) == 1 and len(text) > len("GPU-") else None
+            matches.add((device.index, ""))
+        matches.update((device.index, uuid) for uuid in device.mig_uuids if uuid.startswith(text))
+    exact = {choice for choice in matches if text in (choice[1], _uuid_of(devices, choice))}
+    matches = exact or matches
+    return matches.pop() if len(matches) == 1 and len(text) > len("GPU-") else None
 
 
 def _uuid_of(devices: Sequence[Identity], chosen: _Chosen) -> str:
@@ -190,13 +206,14 @@ def _uuid_of(devices: Sequence[Identity], chosen: _Chosen) -> str:
 
 def _add_uuid(devices: Sequence[Identity], uuid: str, draft: _Draft) -> bool:
     """Take the device of ``uuid``; frameworks leave out the ``GPU-`` or ``MIG-`` in front."""
-    spellings = [uuid] if uuid.startswith(("GPU-", "MIG-")) else [f"GPU-{uuid}", f"MIG-{uuid}"]
-    for spelling in spellings:
-        found = _find(devices, spelling)
-        if found is not None:
-            draft.indices.append(found[0])
-            if found[1]:
-                draft.migs.append(found[1])
+    prefixes = ("",) if uuid.startswith(("GPU-", "MIG-")) else ("", "GPU-", "MIG-")
+    for spelling in (prefix + uuid for prefix in prefixes):
+        match = _find(devices, spelling)
+        if match is not None:
+            index, mig = match
+            draft.indices.append(index)
+            if mig:
+                draft.migs.append(mig)
             return True
     return False
 
