@@ -64,7 +64,9 @@ def instrument(clock: Any) -> None:
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
     # Called inside backward, which is not ours.
     asking, within = wrappers.asking, functools.cache(clock.within)
-    wrappers.asking = lambda hooks, ask: within(asking(hooks, lambda computed: ask(within(computed))))
+    wrappers.asking = lambda hooks, ask: within(
+        asking(hooks, lambda computed: ask(within(computed)))
+    )
 
 
 def worker(seconds: float, runs: str) -> None:

@@ -1,4 +1,4 @@
-"""Stands for the module ``cython`` where that is not installed: its declarations then do nothing."""
+"""Stands for the module ``cython`` where that is not installed; its declarations do nothing."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ Compiled where there is a C compiler; the same in plain Python elsewhere.
 from __future__ import annotations
 
 import mmap
-from typing import Any
 
 try:
     import cython
@@ -41,13 +40,9 @@ _DROPPED = cython.declare(cython.Py_ssize_t, DROPPED // _WORD_BYTES)
 class Slots:
     """Appends records; never raises, never blocks: what finds the ring full is counted."""
 
-    _capacity: cython.ulonglong
-    _position: cython.ulonglong
-    _sequence: cython.ulonglong
-    _limit: cython.ulonglong
-    _dropped: cython.ulonglong
-    _words: cython.p_ulonglong
-    _view: Any
+    cython.declare(_capacity=cython.ulonglong, _position=cython.ulonglong, _limit=cython.ulonglong)
+    cython.declare(_sequence=cython.ulonglong, _dropped=cython.ulonglong)
+    cython.declare(_words=cython.p_ulonglong, _view=object)
 
     def __init__(self, target: mmap.mmap, capacity: cython.ulonglong):
         """Fill the ring file mapped at ``target``; ``capacity`` is a power of two, in slots."""

@@ -29,10 +29,14 @@ _NORM = re.compile(r"(Batch|Layer|Group|Instance|RMS)Norm|Norm$")
 class KindListeners:
     """Listens to the modules below a root, until ``remove``."""
 
-    def __init__(self, machine: ModuleKindStateMachine, root: nn.Module, code: Callable[[str], int]):
+    def __init__(
+        self, machine: ModuleKindStateMachine, root: nn.Module, code: Callable[[str], int]
+    ):
         """``code`` gives the ring's number of a phase's name."""
         self._listening = [
-            Listening(module, _KindListener(machine, code(f"forward/{kind}"), code(f"backward/{kind}")))
+            Listening(
+                module, _KindListener(machine, code(f"forward/{kind}"), code(f"backward/{kind}"))
+            )
             for kind, module in _kinds(root)
         ]
 

@@ -119,5 +119,5 @@ def _unless_traced(original: Call, wrapper: Call) -> Call:
 
 
 def wrapper_code() -> CodeType:
-    """The code of what is put on classes: where dynamo begins with it, it should begin further in."""
+    """The code of what is put on classes, where dynamo should begin one frame further in."""
     return _unless_traced(nn.Module.__call__, nn.Module.__call__).__code__

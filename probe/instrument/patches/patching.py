@@ -14,7 +14,7 @@ class Session(HookTarget):
     """The patches of one period in which a machine listens; their wrappers look at ``machine``."""
 
     def patch(self, owner: Any, name: str, wrap: Wrap) -> None:
-        """Replace ``owner.name``, if it exists, by ``wrap(original, self)`` until the session ends."""
+        """Let ``wrap(original, self)`` stand for ``owner.name``, if it exists, until the end."""
         original = getattr(owner, name, None)
         if original is not None:
             self.undo.append(replace(owner, name, wrap(original, self)))

@@ -206,7 +206,9 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
-    "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _communicating),
+    "torch.distributed._functional_collectives": lambda s, m: s.patch(
+        m, "wait_tensor", _communicating
+    ),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp
     ),

@@ -253,7 +253,9 @@ class TestThreads:
 
 class TestPatches:
     @pytest.mark.parametrize("first_out", [0, 1])
-    def test_a_second_engine_takes_the_place_of_the_first(self, tmp_path: Path, first_out: int) -> None:
+    def test_a_second_engine_takes_the_place_of_the_first(
+        self, tmp_path: Path, first_out: int
+    ) -> None:
         before = torch.autograd._engine_run_backward
         model, optimizer = trained()
         engines = [

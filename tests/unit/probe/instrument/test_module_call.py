@@ -17,7 +17,13 @@ from torch._dynamo import convert_frame, eval_frame, symbolic_convert  # noqa: E
 
 from probe.instrument.patches import dynamo  # noqa: E402
 from probe.instrument.patches.module_call import Listening  # noqa: E402
-from probe.instrument.patches.wrappers import FLAG, CallWrapper, HookTarget, Listener, around_backward  # noqa: E402
+from probe.instrument.patches.wrappers import (  # noqa: E402
+    FLAG,
+    CallWrapper,
+    HookTarget,
+    Listener,
+    around_backward,
+)
 from tests.uncompiled_plugin import ROOT  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
