@@ -104,7 +104,7 @@ class PhaseEngine:
     # -- life ---------------------------------------------------------------------------
 
     def install(self) -> None:
-        """Begin to record: patches, hooks on the model, the first mark."""
+        """Begin to record: patches, a listener of the model's calls, the first mark."""
         try:
             machine = self._machine
             machine.start()

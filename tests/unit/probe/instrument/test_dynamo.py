@@ -54,7 +54,7 @@ def train(how: str, around: Any, begin: str) -> tuple[int, list[str], list[float
 
     call = compiled() if begin == "before" else None
     with around(model):
-        call = call or compiled()
+        call = compiled() if call is None else call
         for turn in range(4):
             if begin == "reset" and turn == 2:
                 torch._dynamo.reset()
@@ -86,4 +86,6 @@ def test_graphs_and_breaks_are_the_same(
     assert train(how, around, begin) == expected
     assert expected[0] >= 2 and len(expected[1]) == 1
     assert runs[0].steps == 4 and runs[0].counts["backward"] == 4
-    assert runs[0].counts["forward"] >= 4
+    # torch.compile keeps the call of before: its wrapper is found after the second backward.
+    kept = (how, begin) == ("torch.compile", "before")
+    assert runs[0].counts["forward"] >= (2 if kept else 4)
