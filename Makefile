@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-COMPILED := $(shell grep -rl --include=*.py '^# cython:' probe) $(shell find probe -name '*.pxd')
+COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test lint system bench prove build clean

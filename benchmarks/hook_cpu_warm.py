@@ -38,7 +38,7 @@ sys.path.insert(0, str(ROOT))
 from phases import Block
 
 import probe
-from probe.instrument.patches import registry, wrappers
+from probe.instrument.patches import patching, wrappers
 
 BAR_US = 35.0
 BLOCK = 100  # steps
@@ -48,7 +48,7 @@ WARM = 3  # blocks
 def instrument(clock: Any) -> None:
     """Every way from torch into our code but calls of the model; before the first watch."""
     optim = sys.modules["torch.optim.optimizer"]  # torch.optim hides it
-    patch = registry.Session.patch
+    patch = patching.Session.patch
 
     def patched(self: Any, owner: Any, name: str, wrap: Any) -> None:
         patch(
@@ -58,13 +58,15 @@ def instrument(clock: Any) -> None:
             lambda original, session: clock.within(wrap(clock.outside(original), session)),
         )
 
-    registry.Session.patch = patched  # type: ignore[method-assign]
+    patching.Session.patch = patched  # type: ignore[method-assign]
     for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"):
         real = getattr(optim, name)
         setattr(optim, name, lambda hook, real=real: real(clock.within(hook)))
     # Called inside backward, which is not ours.
     asking, within = wrappers.asking, functools.cache(clock.within)
-    wrappers.asking = lambda aim, ask: within(asking(aim, lambda computed: ask(within(computed))))
+    wrappers.asking = lambda hooks, ask: within(
+        asking(hooks, lambda computed: ask(within(computed)))
+    )
 
 
 def worker(seconds: float, runs: str) -> None:

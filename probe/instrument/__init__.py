@@ -1,6 +1,6 @@
-"""Phases of a training run, told from five signals and no annotation.
+"""Phases of a training run, found from torch's own calls and no annotation.
 
-``data`` from the loader's ``__next__``, ``forward`` from hooks on the root module,
+``data`` from the loader's ``__next__``, ``forward`` from calls of the root module,
 ``backward`` from the autograd engine's entry, ``optimizer`` from torch's global step
 hooks, ``communication`` from collectives that block or are waited for. Works without torch:
 then only the user's own phases and values are recorded.

@@ -20,7 +20,7 @@ _PATHS = (
 )
 
 
-class Memory:
+class CudaMemory:
     """MEMORY records at step boundaries, and allocated bytes at edges if that is cheap."""
 
     def __init__(self, statistics: Callable[[], dict[str, Any]], ring: RingWriter):
@@ -31,7 +31,7 @@ class Memory:
         self.cheap = self._cost_ns() <= CHEAP_NS
 
     @classmethod
-    def of_cuda(cls, torch: Any, ring: RingWriter) -> Memory | None:
+    def of_torch(cls, torch: Any, ring: RingWriter) -> CudaMemory | None:
         """None where this version of torch keeps its statistics elsewhere."""
         read = getattr(torch._C, "_cuda_memoryStats", None)
         if read is None:
@@ -45,9 +45,9 @@ class Memory:
 
     def step(self) -> None:
         """Write the three records."""
-        now, found = time.monotonic_ns(), self._statistics()
+        now, statistics = time.monotonic_ns(), self._statistics()
         for code, (_, path) in zip(self._codes, _PATHS, strict=True):
-            self._ring.write_at(now, _MEMORY, code, int(found[path[0]][path[1]][path[2]]))
+            self._ring.write_at(now, _MEMORY, code, int(statistics[path[0]][path[1]][path[2]]))
 
     def _cost_ns(self) -> int:
         costs = []

@@ -1,4 +1,4 @@
-"""What DistributedDataParallel tells of reducing gradients, besides what :mod:`around` hears.
+"""What DistributedDataParallel says about reducing gradients, beside what its wrapper sees.
 
 How long collectives run beside a backward only the C++ reducer knows, which times the steps that it
 samples. On a GPU the timers synchronise the device, so they are left alone there.
@@ -28,8 +28,8 @@ SPARED_FIRST, FIRST = 4000, 20  # less at first, so that a short run has some an
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 
-class Reducing:
-    """Of the first DDP module that is seen."""
+class DdpTimers:
+    """Records the reducer's timers of the first DDP module that is seen."""
 
     def __init__(self, ring: RingWriter):
         self._ring = ring
@@ -52,42 +52,42 @@ class Reducing:
         if module is None or (now_ns := time.monotonic_ns()) < self._due_ns:
             return
         began_ns = time.thread_time_ns()  # another process may run in between
-        told = module._get_ddp_logging_data()
+        timers = module._get_ddp_logging_data()
         took_ns = time.thread_time_ns() - began_ns
         self._asked += 1
         self._due_ns = now_ns + took_ns * (SPARED if self._asked > FIRST else SPARED_FIRST)
-        step = int(told.get("iteration", -1))
-        busy = int(told.get("backward_comm_time", 0))
+        step = int(timers.get("iteration", -1))
+        busy = int(timers.get("backward_comm_time", 0))
         if step == self._seen or step <= REDUCTIONS_WARM_UP or busy <= 0:
             return
         self._seen = step
-        overlap = int(told.get("backward_compute_comm_overlap_time", 0))
-        self._tell(CommCode.BUSY, busy)
-        self._tell(CommCode.EXPOSED, max(0, busy - overlap))
+        overlap = int(timers.get("backward_compute_comm_overlap_time", 0))
+        self._write(CommCode.BUSY, busy)
+        self._write(CommCode.EXPOSED, max(0, busy - overlap))
         if micros == 2 and self._addings < ADDINGS and step >= self._next_adding:
             self._addings += 1
             self._next_adding = step + BETWEEN
             try:
-                self._tell(CommCode.ADDING, adding_ns(module))
+                self._write(CommCode.ADDING, adding_ns(module))
             except Exception:  # no memory for it: the difference stays an upper bound
                 self._addings = ADDINGS
 
-    def _tell(self, code: CommCode, ns: int) -> None:
+    def _write(self, code: CommCode, ns: int) -> None:
         self._ring.write(int(Record.COMM), int(code), ns)
 
 
 def adding_ns(module: Any) -> int:
     """How much longer making and adding gradients takes than making and keeping them, in ns."""
     torch = sys.modules["torch"]
-    trained = [one.detach() for one in module.parameters() if one.requires_grad]
-    sizes = [int(one.numel()) * int(one.element_size()) for one in trained]
+    trained = [weight.detach() for weight in module.parameters() if weight.requires_grad]
+    sizes = [int(weight.numel()) * int(weight.element_size()) for weight in trained]
     number = max(1, bisect.bisect_right(list(itertools.accumulate(sizes)), ADDED_BYTES))
     with torch.no_grad():
         began = time.perf_counter_ns()
-        kept = [torch.ones_like(one) for one in trained[:number]]
+        kept = [torch.ones_like(weight) for weight in trained[:number]]
         between = time.perf_counter_ns()
-        for one in kept:
-            one.add_(torch.ones_like(one))
+        for gradient in kept:
+            gradient.add_(torch.ones_like(gradient))
         ended = time.perf_counter_ns()
     made, added = between - began, ended - between
     return round(max(0, added - made) * sum(sizes) / max(1, sum(sizes[:number])))

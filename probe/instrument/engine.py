@@ -14,23 +14,23 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import MAIN_CAPACITY, EndCode, Record
-from .ddp_timers import Reducing
-from .logged_values import Values
-from .module_kinds.state_machine import SplitMachine
+from .ddp_timers import DdpTimers
+from .logged_values import LoggedValues
+from .module_kinds.state_machine import ModuleKindStateMachine
 from .overhead import Overhead
 from .patches import registry
 from .patches.import_hooks import when_imported
-from .state_machine import Machine
-from .step_jitter import NAME as DITHER
-from .step_jitter import Dither
-from .thread_rings import Lanes
+from .state_machine import PhaseStateMachine
+from .step_jitter import NAME as JITTER
+from .step_jitter import StepJitter
+from .thread_rings import ThreadRings
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
-    from .cuda_memory import Memory
+    from .cuda_memory import CudaMemory
     from .device_clock import DeviceClock
-    from .module_kinds.listeners import Split
-    from .root_module.finder import Search
+    from .module_kinds.listeners import KindListeners
+    from .root_module.finder import RootFinder
 
 _WARNINGS = 32
 _BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
@@ -73,14 +73,16 @@ class PhaseEngine:
         """
         self.warnings: list[str] = []
         self._ring = open_ring("main", MAIN_CAPACITY)
-        self._lanes = Lanes(open_ring)
-        kind = SplitMachine if modules else Machine
-        self._machine = kind(self._ring, self._lanes, warn=self.warn, chores=self._do_chores)
+        self._thread_rings = ThreadRings(open_ring)
+        machine = ModuleKindStateMachine if modules else PhaseStateMachine
+        self._machine = machine(
+            self._ring, self._thread_rings, warn=self.warn, chores=self._do_chores
+        )
         if dither:
-            self._machine.rest = Dither(self._machine, self._ring.code(DITHER), dither)
-        self.values = Values(self._ring, self._machine, self.warn)
-        self._reducing = Reducing(self._ring)
-        self._machine.on_reducer = self._reducing.follow
+            self._machine.rest = StepJitter(self._machine, self._ring.code(JITTER), dither)
+        self.values = LoggedValues(self._ring, self._machine, self.warn)
+        self._ddp_timers = DdpTimers(self._ring)
+        self._machine.on_reducer = self._ddp_timers.follow
         self._overhead = Overhead()
         self._model, self._chores = model, chores
         self._optimizers = (
@@ -88,13 +90,13 @@ class PhaseEngine:
             if isinstance(optimizer, Sequence)
             else ([] if optimizer is None else [optimizer])
         )
-        self._search: Search | None = None
-        self._memory: Memory | None = None
+        self._finder: RootFinder | None = None
+        self._memory: CudaMemory | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
         self._busy = False  # there is a device, or an allocator, to ask at every step
         self._withdraw: Callable[[], None] = lambda: None
-        self._blocks: dict[str, _Block] = {}
+        self._blocks: dict[str, _UserPhase] = {}
         self._pid, self._began_ns = os.getpid(), time.monotonic_ns()
         self._ended = False
         _watch_forks(self)
@@ -102,7 +104,7 @@ class PhaseEngine:
     # -- life ---------------------------------------------------------------------------
 
     def install(self) -> None:
-        """Begin to record: patches, hooks on the model, the first mark."""
+        """Begin to record: patches, a listener of the model's calls, the first mark."""
         try:
             machine = self._machine
             machine.start()
@@ -118,8 +120,8 @@ class PhaseEngine:
         try:
             self._withdraw()
             registry.detach(self._machine)
-            if self._search is not None:
-                self._search.stop()
+            if self._finder is not None:
+                self._finder.stop()
             self._model, self._optimizers = None, []
         except Exception as error:
             self._machine.fail(error)
@@ -138,7 +140,7 @@ class PhaseEngine:
             code = EndCode.FAILED if failed else EndCode.FINISHED
             self._ring.write(int(Record.END), int(code), exit_code)
             self._ring.close()
-            self._lanes.close()
+            self._thread_rings.close()
 
     def disarm(self) -> None:
         """In a forked child: the rings belong to the parent."""
@@ -156,7 +158,7 @@ class PhaseEngine:
         if not self._machine.alive:  # the ring of a forked child is its parent's
             return contextlib.nullcontext()
         try:
-            block = _Block(self, str(name))
+            block = _UserPhase(self, str(name))
             if len(self._blocks) < _BLOCKS:
                 self._blocks[block.name] = block
             return block
@@ -174,16 +176,16 @@ class PhaseEngine:
     @property
     def model_found(self) -> str:
         """How the root module was found; empty as long as it was not."""
-        return self._search.found if self._search is not None else ""
+        return self._finder.found if self._finder is not None else ""
 
     @property
     def parameters_hash(self) -> str:
         """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
-        return self._search.hash if self._search is not None else ""
+        return self._finder.hash if self._finder is not None else ""
 
     def overhead(self) -> dict[str, Any]:
         """What recording has cost: share of a step, and how that was found."""
-        return self._overhead.told(self._ring.offered(), self._machine.steps)
+        return self._overhead.summary(self._ring.offered(), self._machine.steps)
 
     def warn(self, line: str) -> None:
         """Keep a warning for the report; never printed into the training."""
@@ -194,23 +196,23 @@ class PhaseEngine:
 
     def _with_torch(self, torch: ModuleType) -> None:
         try:
-            from .root_module.finder import Search
+            from .root_module.finder import RootFinder
 
             self._machine.grad_enabled = torch.is_grad_enabled
-            self._search = Search(
-                self._machine, self._model, self._optimizers, self.warn, self._splitter()
+            self._finder = RootFinder(
+                self._machine, self._model, self._optimizers, self.warn, self._kind_listeners()
             )
-            self._search.start()
+            self._finder.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 
-    def _splitter(self) -> Callable[[Any], Split] | None:
+    def _kind_listeners(self) -> Callable[[Any], KindListeners] | None:
         machine = self._machine
-        if not isinstance(machine, SplitMachine):
+        if not isinstance(machine, ModuleKindStateMachine):
             return None
-        from .module_kinds.listeners import Split
+        from .module_kinds.listeners import KindListeners
 
-        return lambda root: Split(machine, root, self._ring.code)
+        return lambda root: KindListeners(machine, root, self._ring.code)
 
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""
@@ -234,7 +236,7 @@ class PhaseEngine:
 
     def _flush(self) -> None:
         self.values.poll()
-        self._reducing.poll(self._machine.per_reduction)
+        self._ddp_timers.poll(self._machine.per_reduction)
         if self._memory is not None:
             self._memory.step()
         if self._device is not None:
@@ -248,10 +250,10 @@ class PhaseEngine:
             return
         self._cuda = cuda
         try:
-            from .cuda_memory import Memory
+            from .cuda_memory import CudaMemory
             from .device_clock.cuda import CudaClock
 
-            self._memory = Memory.of_cuda(torch, self._ring)
+            self._memory = CudaMemory.of_torch(torch, self._ring)
             memory = self._memory
             at_edges = memory.allocated if memory is not None and memory.cheap else None
             self._device = CudaClock.of(torch)
@@ -261,7 +263,7 @@ class PhaseEngine:
             self.warn(f"no device times: {type(error).__name__}: {error}")
 
 
-class _Block:
+class _UserPhase:
     """``with run.phase(name)``; cheap, holds no state, so one serves all uses of its name."""
 
     __slots__ = ("_code", "_engine", "_machine", "name")
@@ -275,8 +277,8 @@ class _Block:
         try:
             if get_ident() == machine.thread:
                 machine.user_enter(self._code)
-            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
-                lane.enter(lane.ring.code(self.name))
+            elif machine.alive and (other := self._engine._thread_rings.here()) is not None:
+                other.enter(other.ring.code(self.name))
         except Exception as error:
             machine.fail(error)
 
@@ -290,8 +292,8 @@ class _Block:
         try:
             if get_ident() == machine.thread:
                 machine.user_leave(self._code)
-            elif machine.alive and (lane := self._engine._lanes.here()) is not None:
-                lane.leave(lane.ring.code(self.name))
+            elif machine.alive and (other := self._engine._thread_rings.here()) is not None:
+                other.leave(other.ring.code(self.name))
         except Exception as error:
             machine.fail(error)
 

@@ -1,55 +1,34 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
 """``run.log``: numbers of the training, read without a device sync."""
 
 from __future__ import annotations
 
 import numbers
+import struct
 import sys
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
-
-try:
-    import cython
-except ImportError:
-    from ..ring import pure as cython
 
 from ..ring.layout import Record
 
-if not cython.compiled:
-    import struct
-    from threading import get_ident
-    from time import monotonic_ns
-
-    _to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
-
-    def bits_of(value: Any) -> int:
-        """Of a float64, as a signed integer."""
-        bits: int = _to_bits(_of_float(value))[0]
-        return bits
-
-
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
-    from .state_machine import Machine
+    from .state_machine import PhaseStateMachine
 
 VALUE = int(Record.VALUE)
+_to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
 _SLOTS = 256  # values in flight from a device; more are dropped and counted
 
 
-class Values:
+class LoggedValues:
     """Writes VALUE records; tensors on a device are read once their copy has arrived."""
 
-    __slots__ = (
-        "_codes", "_events", "_flying", "_free", "_machine", "_pinned", "_ring", "_slots",
-        "_strided", "_tensors", "_warn", "_warned", "dropped",
-    )  # fmt: skip
-
-    def __init__(self, ring: RingWriter, machine: Machine, warn: Callable[[str], None]):
-        """Of the thread that ``machine`` records."""
+    def __init__(self, ring: RingWriter, machine: PhaseStateMachine, warn: Callable[[str], None]):
+        """Log values of the thread that ``machine`` records."""
         self.dropped = 0
         self._ring, self._machine, self._warn = ring, machine, warn
-        self._slots = ring.slots
         self._codes: dict[str, int] = {}
         self._warned: set[str] = set()
         self._tensors: Any = None  # torch's class, once torch is imported
@@ -94,11 +73,11 @@ class Values:
 
     def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
         try:
-            bits = bits_of(value)
-        except Exception:  # no number, or one that is too large
+            bits: int = _to_bits(_of_float(value))[0]
+        except Exception:  # not a number, or one that is too large
             self._refuse(name, value)
             return
-        self._slots.write_at(time_ns, VALUE, code, bits)
+        self._ring.write_at(time_ns, VALUE, code, bits)
 
     def _refuse(self, name: str, value: Any) -> None:
         if name not in self._warned:

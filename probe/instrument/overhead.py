@@ -1,4 +1,4 @@
-"""What recording costs, told from inside: records × the measured price of a record."""
+"""What recording costs, estimated from inside: records × the measured price of a record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Overhead:
         """Count from here: what lies before is start-up, not training."""
         self._begin_ns, self._records = time.monotonic_ns(), records
 
-    def told(self, records: int, steps: int) -> dict[str, Any]:
+    def summary(self, records: int, steps: int) -> dict[str, Any]:
         """For run.json; a share of None where fewer than two steps were recorded."""
         elapsed = time.monotonic_ns() - self._begin_ns
         since = records - self._records

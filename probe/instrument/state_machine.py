@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, binding=False
 """What the training is doing now: a few flags, one current phase, marks at the edges.
 
 There is no stack of automatic phases. Frameworks raise out of forwards, call hooks
@@ -7,6 +7,8 @@ stack would stay unbalanced. Signals call ``x_begin`` and, if it returned someth
 true, ``x_end`` with that. None of them raises: what is called that is not ours to
 trust (torch, rings of other threads, chores) is called in a ``try``, and only that,
 for a training's caches are cold and every line of code that a signal runs counts.
+
+Compiled where there is a C compiler; the same in plain Python elsewhere.
 """
 
 from __future__ import annotations
@@ -20,9 +22,13 @@ except ImportError:
     from ..ring import pure as cython
 
 from ..ring.layout import Code, Record
-from .edge_writer import Marks
+from ..ring.stale_check import refuse_stale
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, monotonic_ns
+
+    refuse_stale(__file__, BUILT_FROM.decode())
+else:
     from threading import get_ident
     from time import monotonic_ns
 
@@ -30,11 +36,16 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
-    from .thread_rings import Lanes
+    from .device_clock import DeviceClock
+    from .thread_rings import ThreadRings
 
 COMPILED = bool(cython.compiled)
 
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
+cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int)
+cython.declare(DATA=cython.int, FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
+cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
+cython.declare(PRE=cython.int, TAIL=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
@@ -43,58 +54,86 @@ PRE, TAIL = int(Code.PRE), int(Code.TAIL)
 NONE: frozenset[int] = frozenset()
 
 
-class Machine(Marks):
-    """Turns the signals of one training thread into marks of its ring."""
+@cython.cclass
+class PhaseStateMachine:
+    """Turns the signals of one training thread into marks of its ring.
 
-    # More attributes than CPython lets instances share the keys of: a dict would be slower.
-    __slots__ = (
-        "_also_stepped", "_backward", "_chores", "_chores_due_ns", "_closure", "_communication",
-        "_forward", "_fused", "_heard", "_idle", "_kept", "_loading", "_optimizing", "_pending",
-        "_recompute", "_root", "_stepped", "_unstepped", "_warn", "_wrapped", "after_backward",
-        "after_optimizer", "alive", "changed", "grad_enabled", "lanes", "micro", "on_reducer",
-        "optimizer_seen", "per_reduction", "rest", "root_fired", "steps", "thread",
-    )  # fmt: skip
+    A mark is written where the phase changes; a phase that the user named covers all others.
+    """
+
+    # What most signals look at comes first: it shares a cache line.
+    thread: int = cython.declare(cython.ulong, visibility="public")  # 0 once nothing is recorded
+    cython.declare(_write=object, _optimizing=cython.ulonglong, _current=cython.int)
+    cython.declare(_plain=cython.bint, _loading=cython.bint, _pending=cython.bint)
+    cython.declare(_unstepped=cython.bint, _idle=cython.int, _communication=cython.bint)
+    cython.declare(_recompute=cython.bint, _root=cython.ulonglong)
+    _backward: bool = cython.declare(cython.bint, visibility="public")
+    _forward: int = cython.declare(cython.int, visibility="public")  # FORWARD, EVAL, or 0: none
+    cython.declare(_closure=cython.bint, _wrapped=cython.bint, _fused=cython.bint)
+    cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
+    cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
+    cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
+    cython.declare(_allocated=object, _device=object, _user=list)
+    alive: bool = cython.declare(cython.bint, visibility="public")
+    optimizer_seen: bool = cython.declare(cython.bint, visibility="public")
+    root_fired: bool = cython.declare(cython.bint, visibility="public")
+    micro: int = cython.declare(cython.longlong, visibility="public")
+    per_reduction: int = cython.declare(cython.longlong, visibility="public")
+    steps: int = cython.declare(cython.longlong, visibility="public")
+    thread_rings: ThreadRings = cython.declare(object, visibility="public")
+    grad_enabled: Callable[[], bool] = cython.declare(object, visibility="public")
+    changed: Callable[[], bool] = cython.declare(object, visibility="public")
+    after_backward: Callable[[], None] | None = cython.declare(object, visibility="public")
+    after_optimizer: Callable[[Any], None] | None = cython.declare(object, visibility="public")
+    rest: Callable[[], None] | None = cython.declare(object, visibility="public")
+    on_reducer: Callable[[Any], None] | None = cython.declare(object, visibility="public")
 
     def __init__(
         self,
         ring: RingWriter,
-        lanes: Lanes,
+        thread_rings: ThreadRings,
         *,
         warn: Callable[[str], None],
         chores: Callable[[], int],
     ):
-        """Hear nothing yet.
+        """Record nothing until :meth:`start`.
 
         Args:
             ring: where marks are written.
-            lanes: rings of the other threads.
+            thread_rings: rings of the other threads.
             warn: called with what went wrong.
             chores: called after a step closed; returns the monotonic time in ns before
                 which it need not be called again.
         """
-        super().__init__(ring)
-        self.thread = get_ident()  # 0, which no thread has, once nothing is recorded
+        self._write, self._write_at = ring.write, ring.write_at
+        self._allocated: Callable[[], int] | None = None
+        self._device: DeviceClock | None = None
+        self._enriched = False  # marks carry bytes or edges of a device
+        self._plain = True  # not enriched, no name of the user's: a mark is one write
+        self._current = -1  # the phase of the last mark
+        self._user: list[int] = []  # names that the user gave, innermost last
+        self.thread = get_ident()
         self.alive = False
-        self.lanes = lanes
+        self.thread_rings = thread_rings
         self.steps = 0
         self.micro = 0  # backwards since the last step closed
         self.per_reduction = 0  # forwards of DDP for one that reduces
         self.root_fired = False  # a forward of a hooked root was seen since the last look
         self.optimizer_seen = False
-        self.grad_enabled: Callable[[], bool] = bool  # torch's, once torch is there
-        self.changed: Callable[[], bool] = bool  # parameters changed since the last backward
-        self.after_backward: Callable[[], None] | None = None
-        self.after_optimizer: Callable[[Any], None] | None = None
-        self.rest: Callable[[], None] | None = None  # before the next step, where asked for
-        self.on_reducer: Callable[[Any], None] | None = None  # told of the first forward of DDP
+        self.grad_enabled = bool  # torch's, once torch is there
+        self.changed = bool  # parameters changed since the last backward
+        self.after_backward = None
+        self.after_optimizer = None
+        self.rest = None  # before the next step, where asked for
+        self.on_reducer = None  # called with the first DDP module seen
         self._warn, self._chores = warn, chores
         self._chores_due_ns = 0
-        self._kept = 0  # forwards of DDP since the last that reduces
+        self._unreduced = 0  # forwards of DDP since the last that reduces
         self._idle = OTHER  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
         self._forward = 0  # FORWARD or EVAL
         self._root = 0  # id of the module whose forward set it
-        self._heard = False  # a forward that trains since the last data
+        self._forward_seen = False  # a forward that trains since the last data
         self._optimizing = 0  # id of the outermost optimizer that steps
         self._closure = self._wrapped = self._fused = False
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
@@ -102,7 +141,9 @@ class Machine(Marks):
         self._stepped = 0  # id of the first optimizer that has stepped in this step
         self._also_stepped: frozenset[int] = NONE  # and of others
 
-    def base(self) -> int:
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def base(self) -> cython.int:
         """The phase that the flags say."""
         if self._communication:
             return COMMUNICATION
@@ -118,19 +159,66 @@ class Machine(Marks):
             return OPTIMIZER
         return self._idle
 
-    def mark(self, code: int) -> None:
-        """The phase is ``code`` from now on, unless the user named one."""
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _mark(self, code: cython.int) -> cython.void:
+        """Let the phase be ``code`` from now on, unless the user named one."""
         if code != self._current:
             if self._plain:
                 self._current = code
-                self._slots.write(MARK, code, -1)
+                self._write(MARK, code, -1)
             elif not self._user:
                 self._mark_enriched(code)
+
+    def mark(self) -> None:
+        """Mark the phase that the flags say."""
+        self._mark(self.base())
+
+    @cython.final
+    @cython.cfunc
+    def _mark_user(self, code: cython.int) -> None:
+        self._plain = not self._user and not self._enriched
+        if self._enriched:
+            self._write_enriched(code)
+        else:
+            self._current = code
+            self._write(MARK, code, -1)
+
+    @cython.final
+    @cython.cfunc
+    def _write_enriched(self, code: cython.int) -> None:
+        self._current = code
+        time_ns: cython.ulonglong = monotonic_ns()
+        allocated = -1 if self._allocated is None else self._allocated()
+        self._write_at(time_ns, MARK, code, allocated)
+        if self._device is not None:
+            self._device.mark(time_ns, code)
 
     def start(self) -> None:
         """Begin to record, with the first mark."""
         self.alive = True
-        self.mark(OTHER)
+        self._mark(OTHER)
+
+    def enrich(self, allocated: Callable[[], int] | None, device: DeviceClock | None) -> None:
+        """Let marks carry the allocator's bytes and edges of a device from now on."""
+        self._allocated, self._device = allocated, device
+        self._enriched = allocated is not None or device is not None
+        self._plain = not self._user and not self._enriched
+
+    def user_enter(self, code: cython.int) -> None:
+        """Let the user's name ``code`` cover all phases until it is left."""
+        self._user.append(code)
+        self._mark_user(code)
+
+    def user_leave(self, code: cython.int) -> None:
+        """Leave a name. Out of order (generators) the innermost name that is left wins."""
+        user = self._user
+        if user and user[-1] == code:
+            user.pop()
+        elif code in user:
+            del user[len(user) - 1 - user[::-1].index(code)]
+        self._mark_user(user[-1] if user else self.base())
 
     def stop(self) -> None:
         """Record nothing any more."""
@@ -142,13 +230,15 @@ class Machine(Marks):
         self.stop()
         self._warn(f"phases are no longer recorded: {type(error).__name__}: {error}")
 
-    def close_step(self) -> None:
+    @cython.final
+    @cython.cfunc
+    def _close_step(self) -> None:
         """Write the step's end; it belongs to the step before the signal that found it."""
-        now_ns = monotonic_ns()
+        now_ns: cython.ulonglong = monotonic_ns()
         self._pending = self._unstepped = False
         self._stepped = 0
         self._also_stepped = NONE
-        self._slots.write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
+        self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
         if now_ns >= self._chores_due_ns or self.rest is not None:
@@ -157,12 +247,13 @@ class Machine(Marks):
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""
         self.rest = None  # no step follows
-        if self._pending or (self._unstepped and self._ask(self.changed)):
-            self.close_step()
+        if self._pending or (self._unstepped and self._call(self.changed)):
+            self._close_step()
 
     # -- signals ------------------------------------------------------------------------
 
     def data_begin(self) -> Any:
+        """Enter the loading of a batch."""
         if get_ident() != self.thread or self._loading:
             return False
         # None of these can be true here, unless an exception left them behind.
@@ -173,20 +264,22 @@ class Machine(Marks):
         if self._pending or self._unstepped:
             self._close_if_due()
         self._loading = True
-        self.mark(DATA)
+        self._mark(DATA)
         return True
 
-    def data_end(self, token: Any, got: bool) -> None:
+    def data_end(self, token: Any, got: cython.bint) -> None:
+        """Leave the loading of a batch; ``got``: there was one."""
         self._loading = False
         # Asking takes microseconds; where forwards are heard, what precedes them is none of them.
-        if not got or not (self._heard or self._trains()):
+        if not got or not (self._forward_seen or self._wants_gradients()):
             self._idle = OTHER  # the end of an epoch, or an evaluation
         elif self._idle != TAIL:
             self._idle = PRE
-        self._heard = False
-        self.mark(self.base() if self._optimizing else self._idle)
+        self._forward_seen = False
+        self._mark(self.base() if self._optimizing else self._idle)
 
-    def forward_begin(self, root: int) -> None:
+    def forward_begin(self, root: cython.ulonglong) -> None:
+        """Enter a call of the root module with the id ``root``."""
         if get_ident() != self.thread or self._backward:
             return
         if self._forward and self._root != root:
@@ -196,12 +289,13 @@ class Machine(Marks):
         if self._pending or self._unstepped:
             self._close_if_due()
         self._root = root
-        self._heard = self._trains()
-        self._forward = FORWARD if self._heard else EVAL
+        self._forward_seen = self._wants_gradients()
+        self._forward = FORWARD if self._forward_seen else EVAL
         self.root_fired = True
-        self.mark(self._forward)
+        self._mark(self._forward)
 
-    def forward_end(self, root: int) -> None:
+    def forward_end(self, root: cython.ulonglong) -> None:
+        """Leave a call of the root module."""
         if self._root != root or self._backward or get_ident() != self.thread:
             return
         if self._forward == FORWARD:
@@ -209,29 +303,34 @@ class Machine(Marks):
         elif self._idle == PRE:
             self._idle = OTHER  # its data were taken for a training's
         self._forward = self._root = 0
-        self.mark(self.base() if self._optimizing or self._loading else self._idle)
+        self._mark(self.base() if self._optimizing or self._loading else self._idle)
 
-    def reduces(self, ddp: Any, reduces: bool) -> bool:
+    def reduces(self, ddp: Any, reduces: cython.bint) -> bool:
+        """Note a forward of DDP, whose backward ``reduces`` the gradients now or does not.
+
+        Returns True if gradients are wanted at all.
+        """
         if get_ident() != self.thread:
             return False
-        if self._forward != FORWARD if self._root == address(ddp) else not self._trains():
+        if self._forward != FORWARD if self._root == address(ddp) else not self._wants_gradients():
             return False
-        self._slots.write(SYNC, 1 if reduces else 0, 0)
-        self._kept += 1
+        self._write(SYNC, 1 if reduces else 0, 0)
+        self._unreduced += 1
         if reduces:
-            self.per_reduction, self._kept = self._kept, 0
+            self.per_reduction, self._unreduced = self._unreduced, 0
         if self.on_reducer is not None:
-            told, self.on_reducer = self.on_reducer, None
-            self._tell(told, ddp)
+            on_reducer, self.on_reducer = self.on_reducer, None
+            self._call_with(on_reducer, ddp)
         return True
 
     def backward_begin(self) -> Any:
+        """Enter the autograd engine."""
         if get_ident() != self.thread:
             # A reentrant checkpoint on the engine's own thread: its recompute is over.
-            return self._enter_lane(BACKWARD, True)
+            return self._enter_thread_ring(BACKWARD, True)
         if self._backward:
             self._recompute = False
-            self.mark(self.base())
+            self._mark(self.base())
             return None
         if self._optimizing and not self._closure:
             self._optimizing = 0
@@ -239,112 +338,125 @@ class Machine(Marks):
             self._close_if_due()
         self._backward = True
         self.micro += 1
-        self.mark(BACKWARD)
+        self._mark(BACKWARD)
         return True
 
     def computed(self) -> None:
+        """Wait for other ranks from now on: all gradients of this backward are computed."""
         # On CUDA the engine's thread tells it, while the one that began the backward waits.
-        if self._backward and (get_ident() == self.thread or self._native()):
+        if self._backward and (get_ident() == self.thread or self._in_engine_thread()):
             self._communication = True
-            self.mark(COMMUNICATION)
+            self._mark(COMMUNICATION)
 
-    def backward_end(self, token: Any, done: bool) -> None:
+    def backward_end(self, token: Any, done: cython.bint) -> None:
+        """Leave the autograd engine; not ``done``: it raised."""
         if token is not True:
-            self._tell(token.leave, BACKWARD)
+            self._call_with(token.leave, BACKWARD)
             return
         self._backward = self._recompute = self._communication = False
         self._idle = OTHER
         nested = self._optimizing or self._forward or self._loading
-        self.mark(self.base() if nested else OTHER)
+        self._mark(self.base() if nested else OTHER)
         if self._fused:  # an optimizer stepped in the parameters' hooks
             self._fused, self._pending = False, True
         elif done:
             self._unstepped = True
             if self.after_backward is not None:
-                self._ask(self.after_backward)
+                self._call(self.after_backward)
 
     def recompute_begin(self) -> Any:
+        """Enter a checkpointed forward that runs again."""
         if not self.alive or not self._backward:
             return None
         if get_ident() != self.thread:
-            return self._enter_lane(RECOMPUTE, False)
+            return self._enter_thread_ring(RECOMPUTE, False)
         before = self._recompute
         self._recompute = True
-        self.mark(RECOMPUTE)
+        self._mark(RECOMPUTE)
         return (before,)
 
     def recompute_end(self, token: Any) -> None:
+        """Leave a checkpointed forward."""
         if type(token) is not tuple:
-            self._tell(token.leave, RECOMPUTE)
+            self._call_with(token.leave, RECOMPUTE)
             return
         self._recompute = token[0] and self._backward
-        self.mark(self.base())
+        self._mark(self.base())
 
     def communication_begin(self) -> Any:
+        """Enter a collective that blocks, or the wait for one."""
         if get_ident() != self.thread:
-            return self._enter_lane(COMMUNICATION, False) if self._backward else None
+            return self._enter_thread_ring(COMMUNICATION, False) if self._backward else None
         if self._communication:
             return None
         self._communication = True
-        self.mark(COMMUNICATION)
+        self._mark(COMMUNICATION)
         return True
 
     def communication_end(self, token: Any) -> None:
+        """Leave a collective."""
         if token is not True:
-            self._tell(token.leave, COMMUNICATION)
+            self._call_with(token.leave, COMMUNICATION)
             return
         self._communication = False
-        self.mark(self.base())
+        self._mark(self.base())
 
-    def optimizer_begin(self, optimizer: Any, closure: bool) -> Any:
-        key = address(optimizer)
+    @cython.ccall
+    def optimizer_begin(self, optimizer: Any, closure: cython.bint) -> Any:
+        """Enter an optimizer's step, with a closure or without."""
+        key: cython.ulonglong = address(optimizer)
         if get_ident() != self.thread or self._wrapped:
             return False
         if self._backward or (self._optimizing and self._optimizing != key):
             return False  # nested in another one
         if self._pending and (closure or key == self._stepped or key in self._also_stepped):
-            self.close_step()
+            self._close_step()
         self._optimizing, self._closure = key, closure
         self._forward = 0
         if closure:  # the forward and the backward come first
             self._idle = PRE
-            self.mark(PRE)
+            self._mark(PRE)
         else:
             self._idle = OTHER
-            self.mark(OPTIMIZER)
+            self._mark(OPTIMIZER)
         return True
 
     def optimizer_end(self, optimizer: Any) -> None:
-        key = address(optimizer)
+        """Leave an optimizer's step."""
+        key: cython.ulonglong = address(optimizer)
         if self._optimizing != key:
             if self._optimizing:
                 return
             # On CUDA the hooks that step inside backward run in the engine's thread.
-            if get_ident() != self.thread and not (self._backward and self._native()):
+            if get_ident() != self.thread and not (self._backward and self._in_engine_thread()):
                 return
         self.optimizer_seen = True
         if self._backward:
             self._fused = True
         elif not self._wrapped:
-            self._stopped_optimizing(key, True)
+            self._leave_optimizer(key, True)
         if self.after_optimizer is not None:
-            self._tell(self.after_optimizer, optimizer)
+            self._call_with(self.after_optimizer, optimizer)
 
     def wrapped_begin(self, optimizer: Any) -> Any:
+        """Enter a framework's own step, inside which an optimizer may or may not step."""
         if self._wrapped or not self.optimizer_begin(optimizer, False):
             return False
         self._wrapped = True
         return True
 
-    def wrapped_end(self, token: Any, optimizer: Any, closes: bool) -> None:
+    def wrapped_end(self, token: Any, optimizer: Any, closes: cython.bint) -> None:
+        """Leave a framework's own step; ``closes``: it was one of the training's."""
         self._wrapped = False
         self.optimizer_seen = True
-        self._stopped_optimizing(address(optimizer), closes)
+        self._leave_optimizer(address(optimizer), closes)
 
-    def _stopped_optimizing(self, key: int, closes: bool) -> None:
+    @cython.final
+    @cython.cfunc
+    def _leave_optimizer(self, key: cython.ulonglong, closes: cython.bint) -> None:
         self._optimizing, self._closure = 0, False
         self._idle = OTHER
-        self.mark(OTHER)
+        self._mark(OTHER)
         self._unstepped = False
         if closes:
             self._pending = True
@@ -353,52 +465,71 @@ class Machine(Marks):
             elif self._stepped != key:
                 self._also_stepped |= {key}
 
+    @cython.final
+    @cython.cfunc
     def _close_if_due(self) -> None:
-        if self._pending or (self._unstepped and not self._optimizing and self._ask(self.changed)):
-            self.close_step()
+        if self._pending or (self._unstepped and not self._optimizing and self._call(self.changed)):
+            self._close_step()
 
     # -- what may raise -----------------------------------------------------------------
 
-    def _trains(self) -> bool:
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _wants_gradients(self) -> cython.bint:
         try:
             return self.grad_enabled()
         except Exception as error:
             self.fail(error)
             return False
 
-    def _ask(self, call: Callable[[], Any]) -> Any:
+    @cython.final
+    @cython.cfunc
+    def _call(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
         except Exception as error:
             self.fail(error)
             return None
 
-    def _tell(self, call: Callable[[Any], Any], what: Any) -> Any:
+    @cython.final
+    @cython.cfunc
+    def _call_with(self, call: Callable[[Any], Any], what: Any) -> Any:
         try:
             return call(what)
         except Exception as error:
             self.fail(error)
             return None
 
-    def _mark_enriched(self, code: int) -> None:
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _mark_enriched(self, code: cython.int) -> cython.void:
         try:
-            self._force(code)
+            self._write_enriched(code)
         except Exception as error:
             self.fail(error)
 
-    def _between_steps(self, now_ns: int) -> None:
+    @cython.final
+    @cython.cfunc
+    def _between_steps(self, now_ns: cython.ulonglong) -> None:
         if now_ns >= self._chores_due_ns:
-            due_ns = self._ask(self._chores)
+            due_ns = self._call(self._chores)
             self._chores_due_ns = due_ns or 0
         if self.rest is not None:
-            self._ask(self.rest)
+            self._call(self.rest)
 
-    def _native(self) -> bool:
-        return self.alive and bool(self._ask(self.lanes.native))
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _in_engine_thread(self) -> cython.bint:
+        return self.alive and bool(self._call(self.thread_rings.native))
 
-    def _enter_lane(self, code: int, active: bool) -> Any:
-        """Enter ``code`` on another thread: one in a phase (``active``), or one of the engine."""
+    @cython.final
+    @cython.cfunc
+    def _enter_thread_ring(self, code: cython.int, active: cython.bint) -> Any:
+        """Enter ``code`` on another thread: one in a phase (``active``), or the engine's own."""
         if not self.alive:
             return None
-        lanes = self.lanes
-        return self._tell(lanes.enter_if_active if active else lanes.enter_engine_thread, code)
+        lanes = self.thread_rings
+        return self._call_with(lanes.enter_if_active if active else lanes.enter_engine_thread, code)

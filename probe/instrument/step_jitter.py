@@ -1,4 +1,4 @@
-"""A short random rest before some steps, for those whose step runs in lock with the meter.
+"""A short random rest before some steps, for trainings whose step runs in lock with the meter.
 
 If the step's period divides the meter's, every update falls at the same place of the step
 and its phases cannot be told apart. Only the steps themselves can break that. Opt-in, as it
@@ -12,16 +12,16 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .state_machine import Machine
+    from .state_machine import PhaseStateMachine
 
 LONGEST_S = 0.02
 NAME = "dither"
 
 
-class Dither:
+class StepJitter:
     """Called when a step has closed; rests before a ``share`` of the steps."""
 
-    def __init__(self, machine: Machine, code: int, share: float):
+    def __init__(self, machine: PhaseStateMachine, code: int, share: float):
         self._machine, self._code, self._share = machine, code, share
         self._random = random.Random()  # not the user's: their run stays as it is
 

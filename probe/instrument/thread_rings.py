@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
 
 
-class Lane:
-    """One thread's ring and the phases it is in, innermost last."""
+class ThreadRing:
+    """The ring of one thread and the phases that it is in, innermost last."""
 
     __slots__ = ("_codes", "ring")
 
@@ -26,13 +26,16 @@ class Lane:
 
     @property
     def active(self) -> bool:
+        """Whether the thread is in a phase."""
         return bool(self._codes)
 
     def enter(self, code: int) -> None:
+        """Enter a phase."""
         self._codes.append(code)
         self.ring.write(MARK, code, -1)
 
     def leave(self, code: int) -> None:
+        """Leave a phase; the one around it goes on."""
         codes = self._codes
         for place in range(len(codes) - 1, -1, -1):
             if codes[place] == code:
@@ -44,40 +47,40 @@ class Lane:
             self.ring.write(LEAVE, code, -1)
 
 
-class Lanes:
-    """The lanes of all threads but the main one, each opened at its first edge."""
+class ThreadRings:
+    """The rings of all threads but the main one, each opened at its first edge."""
 
     def __init__(self, open_ring: Callable[[str, int], RingWriter]):
         self._open = open_ring
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._all: list[Lane] = []
+        self._all: list[ThreadRing] = []
         self.dropped = 0  # edges of threads whose ring could not be opened
 
-    def here(self) -> Lane | None:
-        """The calling thread's lane; None if it cannot have one."""
+    def here(self) -> ThreadRing | None:
+        """The ring of the calling thread; None if it cannot have one."""
         try:
-            lane: Lane | None = self._local.lane
+            thread_ring: ThreadRing | None = self._local.ring
         except AttributeError:
-            lane = self._local.lane = self._opened()
-        if lane is None:
+            thread_ring = self._local.ring = self._opened()
+        if thread_ring is None:
             self.dropped += 1
-        return lane
+        return thread_ring
 
-    def enter_if_active(self, code: int) -> Lane | None:
+    def enter_if_active(self, code: int) -> ThreadRing | None:
         """Enter ``code`` if this thread already is in a phase."""
-        lane: Lane | None = getattr(self._local, "lane", None)
-        if lane is None or not lane.active:
+        thread_ring: ThreadRing | None = getattr(self._local, "ring", None)
+        if thread_ring is None or not thread_ring.active:
             return None
-        lane.enter(code)
-        return lane
+        thread_ring.enter(code)
+        return thread_ring
 
-    def enter_engine_thread(self, code: int) -> Lane | None:
+    def enter_engine_thread(self, code: int) -> ThreadRing | None:
         """Enter ``code`` if this is a thread of the autograd engine, not one of Python's."""
-        lane = self.here() if self.native() else None
-        if lane is not None:
-            lane.enter(code)
-        return lane
+        thread_ring = self.here() if self.native() else None
+        if thread_ring is not None:
+            thread_ring.enter(code)
+        return thread_ring
 
     def native(self) -> bool:
         """Whether C++ started this thread, as the autograd engine does."""
@@ -94,16 +97,16 @@ class Lanes:
 
     def close(self) -> None:
         """Say in every ring that nothing follows."""
-        for lane in self._all:
-            lane.ring.close()
+        for thread_ring in self._all:
+            thread_ring.ring.close()
 
-    def _opened(self) -> Lane | None:
+    def _opened(self) -> ThreadRing | None:
         with self._lock:
             # A native id is used again after its thread has ended; the number is not.
             label = f"t{threading.get_native_id()}n{len(self._all)}"
             try:
-                lane = Lane(self._open(label, THREAD_CAPACITY))
+                thread_ring = ThreadRing(self._open(label, THREAD_CAPACITY))
             except StoreError:
                 return None
-            self._all.append(lane)
-            return lane
+            self._all.append(thread_ring)
+            return thread_ring

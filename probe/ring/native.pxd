@@ -2,8 +2,10 @@
 
 cdef extern from * nogil:
     """
-    #include <string.h>
     #include <time.h>
+    #ifndef PHASEWATT_BUILT_FROM
+    #define PHASEWATT_BUILT_FROM ""  /* setup.py defines it */
+    #endif
     static inline unsigned long long phasewatt_monotonic_ns(void) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -29,15 +31,10 @@ cdef extern from * nogil:
         return 0;  /* it says no more whether anything was set */
     #endif
     }
-    static inline long long phasewatt_bits_of(double value) {
-        long long bits;
-        memcpy(&bits, &value, sizeof bits);
-        return bits;
-    }
     """
-    long long bits_of "phasewatt_bits_of"(double value) noexcept
     unsigned long long monotonic_ns "phasewatt_monotonic_ns"() noexcept
     unsigned long get_ident "phasewatt_thread"() noexcept  # what threading.get_ident() returns
     unsigned long long address "phasewatt_address"(object)  # what id() returns
     unsigned long long version_of "phasewatt_version"(dict)  # changes whenever it does; 0: unknown
     unsigned long long *words_of "phasewatt_words"(object)  # of a memoryview; not to outlive it
+    const char *BUILT_FROM "PHASEWATT_BUILT_FROM"  # hash of the sources of the module that is compiled

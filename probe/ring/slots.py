@@ -1,7 +1,7 @@
-# cython: language_level=3, annotation_typing=False, freethreading_compatible=True
+# cython: language_level=3, binding=False
 """The slots of a ring, filled in turn by the one thread that owns it.
 
-Compiled where there is a C compiler; the types for that are in ``slots.pxd``.
+Compiled where there is a C compiler; the same in plain Python elsewhere.
 """
 
 from __future__ import annotations
@@ -14,26 +14,39 @@ except ImportError:
     from . import pure as cython
 
 from .layout import CHECK, DROPPED, SEQUENCE_MASK, SLOT_BYTES, SLOTS, TAIL
+from .stale_check import refuse_stale
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.probe.ring.native import BUILT_FROM, monotonic_ns, words_of
+
+    refuse_stale(__file__, BUILT_FROM.decode())
+else:
     from time import monotonic_ns
 
     words_of = memoryview
 
 _WORD_BYTES = 8
-_FIRST, _WORDS = SLOTS // _WORD_BYTES, SLOT_BYTES // _WORD_BYTES
-_TAIL, _DROPPED = TAIL // _WORD_BYTES, DROPPED // _WORD_BYTES
-_UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
+_CHECK = cython.declare(cython.ulonglong, CHECK)
+_SEQUENCE_MASK = cython.declare(cython.ulonglong, SEQUENCE_MASK)
+_UNSIGNED = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
+_FIRST = cython.declare(cython.Py_ssize_t, SLOTS // _WORD_BYTES)
+_WORDS = cython.declare(cython.Py_ssize_t, SLOT_BYTES // _WORD_BYTES)
+_TAIL = cython.declare(cython.Py_ssize_t, TAIL // _WORD_BYTES)
+_DROPPED = cython.declare(cython.Py_ssize_t, DROPPED // _WORD_BYTES)
 
 
+@cython.final
+@cython.cclass
 class Slots:
     """Appends records; never raises, never blocks: what finds the ring full is counted."""
 
-    __slots__ = ("_capacity", "_dropped", "_limit", "_position", "_sequence", "_view", "_words")
+    cython.declare(_capacity=cython.ulonglong, _position=cython.ulonglong, _limit=cython.ulonglong)
+    cython.declare(_sequence=cython.ulonglong, _dropped=cython.ulonglong)
+    cython.declare(_words=cython.p_ulonglong, _view=object)
 
-    def __init__(self, target: mmap.mmap, capacity: int):
-        """Of the ring file mapped at ``target``, a power-of-two ``capacity`` of slots."""
-        self._view = memoryview(target).cast("Q")
+    def __init__(self, target: mmap.mmap, capacity: cython.ulonglong):
+        """Fill the ring file mapped at ``target``; ``capacity`` is a power of two, in slots."""
+        self._view = memoryview(target).cast("Q")  # keeps the words alive
         self._words = words_of(self._view)
         self._capacity = capacity
         self._position = 0  # slots written
@@ -41,24 +54,36 @@ class Slots:
         self._limit = capacity  # first position that would overrun the reader as last seen
         self._dropped = 0
 
-    def write(self, kind: int, code: int, payload: int) -> None:
-        """Append a record of now."""
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def write(
+        self, kind: cython.ulonglong, code: cython.ulonglong, payload: cython.longlong
+    ) -> cython.void:
+        """Append a record stamped with the present time."""
         self.write_at(monotonic_ns(), kind, code, payload)
 
-    def write_at(self, time_ns: int, kind: int, code: int, payload: int) -> None:
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def write_at(
+        self,
+        time_ns: cython.ulonglong,
+        kind: cython.ulonglong,
+        code: cython.ulonglong,
+        payload: cython.longlong,
+    ) -> cython.void:
         """Append a record of a time that was read earlier."""
-        self._sequence = (self._sequence + 1) & SEQUENCE_MASK
+        self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         if self._position >= self._limit:
             self._limit = self._words[_TAIL] + self._capacity
             if self._position >= self._limit:
                 self._dropped += 1
                 self._words[_DROPPED] = self._dropped
                 return
-        place = _FIRST + (self._position & (self._capacity - 1)) * _WORDS
+        place: cython.Py_ssize_t = _FIRST + (self._position & (self._capacity - 1)) * _WORDS
         self._words[place] = time_ns
         self._words[place + 1] = payload & _UNSIGNED
         self._words[place + 2] = self._sequence | kind << 32 | code << 48
-        self._words[place + 3] = time_ns ^ self._sequence ^ CHECK  # last: see layout
+        self._words[place + 3] = time_ns ^ self._sequence ^ _CHECK  # last: see layout
         self._position += 1
 
     def offered(self) -> int:

@@ -1,6 +1,6 @@
 """Forward and backward told apart by kind of module: attention, MLP, convolution, norm. Opt-in.
 
-Every such module costs four more marks a step (the report's overhead line reckons with them). A
+Every such module costs four more marks a step (the report's overhead line counts them). A
 module of one kind inside another belongs to the outer one. A module's backward is taken to begin
 when the gradient of its output is there and to end when that of its input is: tensor hooks, which
 change no gradient. On CUDA the backward runs in a thread of its own and is not told apart.
@@ -18,7 +18,7 @@ from torch.compiler import is_compiling
 
 from ..patches.module_call import Listening
 from ..patches.wrappers import Listener
-from .state_machine import SplitMachine
+from .state_machine import ModuleKindStateMachine
 
 KINDS = ("attention", "mlp", "convolution", "norm")
 _ATTENTION = re.compile(r"attention", re.IGNORECASE)
@@ -26,33 +26,37 @@ _MLP = re.compile(r"mlp|feed_?forward|ffn", re.IGNORECASE)
 _NORM = re.compile(r"(Batch|Layer|Group|Instance|RMS)Norm|Norm$")
 
 
-class Split:
+class KindListeners:
     """Listens to the modules below a root, until ``remove``."""
 
-    def __init__(self, machine: SplitMachine, root: nn.Module, code: Callable[[str], int]):
+    def __init__(
+        self, machine: ModuleKindStateMachine, root: nn.Module, code: Callable[[str], int]
+    ):
         """``code`` gives the ring's number of a phase's name."""
         self._listening = [
-            Listening(module, _Inner(machine, code(f"forward/{kind}"), code(f"backward/{kind}")))
+            Listening(
+                module, _KindListener(machine, code(f"forward/{kind}"), code(f"backward/{kind}"))
+            )
             for kind, module in _kinds(root)
         ]
 
     def remove(self) -> None:
         """Leave the modules' classes as they were."""
-        for one in self._listening:
-            one.remove()
+        for listening in self._listening:
+            listening.remove()
         self._listening.clear()
 
 
 def kind_of(name: str, module: nn.Module) -> str | None:
-    """Of a module and the name that its parent gives it; None: of none of the kinds."""
-    said = type(module).__name__
-    if isinstance(module, nn.MultiheadAttention) or _ATTENTION.search(said):
+    """The kind of a module with the name that its parent gives it; None: another kind."""
+    class_name = type(module).__name__
+    if isinstance(module, nn.MultiheadAttention) or _ATTENTION.search(class_name):
         return "attention"
-    if _MLP.search(said) or _MLP.fullmatch(name):
+    if _MLP.search(class_name) or _MLP.fullmatch(name):
         return "mlp"
     if isinstance(module, nn.modules.conv._ConvNd):
         return "convolution"
-    return "norm" if _NORM.search(said) else None
+    return "norm" if _NORM.search(class_name) else None
 
 
 def _kinds(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -64,24 +68,26 @@ def _kinds(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield kind, child
 
 
-class _Inner(Listener):
-    """Of one module: when it begins and ends, and its gradients do."""
+class _KindListener(Listener):
+    """Tells the machine when a module and its gradients begin and end."""
 
-    def __init__(self, machine: SplitMachine, ahead: int, behind: int):
-        self._machine, self._ahead, self._behind = machine, ahead, behind
+    def __init__(self, machine: ModuleKindStateMachine, forward: int, backward: int):
+        self._machine, self._forward, self._backward = machine, forward, backward
 
     def begin(self, args: Any) -> None:
-        self._tell(self._ahead, args, lambda: self._machine.behind(self._behind, ends=True))
+        self._note(
+            self._forward, args, lambda: self._machine.backward_kind(self._backward, ends=True)
+        )
 
     def end(self, output: Any) -> None:
-        self._tell(0, output, lambda: self._machine.behind(self._behind))
+        self._note(0, output, lambda: self._machine.backward_kind(self._backward))
 
-    def _tell(self, code: int, value: Any, behind: Callable[[], None]) -> None:
+    def _note(self, code: int, value: Any, on_gradient: Callable[[], None]) -> None:
         if is_compiling():
             return
         try:
-            self._machine.ahead(code)
-            _on_gradient(value, behind)
+            self._machine.forward_kind(code)
+            _on_gradient(value, on_gradient)
         except Exception as error:
             self._machine.fail(error)
 

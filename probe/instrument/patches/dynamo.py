@@ -1,7 +1,8 @@
-"""What dynamo may have to see through is compiled until dynamo traces for the first time.
+"""Patches that dynamo may meet are compiled code until dynamo traces for the first time.
 
-A frame of Python, and asking in it whether dynamo traces, take microseconds of a step; most
-trainings compile nothing.
+A frame of Python that asks whether dynamo traces takes microseconds of a step; most trainings
+compile nothing. Dynamo cannot see through compiled code, so each such patch has a *visible* twin in
+Python, which takes its place when dynamo begins.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from .import_hooks import when_imported
-from .registry import replace
+from .patching import replace
 
 Undo = Callable[[], bool]  # False: not undone, for somebody patched on top
 Fill = Callable[[Any], Undo]
@@ -28,11 +29,13 @@ _BEGINNINGS = {
 
 _lock = threading.RLock()
 _traces = False
-_places: set[_Place] = set()  # that hold what is compiled
-_hearing: list[Callable[[], object]] = []
+_compiled: set[_Place] = set()  # the places that hold compiled code
+_undo_listening: list[Callable[[], object]] = []
 
 
 class _Place:
+    """A name of torch that is filled with compiled code or its visible twin."""
+
     def __init__(self, fill: Fill, compiled: Any, visible: Any):
         self._fill, self._visible = fill, visible
         self._undo = fill(visible if _traces else compiled)
@@ -43,36 +46,46 @@ class _Place:
 
     def undo(self) -> None:
         with _lock:
-            _places.discard(self)
-            if not _places:
-                _hear_no_more()
+            _compiled.discard(self)
+            if not _compiled:
+                _stop_listening()
             self._undo()
 
 
 def put(fill: Fill, compiled: Any, visible: Any) -> Callable[[], None]:
-    """Fill a place with ``compiled``; with ``visible`` before dynamo traces, or if it ever did.
+    """Fill a place with ``compiled``; with ``visible`` once dynamo begins, or if it ever did.
 
     If somebody patches on top before that, dynamo will break its graph at what is compiled.
-    Returns what takes it away again; raises whatever ``fill`` raises.
+
+    Args:
+        fill: puts its argument in place and returns what undoes that.
+        compiled: is used until dynamo begins.
+        visible: does the same, and only calls the original while dynamo traces.
+
+    Returns:
+        What empties the place.
+
+    Raises:
+        Exception: whatever ``fill`` raises.
     """
     with _lock:
         place = _Place(fill, compiled, visible)
         if not _traces:
-            _places.add(place)
-            if len(_places) == 1:
-                _hear()
+            _compiled.add(place)
+            if len(_compiled) == 1:
+                _listen()
     return place.undo
 
 
-def _hear() -> None:
+def _listen() -> None:
     for name, kind in _BEGINNINGS.items():
         if not _traces:
-            _hearing.append(when_imported(name, functools.partial(_patch, kind)))
+            _undo_listening.append(when_imported(name, functools.partial(_patch, kind)))
 
 
-def _hear_no_more() -> None:
-    while _hearing:
-        _hearing.pop()()
+def _stop_listening() -> None:
+    while _undo_listening:
+        _undo_listening.pop()()
 
 
 def _patch(kind: str, module: ModuleType) -> None:
@@ -82,7 +95,7 @@ def _patch(kind: str, module: ModuleType) -> None:
             _begin()
         else:
             owner = getattr(module, kind)
-            _hearing.append(replace(owner, "__init__", _beginning(owner.__init__)))
+            _undo_listening.append(replace(owner, "__init__", _beginning(owner.__init__)))
 
 
 def _beginning(original: Callable[..., None]) -> Callable[..., None]:
@@ -98,7 +111,7 @@ def _begin() -> None:
     global _traces
     with _lock:
         _traces = True
-        _hear_no_more()
-        while _places:
+        _stop_listening()
+        while _compiled:
             with contextlib.suppress(Exception):  # we are inside the user's torch.compile
-                _places.pop().show()
+                _compiled.pop().show()

@@ -1,10 +1,10 @@
-"""Calls of modules, heard where their classes keep ``__call__``.
+"""Listeners of a module's calls, at its class's ``__call__``.
 
 A module that has forward hooks takes torch's long way through a call, and copies, pickles and
-scripts of it take the hooks along. A class's ``__call__`` is told which module is called, so that
+scripts of it take the hooks along. A class's ``__call__`` knows which module is called, so that
 nothing of ours is on any module; other modules of the class are passed through.
 
-Dynamo inlines this file and ``signals.py``; others that run in a training it is told to skip.
+Dynamo inlines this file and ``torch_patches.py``; it skips the others that run in a training.
 """
 
 from __future__ import annotations
@@ -20,64 +20,70 @@ from torch import nn
 from torch.compiler import is_dynamo_compiling
 
 from .dynamo import put
-from .registry import replace
-from .wrappers import Called, Listener
+from .patching import replace
+from .wrappers import CallWrapper, Listener
 
 Call = Callable[..., Any]
 
 _lock = threading.RLock()  # a module may die at any moment
-_layers: dict[type, _Layer] = {}
+_patched: dict[type, _PatchedClass] = {}
 
 
 class Listening:
     """One listener of one module, until ``remove``."""
 
     def __init__(self, module: nn.Module, listener: Listener):
-        """Raises whatever a class raises that does not let its ``__call__`` be replaced."""
+        """Listen from now on.
+
+        Raises:
+            Exception: whatever a class raises that does not let its ``__call__`` be replaced.
+        """
         self.module = weakref.ref(module, self._died)
         self._owner, self._id, self._listener = type(module), id(module), listener
         with _lock:
-            layer = _layers.get(self._owner)
-            if layer is None:
-                layer = _layers[self._owner] = _Layer(self._owner)
-            layer.add(self._id, listener)
+            patched = _patched.get(self._owner)
+            if patched is None:
+                patched = _patched[self._owner] = _PatchedClass(self._owner)
+            patched.add(self._id, listener)
 
     def remove(self) -> None:
         """Leave the class as it was, if nobody else listens to one of its modules."""
         with _lock:
-            layer = _layers.get(self._owner)
-            if layer is not None and layer.drop(self._id, self._listener):
-                del _layers[self._owner]
-                layer.undo()
+            patched = _patched.get(self._owner)
+            if patched is not None and patched.drop(self._id, self._listener):
+                del _patched[self._owner]
+                patched.undo()
 
     def _died(self, _reference: object) -> None:
         with _lock:  # another module may get its id
-            if (layer := _layers.get(self._owner)) is not None:
-                layer.drop(self._id, self._listener)
+            if (patched := _patched.get(self._owner)) is not None:
+                patched.drop(self._id, self._listener)
 
 
-class _Layer:
+class _PatchedClass:
     """Our ``__call__`` on one class. Who patched on top of it keeps it, as a pass-through."""
 
     def __init__(self, owner: type):
-        self._heard: dict[int, Listener] = {}
-        called = self._called = Called(owner, self._heard)
+        self._listeners: dict[int, Listener] = {}
+        self._wrapper = CallWrapper(owner, self._listeners)
         self.undo = put(
-            lambda by: replace(owner, "__call__", by), called, _seen_through(owner.__call__, called)
+            lambda by: replace(owner, "__call__", by),
+            self._wrapper,
+            _unless_traced(owner.__call__, self._wrapper),
         )
 
     def add(self, module: int, listener: Listener) -> None:
-        already = self._heard.get(module)
-        self._heard[module] = listener if already is None else _Both(already, listener)
-        self._called.settle()
+        before = self._listeners.get(module)
+        self._listeners[module] = listener if before is None else _Both(before, listener)
+        self._wrapper.settle()
 
     def drop(self, module: int, listener: Listener) -> bool:
         """Returns True if no listener is left."""
-        left = _without(self._heard.pop(module, None), listener)
+        left = _without(self._listeners.pop(module, None), listener)
         if left is not None:
-            self._heard[module] = left
-        self._called.settle()
-        return not self._heard
+            self._listeners[module] = left
+        self._wrapper.settle()
+        return not self._listeners
 
 
 class _Both(Listener):
@@ -95,23 +101,23 @@ class _Both(Listener):
         self.first.end(output)
 
 
-def _without(heard: Listener | None, listener: Listener) -> Listener | None:
-    if isinstance(heard, _Both):
-        first, second = _without(heard.first, listener), _without(heard.second, listener)
+def _without(listeners: Listener | None, listener: Listener) -> Listener | None:
+    if isinstance(listeners, _Both):
+        first, second = _without(listeners.first, listener), _without(listeners.second, listener)
         return _Both(first, second) if first and second else first or second
-    return None if heard is listener else heard
+    return None if listeners is listener else listeners
 
 
-def _seen_through(original: Call, called: Call) -> Call:
+def _unless_traced(original: Call, wrapper: Call) -> Call:
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 (the name it replaces)
         if is_dynamo_compiling():
             return original(self, *args, **kwargs)
-        return called(self, *args, **kwargs)
+        return wrapper(self, *args, **kwargs)
 
     return __call__
 
 
-def code() -> CodeType:
-    """Of what dynamo finds on classes: where it begins with that, it should begin further in."""
-    return _seen_through(nn.Module.__call__, nn.Module.__call__).__code__
+def wrapper_code() -> CodeType:
+    """The code of what is put on classes, where dynamo should begin one frame further in."""
+    return _unless_traced(nn.Module.__call__, nn.Module.__call__).__code__

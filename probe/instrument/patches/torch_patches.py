@@ -1,8 +1,8 @@
-"""The wrappers around torch that tell the machine what happens. Needs torch.
+"""What is patched in torch, and the wrappers that dynamo may meet. Needs torch.
 
-Each that dynamo may meet asks first whether it is tracing: that folds to a constant, so a compiled
+Each of these asks first whether torch is tracing: that folds to a constant, so a compiled
 function sees the original and no graph breaks. (Torch also traces without dynamo; optimizers'
-hooks are not called then, and are spared the longer question.) ``session.target`` is None once
+hooks are not called then, and are spared the longer question.) ``session.machine`` is None once
 nobody listens; then a wrapper only calls the original.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .dynamo import put
-from .module_call import code
-from .registry import Session
+from .module_call import wrapper_code
+from .patching import Session, Wrap
 from .wrappers import around_backward, around_data, around_ddp, on_optimizer
 
 Call = Callable[..., Any]
@@ -46,52 +46,46 @@ COLLECTIVES = (
 )
 
 
-def _recomputing(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def recompute(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
-            return original(*args, **kwargs)
-        target, token = session.target, None
-        try:
-            token = target.recompute_begin()
-            return original(*args, **kwargs)
-        finally:
-            if token:
-                target.recompute_end(token)
+def _timed(signal: str) -> Wrap:
+    """Make wrappers that call ``{signal}_begin`` and ``{signal}_end`` of the machine."""
+    begin, end = f"{signal}_begin", f"{signal}_end"
 
-    return recompute
+    def wrap(original: Call, session: Session) -> Call:
+        @functools.wraps(original)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or session.machine is None:
+                return original(*args, **kwargs)
+            machine, token = session.machine, None
+            try:
+                token = getattr(machine, begin)()
+                return original(*args, **kwargs)
+            finally:
+                if token:
+                    getattr(machine, end)(token)
+
+        return timed
+
+    return wrap
+
+
+_recomputing = _timed("recompute")
+_communicating = _timed("communication")
 
 
 def _checkpoint_frame(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def __init__(self: Any, recompute_fn: Call, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        if not is_compiling() and session.target is not None:
+        if not is_compiling() and session.machine is not None:
             recompute_fn = _recomputing(recompute_fn, session)
         original(self, recompute_fn, *args, **kwargs)
 
     return __init__
 
 
-def _waiting(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def wait(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
-            return original(*args, **kwargs)
-        target, token = session.target, None
-        try:
-            token = target.communication_begin()
-            return original(*args, **kwargs)
-        finally:
-            if token:
-                target.communication_end(token)
-
-    return wait
-
-
 def _collective(original: Call, session: Session) -> Call:
     parameters = list(inspect.signature(original).parameters)
     place = parameters.index("async_op") if "async_op" in parameters else len(parameters) + 64
-    waiting = _waiting(original, session)
+    waiting = _communicating(original, session)
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
@@ -102,39 +96,36 @@ def _collective(original: Call, session: Session) -> Call:
     return collective
 
 
-def _scaler(closes: bool) -> Callable[[Call, Session], Call]:
+def _framework_step(optimizer_of: Call, closes: bool | None = None) -> Wrap:
+    """Make wrappers of a framework's step, inside which an optimizer may or may not step.
+
+    Args:
+        optimizer_of: gives what steps, called with the arguments of the step.
+        closes: whether a step of the training ends; None: if ``global_steps`` has changed.
+    """
+
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
-        def scaled(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or session.target is None:
-                return original(self, optimizer, *args, **kwargs)
-            target, token = session.target, None
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or session.machine is None:
+                return original(self, *args, **kwargs)
+            machine, token, before = session.machine, None, getattr(self, "global_steps", 0)
+            optimizer = optimizer_of(self, *args, **kwargs)
             try:
-                token = target.wrapped_begin(optimizer)
-                return original(self, optimizer, *args, **kwargs)
+                token = machine.wrapped_begin(optimizer)
+                return original(self, *args, **kwargs)
             finally:
                 if token:
-                    target.wrapped_end(token, optimizer, closes)
+                    stepped = getattr(self, "global_steps", 0) != before
+                    machine.wrapped_end(token, optimizer, stepped if closes is None else closes)
 
-        return scaled
+        return step
 
     return wrap
 
 
-def _deepspeed_step(original: Call, session: Session) -> Call:
-    @functools.wraps(original)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or session.target is None:
-            return original(self, *args, **kwargs)
-        target, token, before = session.target, None, getattr(self, "global_steps", 0)
-        try:
-            token = target.wrapped_begin(self)
-            return original(self, *args, **kwargs)
-        finally:
-            if token:
-                target.wrapped_end(token, self, getattr(self, "global_steps", 0) != before)
-
-    return step
+def _optimizer_argument(_scaler: Any, optimizer: Any, *_args: Any, **_kwargs: Any) -> Any:
+    return optimizer
 
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
@@ -143,7 +134,7 @@ def _on_optimizer(session: Session, module: ModuleType) -> None:
         on_optimizer(session),
         strict=True,
     ):
-        session.undo.append(put(functools.partial(_hooked, register), hook, _seen_through(hook)))
+        session.undo.append(put(functools.partial(_hooked, register), hook, _unless_traced(hook)))
 
 
 def _hooked(register: Call, hook: Call) -> Callable[[], bool]:
@@ -156,7 +147,7 @@ def _hooked(register: Call, hook: Call) -> Callable[[], bool]:
     return undo
 
 
-def _seen_through(hook: Call) -> Call:
+def _unless_traced(hook: Call) -> Call:
     def called(optimizer: Any, args: Any, kwargs: Any) -> None:
         if not is_dynamo_compiling():
             hook(optimizer, args, kwargs)
@@ -170,21 +161,17 @@ def _on_distributed(session: Session, module: ModuleType) -> None:
     for name in COLLECTIVES:
         if hasattr(module, name):
             session.patch(module, name, _collective)
-    session.patch(module.Work, "wait", _waiting)  # FSDP, pipelines, whatever was begun before
+    session.patch(module.Work, "wait", _communicating)  # FSDP, pipelines, whatever was begun before
 
 
 def _on_checkpoint(session: Session, module: ModuleType) -> None:
-    frame = getattr(module, "_CheckpointFrame", None)
-    if frame is None:
-        session.missing.append("torch.utils.checkpoint._CheckpointFrame")
-    else:
-        session.patch(frame, "__init__", _checkpoint_frame)
     session.patch(module.CheckpointFunction, "backward", _recomputing)
+    session.patch(module._CheckpointFrame, "__init__", _checkpoint_frame)
 
 
 def _on_scaler(session: Session, module: ModuleType) -> None:
-    session.patch(module.GradScaler, "step", _scaler(True))
-    session.patch(module.GradScaler, "unscale_", _scaler(False))
+    session.patch(module.GradScaler, "step", _framework_step(_optimizer_argument, closes=True))
+    session.patch(module.GradScaler, "unscale_", _framework_step(_optimizer_argument, closes=False))
 
 
 @functools.cache  # rules stay, and each one compiles all of them again
@@ -197,16 +184,15 @@ def _skip_ours(rules: ModuleType) -> None:
 
 
 _NOT_TRACED = (  # all that runs in a training but this module and ``module_call``
-    "edge_writer",
     "engine",
     "ddp_timers",
     "logged_values",
     "module_kinds.state_machine",
+    "patches.patching",
     "patches.registry",
     "patches.wrappers",
     "root_module.candidates",
     "root_module.finder",
-    "signal_handler",
     "state_machine",
     "thread_rings",
 )
@@ -220,11 +206,15 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
-    "torch.distributed._functional_collectives": lambda s, m: s.patch(m, "wait_tensor", _waiting),
+    "torch.distributed._functional_collectives": lambda s, m: s.patch(
+        m, "wait_tensor", _communicating
+    ),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp
     ),
     "torch._dynamo.trace_rules": lambda _, m: _skip_ours(m),
-    "torch._dynamo.eval_frame": lambda _, m: m.skip_code(code()),
-    "deepspeed.runtime.engine": lambda s, m: s.patch(m.DeepSpeedEngine, "step", _deepspeed_step),
+    "torch._dynamo.eval_frame": lambda _, m: m.skip_code(wrapper_code()),
+    "deepspeed.runtime.engine": lambda s, m: s.patch(
+        m.DeepSpeedEngine, "step", _framework_step(lambda engine, *_args, **_kwargs: engine)
+    ),
 }

@@ -1,11 +1,12 @@
-# cython: language_level=3, annotation_typing=True, freethreading_compatible=True
-"""The wrappers that dynamo need not see through, or not before it traces: they are compiled.
+# cython: language_level=3
+"""The wrappers that dynamo need not see through: they are compiled where there is a C compiler.
 
-``aim.target`` is None once nobody listens; then a wrapper only calls the original.
+``hooks.machine`` is None once nobody listens; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import weakref
@@ -19,7 +20,13 @@ try:
 except ImportError:
     from ...ring import pure as cython
 
-if not cython.compiled:
+from ...ring.stale_check import refuse_stale
+
+if cython.compiled:
+    from cython.cimports.probe.ring.native import BUILT_FROM, address, version_of
+
+    refuse_stale(__file__, BUILT_FROM.decode())
+else:
     address = id
 
     def version_of(names: dict[str, Any]) -> int:
@@ -27,8 +34,7 @@ if not cython.compiled:
 
 
 if TYPE_CHECKING:
-    from ..signal_handler import Receiver
-    from ..state_machine import Machine
+    from ..state_machine import PhaseStateMachine
 
 Call = Callable[..., Any]
 
@@ -36,79 +42,98 @@ _ASKED = 8  # parameters of a model that may leave some unused
 FLAG = "_is_compiling_flag"  # of torch.compiler
 
 
-class Aim:
-    """What a wrapper looks at first."""
+@cython.cclass
+class HookTarget:
+    """What a wrapper looks at first: whom it tells, and what DDP's wrappers tell each other."""
+
+    machine: PhaseStateMachine | None = cython.declare(object, visibility="public")
+    reduces: bool = cython.declare(cython.bint, visibility="public")
+    traced: bool = cython.declare(cython.bint, visibility="public")
+    undo: list[Callable[[], object]] = cython.declare(list, visibility="public")
 
     def __init__(self) -> None:
-        self.target: Receiver | None = None  # None: pass through
+        self.machine = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.traced = False  # the backward that runs is of a graph that torch traces
-        self.undo: list[Callable[[], object]] = []
-        self.missing: list[str] = []  # private names of torch that are not there
+        self.undo = []
 
 
+@cython.cclass
 class Listener:
-    """Hears the calls of one module. Neither raises."""
+    """Is called when one module's call begins and ends. Neither method raises."""
 
-    def begin(self, args: Any) -> None:
-        """It is called with these positional arguments, of which it is the first."""
+    @cython.ccall
+    def begin(self, args: Any) -> Any:
+        """Note a call with these positional arguments, the module first."""
 
-    def end(self, output: Any) -> None:
-        """It returned this; or raised, then None."""
+    @cython.ccall
+    def end(self, output: Any) -> Any:
+        """Note what the call returned; None if it raised."""
 
 
-class Forward(Listener):
+@cython.cclass
+class RootListener(Listener):
     """Tells a machine of the calls of a root module."""
 
-    def __init__(self, machine: Machine, root: int):
-        self._machine, self._root = machine, root
+    cython.declare(_begin=object, _end=object, _root=object)
 
-    def begin(self, args: Any) -> None:
-        self._machine.forward_begin(self._root)
+    def __init__(self, machine: PhaseStateMachine, root: Any):
+        """Tell ``machine`` of the calls of the module with the id ``root``."""
+        self._begin, self._end, self._root = machine.forward_begin, machine.forward_end, root
 
-    def end(self, output: Any) -> None:
-        self._machine.forward_end(self._root)
+    @cython.ccall
+    def begin(self, args: Any) -> Any:
+        self._begin(self._root)
+
+    @cython.ccall
+    def end(self, output: Any) -> Any:
+        self._end(self._root)
 
 
-def around_data(original: Call, aim: Aim) -> Call:
-    """Of ``_BaseDataLoaderIter.__next__``."""
+def around_data(original: Call, hooks: HookTarget) -> Call:
+    """Wrap ``_BaseDataLoaderIter.__next__``."""
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 (the name it replaces)
-        target = aim.target
-        if target is None:
+        machine = hooks.machine
+        if machine is None:
             return original(self)
         token, got = None, False
         try:
-            token = target.data_begin()
+            token = machine.data_begin()
             item = original(self)
             got = True
             return item
         finally:
             if token:
-                target.data_end(token, got)
+                machine.data_end(token, got)
 
     return __next__
 
 
-class Called:
-    """Stands where a class has ``__call__``; ``heard`` has who listens to which module, by id.
+@cython.cclass
+class CallWrapper:
+    """Stands where a class has ``__call__``; calls the listener of the module that is called.
 
     Who pickles a class by value (cloudpickle) takes what it stands for, nothing of ours.
     """
 
-    def __init__(self, owner: Any, heard: dict[int, Any]):
+    cython.declare(_own=object, _base=object, _listeners=dict)
+    cython.declare(_id=cython.ulonglong, _only=Listener)
+
+    def __init__(self, owner: Any, listeners: dict[int, Any]):
+        """Wrap the ``__call__`` of the class ``owner``; ``listeners`` are kept by modules' ids."""
         self._own = vars(owner).get("__call__")
         self._base: Any = next(kind for kind in owner.__mro__[1:] if "__call__" in vars(kind))
-        self._heard = heard
-        # Finding one among several takes a microsecond when caches are cold.
-        self._id, self._alone = 0, None
+        self._listeners = listeners
+        # Finding one listener among several takes a microsecond when caches are cold.
+        self._id, self._only = 0, None
 
     def settle(self) -> None:
-        """``heard`` has changed."""
+        """Look at ``listeners`` again: they have changed."""
         self._id = 0  # until the other one is right
-        self._alone = next(iter(self._heard.values())) if len(self._heard) == 1 else None
-        self._id = next(iter(self._heard)) if self._alone is not None else 0
+        self._only = next(iter(self._listeners.values())) if len(self._listeners) == 1 else None
+        self._id = next(iter(self._listeners)) if self._only is not None else 0
 
     @property
     def __wrapped__(self) -> Call:
@@ -127,9 +152,9 @@ class Called:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         original = self._base.__call__ if self._own is None else self._own
-        listener: Listener | None = self._alone
+        listener: Listener | None = self._only
         if listener is None or address(args[0]) != self._id:
-            listener = self._heard.get(id(args[0]))
+            listener = self._listeners.get(id(args[0]))
         if listener is None:
             return original(*args, **kwargs)
         output = None
@@ -141,149 +166,155 @@ class Called:
             listener.end(output)
 
 
-class Tracing:
+@cython.cclass
+class TracingFlag:
     """What ``torch.compiler.is_compiling()`` returns, which takes many times as long to call."""
+
+    cython.declare(_names=dict, _ask=object, _version=cython.ulonglong, _value=cython.bint)
 
     def __init__(self) -> None:
         self._names = vars(sys.modules["torch.compiler"])
         self._ask: Any = None if FLAG in self._names else self._names["is_compiling"]
-        self._version, self._said = 0, False
+        self._version, self._value = 0, False
 
-    def now(self) -> bool:
+    @cython.cfunc
+    def is_set(self) -> cython.bint:
         """Whether torch traces."""
         if self._ask is not None:
             return bool(self._ask())
-        version = version_of(self._names)
+        version: cython.ulonglong = version_of(self._names)
         if version != self._version or version == 0:
-            self._version, self._said = version, bool(self._names[FLAG])
-        return self._said
+            self._version, self._value = version, bool(self._names[FLAG])
+        return self._value
 
 
-def around_backward(original: Call, aim: Aim) -> Call:
-    """Of ``torch.autograd._engine_run_backward``. A traced graph's is none of the training's."""
-    tracing = Tracing()
+def around_backward(original: Call, hooks: HookTarget) -> Call:
+    """Wrap ``torch.autograd._engine_run_backward``; a graph that torch traces is not training."""
+    tracing = TracingFlag()
 
     @functools.wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
-        target = aim.target
-        if target is None:
+        machine = hooks.machine
+        if machine is None:
             return original(*args, **kwargs)
-        if tracing.now():
+        if tracing.is_set():
             return traced(args, kwargs)
         token, done = None, False
         try:
-            token = target.backward_begin()
+            token = machine.backward_begin()
             gradients = original(*args, **kwargs)
             done = True
             return gradients
         finally:
             if token:
-                target.backward_end(token, done)
+                machine.backward_end(token, done)
 
     def traced(args: Any, kwargs: Any) -> Any:
-        before, aim.traced = aim.traced, True
+        before, hooks.traced = hooks.traced, True
         try:
             return original(*args, **kwargs)
         finally:
-            aim.traced = before
+            hooks.traced = before
 
     return run
 
 
-def on_optimizer(aim: Aim) -> tuple[Call, Call]:
-    """What is called before and after an optimizer's step."""
+def on_optimizer(hooks: HookTarget) -> tuple[Call, Call]:
+    """Make the hooks that torch calls before and after an optimizer's step."""
 
-    def begins(optimizer: Any, args: Any, kwargs: Any) -> None:
-        target = aim.target
-        if target is None:
+    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        machine = hooks.machine
+        if machine is None:
             return
         closure = False
         if kwargs or len(args) > 1:
             closure = callable(kwargs.get("closure") or (args[1] if len(args) > 1 else None))
-        target.optimizer_begin(optimizer, closure)
+        machine.optimizer_begin(optimizer, closure)
 
-    def ended(optimizer: Any, args: Any, kwargs: Any) -> None:
-        target = aim.target
-        if target is not None:
-            target.optimizer_end(optimizer)
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        machine = hooks.machine
+        if machine is not None:
+            machine.optimizer_end(optimizer)
 
-    return begins, ended
+    return before_step, after_step
 
 
-def around_ddp(original: Call, aim: Aim) -> Call:
-    """Of DDP's ``_pre_forward``."""
-    met = Met(aim)
+def around_ddp(original: Call, hooks: HookTarget) -> Call:
+    """Wrap DDP's ``_pre_forward``."""
+    seen = SeenDdp(hooks)
 
     @functools.wraps(original)
     def _pre_forward(*args: Any, **kwargs: Any) -> Any:
-        target = aim.target
-        if target is not None:
+        machine = hooks.machine
+        if machine is not None:
             ddp = args[0]
             reduces = ddp.require_backward_grad_sync
-            if target.reduces(ddp, reduces):
-                aim.reduces = reduces
-                met.again(ddp)
+            if machine.reduces(ddp, reduces):
+                hooks.reduces = reduces
+                seen.add(ddp)
         return original(*args, **kwargs)
 
     return _pre_forward
 
 
-class Met:
+@cython.cclass
+class SeenDdp:
     """The DDP modules that trained."""
 
-    def __init__(self, aim: Aim):
-        self._aim = aim
+    cython.declare(_hooks=HookTarget, _modules=object, _reference=object, _last=cython.ulonglong)
+
+    def __init__(self, hooks: HookTarget):
+        self._hooks = hooks
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._reference: Any = None
         self._last = 0  # id of the last one while it lives: asking the set takes longer
 
-    def again(self, ddp: Any) -> None:
-        """This one; the first time the end of its backward is asked for."""
+    @cython.cfunc
+    def add(self, ddp: Any) -> Any:
+        """Note a module; the first time, ask for the end of its backward."""
         if address(ddp) == self._last:
             return
         self._reference, self._last = weakref.ref(ddp, self._died), id(ddp)
         if ddp in self._modules:
             return
         self._modules.add(ddp)
-        try:
-            ask_before_reducing(ddp, self._aim)
-        except Exception as error:  # another torch: the wait stays in backward
-            self._aim.missing.append(f"the end of DDP's backward: {error}")
+        with contextlib.suppress(Exception):  # another torch: the wait stays in backward
+            ask_before_reducing(ddp, self._hooks)
 
     def _died(self, reference: Any) -> None:
         if reference is self._reference:
             self._last = 0
 
 
-def ask_before_reducing(module: Any, aim: Aim) -> None:
+def ask_before_reducing(module: Any, hooks: HookTarget) -> None:
     """Tell when the backwards of a DDP module that reduce have computed all gradients.
 
     What a backward calls at its end is called in the order in which it was asked for. DDP asks
     when its last bucket is ready, and then waits for the collectives; so whoever asks before any
-    one gradient is there comes first. That of the last parameter is usually the first; where some
+    gradient is there comes first. That of the last parameter is usually the first; where some
     may have none, several are asked.
     """
     from torch.autograd import Variable
     from torch.autograd.graph import get_gradient_edge
 
-    begun = asking(aim, Variable._execution_engine.queue_callback)
-    trained = [one for one in module.parameters() if one.requires_grad]
+    prehook = asking(hooks, Variable._execution_engine.queue_callback)
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     apart = -(-len(trained) // _ASKED) if module.find_unused_parameters else len(trained)
     for parameter in trained[::-1][::apart]:
         # Not a hook on the parameter, where others would find it.
-        aim.undo.append(get_gradient_edge(parameter).node.register_prehook(begun).remove)
+        hooks.undo.append(get_gradient_edge(parameter).node.register_prehook(prehook).remove)
 
 
-def asking(aim: Aim, ask: Callable[[Callable[[], None]], None]) -> Callable[[Any], None]:
-    """What asks the engine to call ``computed`` at the end of a backward that reduces."""
+def asking(hooks: HookTarget, ask: Callable[[Callable[[], None]], None]) -> Callable[[Any], None]:
+    """Make a hook that asks the engine to call ``computed`` after a backward that reduces."""
 
     def computed() -> None:
-        target = aim.target
-        if target is not None:
-            target.computed()
+        machine = hooks.machine
+        if machine is not None:
+            machine.computed()
 
-    def begun(_gradients: Any) -> None:
-        if aim.reduces and not aim.traced and aim.target is not None:
+    def prehook(_gradients: Any) -> None:
+        if hooks.reduces and not hooks.traced and hooks.machine is not None:
             ask(computed)
 
-    return begun
+    return prehook

@@ -11,37 +11,37 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..patches.module_call import Listening
-from ..patches.wrappers import Forward
+from ..patches.wrappers import RootListener
 from . import candidates
 
 if TYPE_CHECKING:
-    from ..module_kinds.listeners import Split
-    from ..state_machine import Machine
+    from ..module_kinds.listeners import KindListeners
+    from ..state_machine import PhaseStateMachine
 
 _TRIES = 32  # backwards after which no parameter with a gradient is looked for any more
 _THEFTS = 3
 
 
-class Search:
+class RootFinder:
     """Finds and hooks the root module; watches one parameter for unseen steps."""
 
     def __init__(
         self,
-        machine: Machine,
+        machine: PhaseStateMachine,
         model: Any,
         optimizers: Sequence[Any],
         warn: Callable[[str], None],
-        split: Callable[[Any], Split] | None = None,
+        listen_to_kinds: Callable[[Any], KindListeners] | None = None,
     ):
-        """``split`` hooks the modules inside a root, where that was asked for."""
-        self._split = split
+        """``listen_to_kinds`` listens to the modules inside a root, where that was asked for."""
+        self._listen_to_kinds = listen_to_kinds
         self.found = ""  # how the root was found, for run.json
         self.hash = ""
         self._machine, self._warn = machine, warn
         self._given = model
         self._optimizers = list(optimizers)
         self._roots: list[Listening] = []
-        self._splits: list[Split] = []
+        self._kinds: list[KindListeners] = []
         self._queue: list[Any] | None = None  # candidates not tried yet; None: not scanned
         self._settled = False
         self._backwards = 0
@@ -158,19 +158,19 @@ class Search:
     def _unhook(self) -> None:
         for root in self._roots:
             root.remove()
-        for split in self._splits:
-            split.remove()
+        for listeners in self._kinds:
+            listeners.remove()
         self._roots.clear()
-        self._splits.clear()
+        self._kinds.clear()
 
     def _hook(self, module: Any, how: str) -> None:
         try:
-            self._roots.append(Listening(module, Forward(self._machine, id(module))))
+            self._roots.append(Listening(module, RootListener(self._machine, id(module))))
         except Exception as error:  # a class that does not let anything be set
-            self._warn(f"calls of {type(module).__name__} are not heard: {error}")
+            self._warn(f"calls of {type(module).__name__} are not seen: {error}")
             return
-        if self._split is not None and not self._splits:
-            self._splits.append(self._split(module))
+        if self._listen_to_kinds is not None and not self._kinds:
+            self._kinds.append(self._listen_to_kinds(module))
         self.found = how
         try:
             self.hash = candidates.parameters_hash(module)

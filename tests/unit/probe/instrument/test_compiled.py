@@ -13,24 +13,57 @@ import pytest
 
 from tests.uncompiled_plugin import COMPILED, ROOT
 
-
-@pytest.mark.skipif(
+needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").exists(),
     reason="no C compiler, or no headers of Python",
 )
+
+
+def library_of(source: Path) -> Path | None:
+    """The compiled module beside a source."""
+    candidates = [source.with_suffix(suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES]
+    return next((path for path in candidates if path.exists()), None)
+
+
+@needs_compiler
 @pytest.mark.parametrize("name", COMPILED)
-def test_what_runs_is_compiled_from_what_is_here(name: str) -> None:
-    source = COMPILED[name]
-    libraries = [
-        library
-        for suffix in importlib.machinery.EXTENSION_SUFFIXES
-        if (library := source.with_suffix(suffix)).exists()
-    ]
-    assert libraries, "not compiled: make .venv/.installed"
-    written = max(
-        path.stat().st_mtime for path in (source, source.with_suffix(".pxd")) if path.exists()
-    )
-    assert libraries[0].stat().st_mtime >= written, "older than its source: make .venv/.installed"
+def test_it_is_compiled(name: str) -> None:
+    assert library_of(COMPILED[name]), "not compiled: make .venv/.installed"
+
+
+@needs_compiler
+@pytest.mark.parametrize("changed", [*COMPILED, "the C helpers"])
+def test_a_library_that_is_older_than_its_source_is_refused(changed: str, tmp_path: Path) -> None:
+    copy = tmp_path / "probe"
+    shutil.copytree(ROOT / "probe", copy, ignore=shutil.ignore_patterns("__pycache__", "*.c"))
+
+    def imported() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", "import probe; print(probe.__file__)"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert imported().stdout.strip() == str(copy / "__init__.py")
+    source = COMPILED.get(changed, ROOT / "probe" / "ring" / "native.pxd").relative_to(ROOT)
+    with (tmp_path / source).open("a") as file:
+        file.write("\n# changed\n")
+    refused = imported().stderr.splitlines()[-1]
+    assert refused.startswith("ImportError: ") and "pip install" in refused
+    assert changed not in COMPILED or f"another {source.name}" in refused
+    for name in COMPILED:
+        library = library_of(copy.parent / COMPILED[name].relative_to(ROOT))
+        assert library is not None
+        library.unlink()
+    assert imported().returncode == 0  # as plain Python
+
+
+def test_where_there_is_no_source_nothing_is_compared(tmp_path: Path) -> None:
+    from probe.ring.stale_check import refuse_stale
+
+    refuse_stale(str(tmp_path / "slots.cpython-311.so"), "0123")
 
 
 def test_plain_python_does_the_same() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from probe.instrument import ddp_timers
-from probe.instrument.ddp_timers import ADDINGS, BETWEEN, Reducing, adding_ns
+from probe.instrument.ddp_timers import ADDINGS, BETWEEN, DdpTimers, adding_ns
 from probe.ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
 
 
@@ -51,7 +51,7 @@ class Ddp(nn.Module):
 
 
 def steps(ring: Ring, ddp: Ddp, number: int, micros: int) -> None:
-    one = Reducing(ring)  # type: ignore[arg-type]
+    one = DdpTimers(ring)  # type: ignore[arg-type]
     one.follow(ddp)
     for _ in range(number):
         ddp.iteration += 1

@@ -155,7 +155,7 @@ class TestUserPhases:
         thread.join()
         engine.uninstall()
         engine.end(False, 0)
-        assert engine._lanes.dropped == 2
+        assert engine._thread_rings.dropped == 2
         assert not engine.warnings
 
 
@@ -173,7 +173,7 @@ class TestThreads:
             thread.join()
         assert run.sequence() == ["other"] and run.steps == 0
 
-    def test_the_autograd_engines_thread_has_a_lane(self, tmp_path: Path) -> None:
+    def test_the_autograd_engines_thread_has_a_ring(self, tmp_path: Path) -> None:
         """As on CUDA: backward waits in the main thread while another one recomputes."""
         import _thread  # a thread that threading does not know, like one of C++
 
@@ -251,25 +251,31 @@ class TestThreads:
         assert run.steps == 2 and run.micros == [1, 1]
 
 
-class TestSeveralEngines:
-    def test_each_records_and_exits_come_in_any_order(self, tmp_path: Path) -> None:
+class TestPatches:
+    @pytest.mark.parametrize("first_out", [0, 1])
+    def test_a_second_engine_takes_the_place_of_the_first(
+        self, tmp_path: Path, first_out: int
+    ) -> None:
         before = torch.autograd._engine_run_backward
         model, optimizer = trained()
-        paths = [tmp_path / f"{i}.ring" for i in range(3)]
         engines = [
             PhaseEngine(
-                lambda _label, capacity, path=path: RingWriter(path, capacity=capacity), model=model
+                lambda _label, capacity, path=tmp_path / f"{i}.ring": RingWriter(
+                    path, capacity=capacity
+                ),
+                model=model,
             )
-            for path in paths
+            for i in range(2)
         ]
         for engine in engines:
             engine.install()
-        step(model, optimizer)
-        for i in (1, 0, 2):
+            step(model, optimizer)
+        for i in (first_out, 1 - first_out):
             engines[i].uninstall()
             engines[i].end(False, 0)
             step(model, optimizer)
-        assert [engine.steps for engine in engines] == [2, 1, 3]
+        assert [engine.steps for engine in engines] == [1, 1 + (first_out == 0)]
+        assert not engines[0].warnings and not engines[1].warnings
         assert torch.autograd._engine_run_backward is before
         assert type(model).__call__ is torch.nn.Module.__call__
 
@@ -532,7 +538,7 @@ class TestBoundaries:
 
 class TestDevice:
     def test_device_times_and_memory_of_a_simulated_device(self, tmp_path: Path) -> None:
-        from probe.instrument.cuda_memory import Memory
+        from probe.instrument.cuda_memory import CudaMemory
         from probe.instrument.device_clock.events import EventClock
         from probe.instrument.device_clock.simulated import SimulatedDevice, SimulatedTime
 
@@ -542,7 +548,7 @@ class TestDevice:
             device = SimulatedDevice(clock_time)
             engine, machine = run.engine, run.engine._machine
             engine._cuda = object()
-            engine._memory = Memory(
+            engine._memory = CudaMemory(
                 lambda: {
                     "allocated_bytes": {"all": {"current": 512, "peak": 1024}},
                     "reserved_bytes": {"all": {"current": 2048}},
@@ -570,10 +576,10 @@ class TestDevice:
     def test_a_dear_statistic_is_not_read_at_edges(self, tmp_path: Path) -> None:
         import time
 
-        from probe.instrument.cuda_memory import Memory
+        from probe.instrument.cuda_memory import CudaMemory
 
         def slow() -> Any:
             time.sleep(1e-4)
             return {"allocated_bytes": {"all": {"current": 1}}}
 
-        assert not Memory(slow, RingWriter(tmp_path / "m.ring", capacity=64)).cheap
+        assert not CudaMemory(slow, RingWriter(tmp_path / "m.ring", capacity=64)).cheap

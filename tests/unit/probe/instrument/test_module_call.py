@@ -17,8 +17,13 @@ from torch._dynamo import convert_frame, eval_frame, symbolic_convert  # noqa: E
 
 from probe.instrument.patches import dynamo  # noqa: E402
 from probe.instrument.patches.module_call import Listening  # noqa: E402
-from probe.instrument.patches.wrappers import FLAG, Aim, Called, Listener, around_backward  # noqa: E402
-from probe.instrument.signal_handler import Receiver  # noqa: E402
+from probe.instrument.patches.wrappers import (  # noqa: E402
+    FLAG,
+    CallWrapper,
+    HookTarget,
+    Listener,
+    around_backward,
+)
 from tests.uncompiled_plugin import ROOT  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
@@ -271,7 +276,7 @@ def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
     net.register_forward_hook(lambda *_: None)  # without one dynamo goes to the forward at once
     compiled = torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
     listening = Listening(net, heard)
-    assert isinstance(vars(Net)["__call__"], Called)
+    assert isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
     assert heard.log == CALL
     step = (
@@ -281,7 +286,7 @@ def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
         for _ in range(3):
             assert torch.equal(step(X), net.forward(X) * 2)
     assert heard.log == CALL
-    assert not isinstance(vars(Net)["__call__"], Called)
+    assert not isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
     assert heard.log == CALL * 2
     listening.remove()
@@ -295,7 +300,7 @@ def test_a_training_that_compiles_nothing_stays_compiled(untraced: None) -> None
     for _ in range(2):
         net(X).sum().backward()
         optimizer.step()
-    assert isinstance(vars(Net)["__call__"], Called) and heard.log == CALL * 2
+    assert isinstance(vars(Net)["__call__"], CallWrapper) and heard.log == CALL * 2
     listening.remove()
 
 
@@ -314,7 +319,7 @@ def test_where_frames_were_traced_before_it_is_visible_at_once(
     monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 1)
     net, heard = Net(), Heard()
     listening = Listening(net, heard)
-    assert not isinstance(vars(Net)["__call__"], Called)
+    assert not isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
     listening.remove()
     assert heard.log == CALL
@@ -355,10 +360,17 @@ def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
         del Net.__call__
 
 
+class Silent:
+    """A machine that records no backward."""
+
+    def backward_begin(self) -> bool:
+        return False
+
+
 def test_a_backward_of_a_traced_graph_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    aim = Aim()
-    aim.target = Receiver()
-    run = around_backward(lambda: aim.traced, aim)
+    hooks = HookTarget()
+    hooks.machine = Silent()
+    run = around_backward(lambda: hooks.traced, hooks)
     assert [run(), run()] == [False, False]
     for _ in range(2):
         with monkeypatch.context() as patch:

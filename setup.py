@@ -1,0 +1,34 @@
+"""Builds the compiled modules: those below probe/ whose first line begins with ``# cython:``.
+
+Where there is no C compiler they stay plain Python and do the same.
+"""
+
+from importlib.util import source_hash
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+HELPERS = Path("probe/ring/native.pxd")
+
+
+def extension(source: Path) -> Extension:
+    """Compile one module; it carries a hash of its sources (``probe/ring/stale_check.py``)."""
+    built_from = source_hash(source.read_bytes() + HELPERS.read_bytes()).hex()
+    return Extension(
+        ".".join(source.with_suffix("").parts),
+        [str(source)],
+        depends=[str(HELPERS)],
+        define_macros=[("PHASEWATT_BUILT_FROM", f'"{built_from}"')],
+        extra_compile_args=["-g0", "-fno-plt"],
+        optional=True,
+    )
+
+
+setup(
+    ext_modules=[
+        extension(source)
+        for source in sorted(Path("probe").rglob("*.py"))
+        if source.read_bytes().startswith(b"# cython:")
+    ],
+    options={"build_ext": {"force": True}},  # times of files do not say what was built from what
+)
