@@ -162,37 +162,6 @@ Reading = Sample | Gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """[begin, end) of a phase in a step of a rank, on the host clock."""
-
-    phase: str
-    begin_ns: int
-    end_ns: int
-    step: int
-    rank: int = 0
-    inferred: bool = False  # a forward that no hook saw
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
-    """Energy of one phase on one device, derived and recomputable.
-
-    ``interval_j`` is a 95 % interval (None for a modelled number), ``bounds_j``
-    hard bounds where the energy is refused.
-    """
-
-    phase: str
-    device: str
-    count: int
-    time_s: float
-    energy_j: float | None
-    interval_j: tuple[float, float] | None
-    status: Status
-    provenance: Provenance
-    bounds_j: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRequest:
     """Which accelerators a rank uses, as it told the recorder.
 

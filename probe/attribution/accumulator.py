@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .meter.update_times import Lattice, Updates
-from .regression.beside import Beside
 from .regression.blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
 from .regression.columns import MIXED, UNATTRIBUTED, slices
 from .regression.design import Lane, Slices, Spans, cut
@@ -90,7 +89,6 @@ class Accumulator:
         self._noise = np.random.default_rng(seed)
         self._updates = Updates.of([])  # dated, not yet used
         self._spans = Spans.empty()  # filled, from before the last used update on
-        self._beside = Beside()
         self._until_s = -np.inf  # spans are known up to here
         self._last: Updates | None = None  # the last used update, alone
         self._ended = False
@@ -129,13 +127,6 @@ class Accumulator:
         if len(spans):
             self._spans = self._spans.append(spans.filled().reaching_from(self._spans))
             self._until_s = float(spans.end_s[-1])
-
-    def feed_beside(self, spans: Spans) -> None:
-        """Instances of a stream that runs beside the phases, with codes of its own.
-
-        Feed them before the phases' spans of the same time.
-        """
-        self._beside.feed(spans)
 
     def thin(self) -> int:
         """Use half as many updates from now on, each row twice as long; returns one in how many."""
@@ -253,16 +244,9 @@ class Accumulator:
         usable = ~fresh & (pure == MIXED)
         skip = 1 if last is None else 0  # the first instant ends no interval
         width = statistics.columns.width
-        beside = None
-        if statistics.beside:
-            begin_s, end_s = float(pieces.begin_s[0]), float(pieces.end_s[-1])
-            beside = self._beside.pieces(begin_s, end_s, statistics.columns)
         for number, (lane, filters, candidates) in enumerate(self._lanes):
             instants = updates.time_s + lane.offset_s + lane.disturb * noise
-            added = self._beside.rows(lane, number, instants, beside, width) if beside else None
             rows, time = lane.rows(instants, pieces, width)
-            if added is not None:
-                rows, time = rows + added[0], time + added[1]
             keep = usable[skip:]
             ledger = None
             if number == 0:
@@ -331,7 +315,6 @@ class Accumulator:
         after = np.searchsorted(borders, updates.time_s, "right")
         ends = np.append(borders[1:], spans.end_s[-1])
         within = np.clip(after - 1, 0, None)
-        quiet &= ~self._beside.within(low, high)
         lasts = np.minimum(ends[within], updates.horizon_s) - borders[within]
         place = np.clip(np.searchsorted(spans.begin_s, updates.time_s, "right") - 1, 0, None)
         return np.where(quiet & (lasts >= _LONG_S), spans.code[place], MIXED)
@@ -367,7 +350,6 @@ class Accumulator:
             cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
             fine = self._meter.period_s < _FINE_S
             columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle, fine=fine))
-        self.statistics.beside.update(self._beside.allocate(columns))
         self.statistics.widen()
         return cut(spans, columns)
 
@@ -403,4 +385,3 @@ class Accumulator:
         keep_s = float(self._last.time_s[0]) - _SETTLED * Kernel.LONGEST_TAU_S - 0.5
         self._count_moments(keep_s)
         self._spans = self._spans.after(keep_s)
-        self._beside.forget(keep_s)

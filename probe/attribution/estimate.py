@@ -88,7 +88,6 @@ class Estimate:
     direct_j: Floats  # of intervals inside one phase
     rest_s: Floats  # seconds of which no interval is known
     floor_j: Floats  # energy that an interval is held against at least
-    apart: Mapping[int, float]  # see gates.Evidence; of the streams beside the phases
 
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
@@ -106,7 +105,6 @@ class Estimate:
                 timing_j=abs(float(pick @ self.timing_j)),
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
-                apart=self.apart.get(codes[0], 1.0) if len(codes) == 1 else 1.0,
                 floor_j=float(pick @ self.floor_j),
             )
         )
@@ -126,8 +124,6 @@ class _Solver:
 
     def __init__(self, statistics: Statistics, quantity: Quantity):
         self._spread_of = quantity.spread
-        owners = statistics.columns.owners
-        self._beside = [owners.index(code) for code in statistics.beside if code in owners]
         self.columns: Columns = statistics.columns
         self.total_j = statistics.mixed_j
         self._mixed_s = statistics.mixed_s
@@ -135,7 +131,7 @@ class _Solver:
     def normal(self, model: _Model) -> tuple[Normal, Prior]:
         sums, rows, _ = model.candidate.blocks.full()
         normal = Normal.of(self.columns, sums.sum(0), int(rows.sum()), self._mixed_s, model.lengths)
-        return normal, prior_of(normal, self.total_j, self._spread_of, self._beside)
+        return normal, prior_of(normal, self.total_j, self._spread_of)
 
     def evidence(self, model: _Model) -> float:
         return float(evidence(*self.normal(model)))
@@ -246,24 +242,7 @@ def estimate(
         direct_j,
         rest_s,
         quantity.floor * typical_w * (used_s + direct_s + rest_s),
-        {c: _apart(normal, owners.index(c)) for c in statistics.beside if c in owners},
     )
-
-
-def _apart(normal: Normal, place: int) -> float:
-    """Share of a stream's column that no combination of the others gives.
-
-    A stream that always runs at the same place of a phase is what that place is, and only the
-    prior (slices of a phase are alike) would tell the two apart.
-    """
-    mine, others = np.flatnonzero(normal.owner == place), np.flatnonzero(normal.owner != place)
-    gram = normal.gram
-    own = float(gram[np.ix_(mine, mine)].sum())
-    if own <= 0:
-        return 0.0
-    cross = gram[np.ix_(others, mine)].sum(1)
-    among = gram[np.ix_(others, others)] + 1e-9 * np.trace(gram) * np.eye(len(others))
-    return 1.0 - float(cross @ np.linalg.solve(among, cross)) / own
 
 
 def _run_s(columns: Columns, seconds: Mapping[int, float]) -> Floats:

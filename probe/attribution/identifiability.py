@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..model import Status
 
 OCCUPIED = 0.55
-APART = 0.05
 RESOLVED_HALF, WEAK_HALF = 0.25, 0.75  # half-width of the interval over the energy
 _FEWEST_VISITS = 40
 
@@ -24,7 +23,6 @@ class Evidence:
     timing_j: float  # shift by the timing guard
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
-    apart: float = 1.0  # of a stream beside phases: share of its time that theirs does not explain
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
@@ -49,8 +47,6 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
-    if evidence.apart < APART:
-        return Status.NOT_IDENTIFIABLE, "overlap"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
         return Status.RESOLVED, ""
     failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"

@@ -347,9 +347,7 @@ class RunReader:
     def ledger(self, rank: int = 0) -> pa.Table:
         """Step × phase of a rank: count and nanoseconds; kept for every step."""
         batches = [
-            batch
-            for folder, _ in self.folders(rank)
-            for batch in read_segments(folder, "ledger", LEDGER)
+            batch for folder, _ in self.folders(rank) for batch in read_segments(folder, "ledger")
         ]
         return pa.Table.from_batches(batches, schema=LEDGER)
 

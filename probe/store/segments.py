@@ -206,7 +206,7 @@ def segment_files(folder: Path, stem: str) -> list[Path]:
     return [found[key] for key in sorted(found)]
 
 
-def read_segments(folder: Path, stem: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_segments(folder: Path, stem: str) -> Iterator[pa.RecordBatch]:
     """All batches of a table; torn tails and vanished files end a segment quietly."""
     for path in segment_files(folder, stem):
         yield from read_segment(path)

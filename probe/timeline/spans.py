@@ -173,20 +173,13 @@ class SpanDecoder:
         if len(undecided) and n - undecided[0] <= PENDING:
             ready = min(ready, int(undecided[0]))
         ready = max(ready, 0)
-        table = self._spans(points, raw, final, inferred, ready, with_last=last)
+        table = self._spans(points, raw, final, inferred, ready)
         self._advance(points, raw, ready)
         self._held = points[ready:] if not last else points[n:]
         return table
 
     def _spans(
-        self,
-        points: _Points,
-        raw: Ints,
-        final: Ints,
-        inferred: Bools,
-        ready: int,
-        *,
-        with_last: bool,
+        self, points: _Points, raw: Ints, final: Ints, inferred: Bools, ready: int
     ) -> SpanTable:
         n = ready
         _, entry = _entries(points.kind, raw, self._steady)

@@ -9,7 +9,6 @@ between those that were. Sampled power is summed up between samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -185,30 +184,6 @@ class PowerKnots:
             return None
         period_s = float(np.median(np.diff(self._time_ns))) / 1e9
         return EnergyCurve(self._time_ns, self._joules, 0.0, period_s)
-
-
-def from_counter(
-    time_ns: Times,
-    joules: Floats,
-    span_ns: Times,
-    wrap_j: float | None = None,
-    *,
-    restarts_ns: Iterable[int] = (),
-    resolution_s: float | None = None,
-) -> EnergyCurve | None:
-    """Curve of a counter at once, see :class:`CounterKnots`."""
-    knots = CounterKnots(wrap_j, resolution_s)
-    for at_ns in restarts_ns:
-        knots.restart(at_ns)
-    knots.feed(time_ns, joules, span_ns)
-    return knots.curve()
-
-
-def from_power(time_ns: Times, watts: Floats, *, means: bool = False) -> EnergyCurve | None:
-    """Curve of sampled power at once, see :class:`PowerKnots`."""
-    knots = PowerKnots(means=means)
-    knots.feed(time_ns, watts, np.zeros(len(time_ns), np.int64))
-    return knots.curve()
 
 
 def _dated(low: Times, high: Times) -> tuple[Times, Bools, Bools]:

@@ -80,22 +80,22 @@ class Spans:
         )
         return {code: table[code - codes[0]] for code in codes}
 
-    def reaching_from(self, before: Spans, code: int = UNATTRIBUTED) -> Spans:
-        """With a span of this code in the hole after ``before``."""
+    def reaching_from(self, before: Spans) -> Spans:
+        """These, with an UNATTRIBUTED span in front if they leave a hole after ``before``."""
         end_s = before.end_s[-1:]
         if not len(end_s) or not len(self) or self.begin_s[0] <= end_s[0]:
             return self
-        return Spans(end_s, self.begin_s[:1], np.array([code])).append(self)
+        return Spans(end_s, self.begin_s[:1], np.array([UNATTRIBUTED])).append(self)
 
-    def filled(self, code: int = UNATTRIBUTED) -> Spans:
-        """With spans of this code in the holes."""
+    def filled(self) -> Spans:
+        """These, with UNATTRIBUTED spans in the holes between them."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])
         if not len(hole):
             return self
         return Spans(
             np.insert(self.begin_s, hole + 1, self.end_s[hole]),
             np.insert(self.end_s, hole + 1, self.begin_s[hole + 1]),
-            np.insert(self.code, hole + 1, code),
+            np.insert(self.code, hole + 1, UNATTRIBUTED),
         )
 
 

@@ -39,7 +39,6 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
         "unsure_kernel": statistics.unsure_kernel,
-        "beside": sorted(statistics.beside),
     }
     arrays: Arrays = {"told": np.array(json.dumps(told))}
     if statistics.candidates:  # all have their blocks at the same places
@@ -93,7 +92,6 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             told["end_s"],
             told["skipped"],
             told["unsure_kernel"],
-            set(told["beside"]),
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error

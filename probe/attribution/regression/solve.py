@@ -12,7 +12,6 @@ energies are closed to the measured total along their covariance: E += Σ1 (E_to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -115,17 +114,14 @@ class Prior(NamedTuple):
     inverse: Floats
 
 
-def prior_of(
-    normal: Normal, joules: float, spread: float = PHASE_SPREAD, beside: Sequence[int] = ()
-) -> Prior:
-    """Around the mean power of the mixed intervals; owners ``beside`` phases may add nothing."""
-    extra = np.isin(normal.owner, beside)
-    mean_w = joules / max(float(normal.time_s[~extra].sum()), 1e-12)
+def prior_of(normal: Normal, joules: float, spread: float = PHASE_SPREAD) -> Prior:
+    """Around the mean power of the mixed intervals."""
+    mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
     free = normal.owner == FREE
     same = (normal.owner[:, None] == normal.owner[None]) & ~free
     cov = spread**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
     cov = mean_w**2 * cov
-    return Prior(np.where(free | extra, 0.0, mean_w), cov, np.linalg.inv(cov))
+    return Prior(np.where(free, 0.0, mean_w), cov, np.linalg.inv(cov))
 
 
 def evidence(normal: Normal, prior: Prior) -> Floats:

@@ -42,7 +42,6 @@ class Statistics:
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
     unsure_kernel: bool = False
-    beside: set[int] = field(default_factory=set)  # codes of streams that run beside phases
 
     @property
     def ledger(self) -> Floats:
@@ -75,9 +74,8 @@ class Statistics:
 
     @property
     def seen_s(self) -> float:
-        """Seconds of the intervals that are regressed; streams beside phases do not count twice."""
-        phases = [c not in self.beside for c in self.columns.owners]
-        return float(self.used_s()[phases].sum())
+        """Seconds of the intervals that are regressed."""
+        return float(self.used_s().sum())
 
     def direct(self) -> tuple[Floats, Floats]:
         """(energy, seconds) per owner from intervals that lie inside its phase."""

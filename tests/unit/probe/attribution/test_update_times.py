@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from probe.attribution.meter.energy_knots import from_counter
 from probe.attribution.meter.update_times import Lattice, Updates
+from tests.fakes.energy_curves import from_counter
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
 
 
