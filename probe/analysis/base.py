@@ -81,37 +81,37 @@ class Scene(ABC):
 
     def owner_of(self, source: Source) -> Tally | None:
         """The one rank's phases that a device's meter explains; on a GPU's own clock if known."""
-        meters = [one.source for one in self.meters]
+        meters = [meter.source for meter in self.meters]
         ranks = [tally.rank for tally in self.tallies]
-        mine = owner(source, meters, self.reader.members, ranks)
-        return None if mine is None else self._tally_on(source, mine)
+        rank = owner(source, meters, self.reader.members, ranks)
+        return None if rank is None else self._tally_on(source, rank)
 
     def rows_of(self, device: device_energy.Device) -> tuple[Rows, Tally | None]:
         """Energy by phase, and whose phases they are."""
-        mine = self.owner_of(device.source)
+        totals = self.owner_of(device.source)
         rows = phase_rows(
             device,
-            mine,
+            totals,
             self.run,
             device.name,
-            self.shares_of(device, mine),
-            self.energy_statistics(device, mine),
+            self.shares_of(device, totals),
+            self.energy_statistics(device, totals),
         )
-        return rows, mine
+        return rows, totals
 
-    def shares_of(self, device: device_energy.Device, mine: Tally | None) -> Shares | None:
+    def shares_of(self, device: device_energy.Device, totals: Tally | None) -> Shares | None:
         """How phases share a device's energy by time; None if it has no phases or no energy."""
-        if mine is None or not mine.seconds or device.curve is None:
+        if totals is None or not totals.seconds or device.curve is None:
             return None
-        return self._shares(device, mine.rank)
+        return self._shares(device, totals.rank)
 
     def energy_statistics(
-        self, device: device_energy.Device, mine: Tally | None
+        self, device: device_energy.Device, totals: Tally | None
     ) -> Statistics | None:
         """What tells a device's phases apart; scaled to its energy."""
         if device.curve is None:
             return None
-        own = self.statistics_of(device.source, mine)
+        own = self.statistics_of(device.source, totals)
         if not is_energy(device.source):
             return own
         samples = next(
@@ -124,16 +124,16 @@ class Scene(ABC):
         )
         if samples is None:
             return own
-        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, mine))
+        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, totals))
 
-    def statistics_of(self, source: Source, mine: Tally | None) -> Statistics | None:
+    def statistics_of(self, source: Source, totals: Tally | None) -> Statistics | None:
         """The estimator's, as the recorder sealed them or anew from raw data; None if the source
         is none that is attributed, or too little was read.
         """
-        if mine is None or not mine.seconds or not is_attributed(source):
+        if totals is None or not totals.seconds or not is_attributed(source):
             return None
         samples = next(m.summary.samples for m in self.meters if m.source.id == source.id)
-        return self._statistics(source, mine.rank) if samples > 1 else None
+        return self._statistics(source, totals.rank) if samples > 1 else None
 
 
 def bounds_of(reader: RunReader) -> tuple[int, int]:

@@ -65,7 +65,7 @@ def knots_of(source: Source) -> Knots | None:
 
 def devices(meters: Sequence[Meter]) -> list[Device]:
     """The meters that speak for a device's energy, and modelled powers; measured ones first."""
-    found = []
+    meters_of_energy = []
     for meter in meters:
         source, summary = meter.source, meter.summary
         counter = source.quantity == "energy" and source.kind is Kind.COUNTER
@@ -75,8 +75,10 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
         curve = summary.curve
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
             summary = replace(summary, curve=None)  # one moment says nothing of a run
-        found.append(Device(source, summary, _highest(meter, meters)))
-    return sorted(found, key=lambda d: (d.source.provenance != "measured", natural(d.name)))
+        meters_of_energy.append(Device(source, summary, _highest(meter, meters)))
+    return sorted(
+        meters_of_energy, key=lambda d: (d.source.provenance != "measured", natural(d.name))
+    )
 
 
 def natural(name: str) -> list[str | int]:
@@ -130,13 +132,15 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
 
 def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | None:
     """Mean power of all meters that are in the total, else of the models', in some bins."""
-    known = [one for one in devices if one.curve is not None]
-    counted = [one for one in known if one.source.in_total]
-    shown = counted or [one for one in known if one.source.provenance is Provenance.MODELLED]
+    metered = [device for device in devices if device.curve is not None]
+    counted = [device for device in metered if device.source.in_total]
+    shown = counted or [
+        device for device in metered if device.source.provenance is Provenance.MODELLED
+    ]
     if not shown:
         return None
     edges = np.linspace(run[0], run[1], SKETCH_BINS + 1).astype(np.int64)
-    joules = np.sum([np.diff(one.curve.at(edges)) for one in shown if one.curve], axis=0)
+    joules = np.sum([np.diff(device.curve.at(edges)) for device in shown if device.curve], axis=0)
     watts = joules / (np.diff(edges).clip(1) / 1e9)
     return {
         "provenance": str(shown[0].source.provenance),
@@ -168,9 +172,9 @@ def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
 
 
 def _highest(meter: Meter, meters: Iterable[Meter]) -> float:
-    mine = meter.source
+    source = meter.source
     for other in meters:
-        same = other.source.uuid == mine.uuid and other.source.device == mine.device
+        same = other.source.uuid == source.uuid and other.source.device == source.device
         if same and other.source.quantity == "power_limit" and other.summary.samples:
             return max(meter.summary.highest_w, other.summary.highest * LIMIT_HEADROOM)
     return meter.summary.highest_w * HEADROOM

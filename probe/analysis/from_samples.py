@@ -47,33 +47,33 @@ class RawScene(Scene):
         recompute: bool = False,
         part_s: tuple[float, float] | None = None,
     ):
-        whole = bounds_of(reader)
-        run = whole if part_s is None else _part(whole, *part_s)
+        whole_run = bounds_of(reader)
+        run = whole_run if part_s is None else _part(whole_run, *part_s)
         self._recompute = recompute
         self.series = reader.series()
         gaps = reader.gaps()
         super().__init__(
             reader,
             run,
-            [device_energy.Meter(one.source, summary(one, gaps)) for one in self.series],
+            [device_energy.Meter(series.source, summary(series, gaps)) for series in self.series],
         )
         self._host: dict[int, Timeline] = {}
         self._device: dict[int, Timeline] = {}
         for rank in reader.ranks():
-            for told, device in ((self._host, False), (self._device, True)):
-                found = timeline(reader, rank, device=device)
-                if found is not None:
-                    told[rank] = found if run == whole else found.part(*run)
+            for timelines, device in ((self._host, False), (self._device, True)):
+                spans = timeline(reader, rank, device=device)
+                if spans is not None:
+                    timelines[rank] = spans if run == whole_run else spans.part(*run)
         self.on_device = self._device
 
     @cached_property
     def tallies(self) -> Sequence[Tally]:
         """Of every rank that recorded edges, on the host's clock."""
-        return [one.tally() for one in self._host.values()]
+        return [spans.tally() for spans in self._host.values()]
 
     def clocked(self) -> Sequence[Tally]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(rank, one).tally() for rank, one in self._host.items()]
+        return [self._device.get(rank, spans).tally() for rank, spans in self._host.items()]
 
     def part(self, begin_ns: int, end_ns: int) -> RawScene:
         """What lies between two instants of this one; nothing is read again."""
@@ -81,8 +81,8 @@ class RawScene(Scene):
         part.__dict__.pop("tallies", None)  # of the whole
         part.run = begin_ns, end_ns
         part._host, part._device = (
-            {rank: one.part(begin_ns, end_ns) for rank, one in told.items()}
-            for told in (self._host, self._device)
+            {rank: spans.part(begin_ns, end_ns) for rank, spans in timelines.items()}
+            for timelines in (self._host, self._device)
         )
         part.on_device = part._device
         return part
@@ -102,16 +102,16 @@ class RawScene(Scene):
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
         """By rank, what reducing gradients cost it."""
-        found = {}
+        by_rank = {}
         for rank in self.reader.ranks():
-            one = Reductions()
+            reductions = Reductions()
             for name, rows in self.reader.rings(rank):
                 if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
                     moved = on_device(rows)
                     clocked = self._between(rows if moved is None else moved)
-                    one.feed(clocked, decode(clocked))
-            found[rank] = one.state()
-        return found
+                    reductions.feed(clocked, decode(clocked))
+            by_rank[rank] = reductions.state()
+        return by_rank
 
     def _between(self, rows: Rows) -> Rows:
         if self.run == self.whole:
@@ -143,16 +143,18 @@ class RawScene(Scene):
         """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
         run is as close as they come to its ends.
         """
-        found = self._sealed(source, rank)
-        if found is None:
+        statistics = self._sealed(source, rank)
+        if statistics is None:
             restarts = [
                 gap.end_ns for gap in self.gaps if gap.what == source.id and gap.reason == RESTARTED
             ]
-            series = next(one for one in self.series if one.source.id == source.id)
+            series = next(
+                candidate for candidate in self.series if candidate.source.id == source.id
+            )
             return replay(series, self._timeline(source, rank), self.run, self.whole[0], restarts)
         if self.run == self.whole:
-            return found
-        return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
+            return statistics
+        return statistics.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
 
     def _sealed(self, source: Source, rank: int) -> Statistics | None:
         if self._recompute:
@@ -166,26 +168,26 @@ class RawScene(Scene):
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
-def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
+def summary(series: Series, gaps: Sequence[Gap]) -> Summary:
     """What all samples of a source come to."""
     levels = Levels()
-    levels.feed(one.value)
-    found = levels.finish()
-    knots = device_energy.knots_of(one.source)
+    levels.feed(series.value)
+    statistics = levels.finish()
+    knots = device_energy.knots_of(series.source)
     if knots is None:
-        return found
+        return statistics
     for gap in gaps:
-        if gap.what == one.source.id and gap.reason == RESTARTED:
+        if gap.what == series.source.id and gap.reason == RESTARTED:
             knots.restart(gap.end_ns)
-    knots.feed(one.time_ns, one.value, one.span_ns)
-    return found.with_curve(knots.curve())
+    knots.feed(series.time_ns, series.value, series.span_ns)
+    return statistics.with_curve(knots.curve())
 
 
-def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
-    begin, end = (whole[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
-    if not whole[0] <= begin < min(end, whole[1]):
+def _part(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    begin, end = (run[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
+    if not run[0] <= begin < min(end, run[1]):
         raise UsageError(
             f"{from_s:g} s to {to_s:g} s is no part of a run of "
-            f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s"
+            f"{(run[1] - run[0]) / NS_PER_S:.1f} s"
         )
-    return begin, min(end, whole[1])
+    return begin, min(end, run[1])

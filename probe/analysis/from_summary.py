@@ -45,21 +45,23 @@ class SealedScene(Scene):
             if node is None or any(source.id not in node.meters for source in sources):
                 return None
             nodes.append((sources, node))
-        known = {tally.rank for _, node in nodes for tally in node.tallies}
-        if not nodes or known != set(reader.ranks()):
+        ranks = {tally.rank for _, node in nodes for tally in node.tallies}
+        if not nodes or ranks != set(reader.ranks()):
             return None
         scene = cls(reader, nodes)
         return scene if all(scene._told(meter.source) for meter in scene.meters) else None
 
     def _told(self, source: Source) -> bool:
         """Whether everything is known of a meter whose phases are one rank's."""
-        mine = self.owner_of(source)
-        if mine is None or not mine.seconds:
+        totals = self.owner_of(source)
+        if totals is None or not totals.seconds:
             return True
-        device = next((one for one in self.devices if one.source.id == source.id), None)
+        device = next(
+            (candidate for candidate in self.devices if candidate.source.id == source.id), None
+        )
         if device is not None and device.curve is not None:
             owners = [node.owners.get(source.id) for node in self._nodes]
-            if device.summary.shares is None or mine.rank not in owners:
+            if device.summary.shares is None or totals.rank not in owners:
                 return False
         followed = any(source.id in node.followed for node in self._nodes)
         return followed or not is_attributed(source)
@@ -75,21 +77,21 @@ class SealedScene(Scene):
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum."""
-        found: dict[str, dict[str, Any]] = {}
+        merged: dict[str, dict[str, Any]] = {}
         for _, logged in sorted(
-            (rank, told) for node in self._nodes for rank, told in node.values.items()
+            (rank, by_name) for node in self._nodes for rank, by_name in node.values.items()
         ):
-            first = not found
+            first = not merged
             for name, value in logged.items():
-                if first or (name in COUNTS and name not in found):
-                    found[name] = dict(value)
+                if first or (name in COUNTS and name not in merged):
+                    merged[name] = dict(value)
                 elif name in COUNTS:
-                    found[name] = added(found[name], value)
-        return {name: value for name, value in found.items() if value["last"] is not None}
+                    merged[name] = added(merged[name], value)
+        return {name: value for name, value in merged.items() if value["last"] is not None}
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
         """By rank, what reducing gradients cost it."""
-        return {rank: told for node in self._nodes for rank, told in node.reductions.items()}
+        return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
 
     def _tally_on(self, source: Source, rank: int) -> Tally:
         if source.device.startswith("gpu") and rank in self._device:
@@ -110,11 +112,11 @@ class SealedScene(Scene):
         return self._known[source.id]
 
 
-def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Counts of two ranks, or of two hosts, together."""
-    sums = [told["sum"] for told in (one, other) if told["sum"] is not None]
+    sums = [counts["sum"] for counts in (first, second) if counts["sum"] is not None]
     return {
-        "count": one["count"] + other["count"],
-        "last": one["last"],
+        "count": first["count"] + second["count"],
+        "last": first["last"],
         "sum": sum(sums) if sums else None,
     }

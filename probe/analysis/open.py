@@ -74,7 +74,7 @@ def rates_of(path: Path) -> list[dict[str, Any]]:
     """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
     scenes = open_scenes(path)
     return [
-        one | {"device": f"{scene.reader.node}/{one['device']}"} if len(scenes) > 1 else one
+        row | {"device": f"{scene.reader.node}/{row['device']}"} if len(scenes) > 1 else row
         for scene in scenes
-        for one in rates(scene)
+        for row in rates(scene)
     ]

@@ -103,12 +103,12 @@ def phase_rows(
         rows.phases = _modelled(by_time, tally, label, total)
         return rows
     seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
-    found = estimate(statistics, total, seconds) if statistics is not None else None
-    if found is not None:
-        parts = _estimated(found, by_time, device.highest_w)
-        rows.groups = _groups(found, parts, tally, label)
-        rows.warnings = _locked(found, tally, label)
-        refused = _together(found, parts, total_interval(device, run))
+    estimated = estimate(statistics, total, seconds) if statistics is not None else None
+    if estimated is not None:
+        parts = _estimated(estimated, by_time, device.highest_w)
+        rows.groups = _groups(estimated, parts, tally, label)
+        rows.warnings = _locked(estimated, tally, label)
+        refused = _together(estimated, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
         refused = _remainder(parts, total_interval(device, run))
@@ -167,27 +167,27 @@ def _by_time(part: PhaseEnergy) -> _Part:
     status = Status.NOT_IDENTIFIABLE
     if part.energy_j > 0 and half <= WEAK_HALF * part.energy_j:
         status = Status.RESOLVED if half <= RESOLVED_HALF * part.energy_j else Status.WEAK
-    known = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
-    return _Part(part.code, part.time_ns / 1e9, known, (part.low_j, part.high_j))
+    share = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
+    return _Part(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
 
 
 def _estimated(
-    found: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
+    estimated: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
 ) -> list[_Part]:
     parts = []
     for code, part in by_time.items():
         seconds = part.time_ns / 1e9
         hard = part.low_j, part.high_j
-        if code not in found.codes:
-            known = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
+        if code not in estimated.codes:
+            energy = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
         else:
-            known = found.of(code)
-            if known.status is Status.NOT_IDENTIFIABLE:
-                linear = bounds(found, code, highest_w)
+            energy = estimated.of(code)
+            if energy.status is Status.NOT_IDENTIFIABLE:
+                linear = bounds(estimated, code, highest_w)
                 if linear is not None:
                     least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
                     hard = (least, most) if least <= most else hard
-        parts.append(_Part(code, seconds, known, hard))
+        parts.append(_Part(code, seconds, energy, hard))
     return parts
 
 
@@ -204,16 +204,16 @@ def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstim
 
 
 def _together(
-    found: Estimate, parts: Sequence[_Part], total: tuple[float, float]
+    estimated: Estimate, parts: Sequence[_Part], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
     refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
-    codes = [p.code for p in refused if p.code in found.codes]
-    if any(p.code not in found.codes for p in refused) and CROWD in found.codes:
+    codes = [p.code for p in refused if p.code in estimated.codes]
+    if any(p.code not in estimated.codes for p in refused) and CROWD in estimated.codes:
         codes.append(CROWD)
-    return found.of(*codes) if codes else _remainder(parts, total)
+    return estimated.of(*codes) if codes else _remainder(parts, total)
 
 
 def _rows(
@@ -222,17 +222,19 @@ def _rows(
     rows = []
     counts = tally.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
-        known = part.known
-        stated = known.status is not Status.NOT_IDENTIFIABLE
+        energy_of_phase = part.known
+        stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
                 _name(part.code, tally),
                 label,
                 counts.get(part.code, 1),
                 part.seconds,
-                known.energy_j if stated else None,
-                (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
-                known.status,
+                energy_of_phase.energy_j if stated else None,
+                (max(0.0, energy_of_phase.low_j), min(total, energy_of_phase.high_j))
+                if stated
+                else None,
+                energy_of_phase.status,
                 Provenance.ESTIMATED,
                 None if stated else (max(0.0, part.bounds_j[0]), min(total, part.bounds_j[1])),
             )
@@ -260,45 +262,47 @@ def _rows(
 
 
 def _groups(
-    found: Estimate, parts: Sequence[_Part], tally: Tally, label: str
+    estimated: Estimate, parts: Sequence[_Part], tally: Tally, label: str
 ) -> list[dict[str, Any]]:
     """For refused phases: the smallest sum with neighbours in time that is resolved."""
     refused = [
-        p.code for p in parts if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes
+        p.code
+        for p in parts
+        if p.known.status is Status.NOT_IDENTIFIABLE and p.code in estimated.codes
     ]
     neighbours = tally.follows
     groups: list[frozenset[int]] = []
     for code in refused:
         joined = [code]
-        while len(joined) < len(found.codes):
+        while len(joined) < len(estimated.codes):
             near = [
                 (count, other)
                 for (a, b), count in neighbours.items()
-                for mine, other in ((a, b), (b, a))
-                if mine in joined and other not in joined and other in found.codes
+                for phase, other in ((a, b), (b, a))
+                if phase in joined and other not in joined and other in estimated.codes
             ]
             if not near:
                 break
             joined.append(max(near)[1])
-            if found.of(*joined).status is Status.RESOLVED:
+            if estimated.of(*joined).status is Status.RESOLVED:
                 groups.append(frozenset(joined))
                 break
     rows = []
     for group in dict.fromkeys(groups):
-        known = found.of(*group)
+        energy = estimated.of(*group)
         rows.append(
             {
                 "device": label,
-                "phases": [_name(c, tally) for c in found.codes if c in group],
-                "energy_j": known.energy_j,
-                "energy_j_interval": [max(0.0, known.low_j), known.high_j],
+                "phases": [_name(c, tally) for c in estimated.codes if c in group],
+                "energy_j": energy.energy_j,
+                "energy_j_interval": [max(0.0, energy.low_j), energy.high_j],
             }
         )
     return rows
 
 
-def _locked(found: Estimate, tally: Tally, label: str) -> list[str]:
-    locked = [_name(c, tally) for c in found.codes if found.of(c).why == "locked"]
+def _locked(estimated: Estimate, tally: Tally, label: str) -> list[str]:
+    locked = [_name(c, tally) for c in estimated.codes if estimated.of(c).why == "locked"]
     if not locked:
         return []
     return [

@@ -21,10 +21,10 @@ def rates(scene: Scene) -> list[dict[str, Any]]:
     rows = []
     for meter in scene.meters:
         if is_rate(meter.source):
-            mine = scene.owner_of(meter.source)
-            statistics = scene.statistics_of(meter.source, mine)
-            if mine is not None and statistics is not None:
-                rows += rate_rows(meter.source, mine, scene.run, statistics)
+            totals = scene.owner_of(meter.source)
+            statistics = scene.statistics_of(meter.source, totals)
+            if totals is not None and statistics is not None:
+                rows += rate_rows(meter.source, totals, scene.run, statistics)
     return rows
 
 
@@ -39,20 +39,20 @@ def rate_rows(
     seconds = dict(tally.seconds)
     seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
     never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
-    found = None if never else estimate(statistics, None, seconds, ACTIVITY)
-    if found is None and not never:
+    estimated = None if never else estimate(statistics, None, seconds, ACTIVITY)
+    if estimated is None and not never:
         return []
     rows = []
     for code, time_s in seconds.items():
         value, interval, status = 0.0, (0.0, 0.0), Status.RESOLVED
-        if found is not None:
+        if estimated is not None:
             status = Status.NOT_IDENTIFIABLE
-            if code in found.codes and time_s > 0:
-                known = found.of(code)
-                status = known.status
+            if code in estimated.codes and time_s > 0:
+                share = estimated.of(code)
+                status = share.status
                 value, low, high = (
                     min(1.0, max(0.0, amount / time_s))
-                    for amount in (known.energy_j, known.low_j, known.high_j)
+                    for amount in (share.energy_j, share.low_j, share.high_j)
                 )
                 interval = low, high
         stated = status is not Status.NOT_IDENTIFIABLE

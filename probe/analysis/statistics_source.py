@@ -39,9 +39,9 @@ def sealed(
             statistics, about = from_arrays(arrays)
         except ValueError:
             continue
-        whole = about["complete"] and not about["resumed"]
+        saw_all = about["complete"] and not about["resumed"]
         same = about["rings"] == list(rings) and about.get("on_device", False) == on_device
-        if whole and about["rank"] == rank and same:
+        if saw_all and about["rank"] == rank and same:
             return statistics
     return None
 

@@ -49,7 +49,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     meters = []
     for number, (id_, summary) in enumerate(node.meters.items()):
         curve, shares = summary.curve, summary.shares
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "source": id_,
             "samples": summary.samples,
             "highest": summary.highest,
@@ -59,16 +59,16 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         }
         if curve is not None:
             arrays[f"time_{number}"], arrays[f"joules_{number}"] = curve.time_ns, curve.joules
-            told["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
+            row["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
         if shares is not None:
             arrays[f"powers_{number}"] = shares.powers_w
             arrays[f"bounds_{number}"] = np.array(
                 [[share.low_j, share.high_j] for share in shares.of.values()]
             )
-            told["shares"] = [
+            row["shares"] = [
                 [code, share.time_ns, share.energy_j] for code, share in shares.of.items()
             ]
-        meters.append(told)
+        meters.append(row)
     about = {
         "version": VERSION,
         "meters": meters,
@@ -77,7 +77,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         "followed": list(node.followed),
         "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
-        "reductions": [[rank, dict(told)] for rank, told in node.reductions.items()],
+        "reductions": [[rank, dict(row)] for rank, row in node.reductions.items()],
     }
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
 
@@ -93,13 +93,13 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
             return None
         return NodeSummary(
             {
-                told["source"]: _summary(told, number, arrays)
-                for number, told in enumerate(about["meters"])
+                entry["source"]: _summary(entry, number, arrays)
+                for number, entry in enumerate(about["meters"])
             },
             {
-                told["source"]: told["owner"]
-                for told in about["meters"]
-                if told["owner"] is not None
+                entry["source"]: entry["owner"]
+                for entry in about["meters"]
+                if entry["owner"] is not None
             },
             about["followed"],
             [_tally(row) for row in about["tallies"]],
@@ -112,22 +112,20 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
         return None
 
 
-def _summary(told: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> Summary:
+def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> Summary:
     curve = shares = None
-    if "curve" in told:
-        curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *told["curve"])
-    if "shares" in told:
+    if "curve" in row:
+        curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *row["curve"])
+    if "shares" in row:
         bounds = arrays[f"bounds_{number}"]
         shares = Shares(
             arrays[f"powers_{number}"],
             {
                 code: Share(time_ns, energy_j, *bounds[place])
-                for place, (code, time_ns, energy_j) in enumerate(told["shares"])
+                for place, (code, time_ns, energy_j) in enumerate(row["shares"])
             },
         )
-    return Summary(
-        told["samples"], told["highest"], told["spread"], curve, told["highest_w"], shares
-    )
+    return Summary(row["samples"], row["highest"], row["spread"], curve, row["highest_w"], shares)
 
 
 def _tally_row(tally: Tally) -> dict[str, Any]:

@@ -107,8 +107,8 @@ class Accumulator:
             lanes.setdefault(key, []).append(candidate)
         width = statistics.columns.width
         self._lanes = [
-            (Lane(*key), Innovations(np.array([c.gain for c in mine]), width), mine)
-            for key, mine in lanes.items()
+            (Lane(*key), Innovations(np.array([c.gain for c in candidates]), width), candidates)
+            for key, candidates in lanes.items()
         ]
 
     # -- what comes in ---------------------------------------------------------------
@@ -202,8 +202,8 @@ class Accumulator:
                 self._pure(updates, updates),
                 *((EXACT_GRAIN_S,) if self._meter.exact else ()),
             )
-        for place, one in enumerate(kernels):
-            self._open(one, 0.0, gains[:1] if place else gains)
+        for place, candidate in enumerate(kernels):
+            self._open(candidate, 0.0, gains[:1] if place else gains)
         guard = gains[0] if kernel is None else _GUARD_GAIN
         if not self._meter.exact:
             for disturb in (1.0, -1.0):  # opposite noise: what is odd in it cancels in their mean
@@ -213,11 +213,11 @@ class Accumulator:
     def _open(self, kernel: Kernel, disturb: float, gains: Sequence[float]) -> None:
         width = self.statistics.columns.width
         lane = Lane(kernel.tau_s, kernel.offset_s, disturb)
-        mine = [
+        candidates = [
             Candidate(kernel.tau_s, kernel.offset_s, gain, disturb, Blocks(width)) for gain in gains
         ]
-        self.statistics.candidates += mine
-        self._lanes.append((lane, Innovations(np.array(gains), width), mine))
+        self.statistics.candidates += candidates
+        self._lanes.append((lane, Innovations(np.array(gains), width), candidates))
 
     def _surround(self, updates: Updates) -> None:
         """Spans from before the first update; the time before the first span is nobody's."""
@@ -272,13 +272,13 @@ class Accumulator:
         used = np.flatnonzero(keep)
         used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
         for place, candidate in enumerate(candidates):
-            mine = None
+            ledger_rows = None
             if place == 0 and ledger is not None:  # what lies between two rows goes with the later
                 total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
                 until = total[np.append(0, used + 1)]
-                mine = np.diff(until, axis=0)
-            candidate.blocks.add(filtered[place], time_s[used], mine)
-            if mine is not None:
+                ledger_rows = np.diff(until, axis=0)
+            candidate.blocks.add(filtered[place], time_s[used], ledger_rows)
+            if ledger_rows is not None:
                 candidate.blocks.note(total[-1] - until[-1])
 
     def _ledger(self, time: Floats, joules: Floats, fresh: Bools, pure: Ints) -> Floats:
@@ -344,8 +344,10 @@ class Accumulator:
         for code in sorted(new, key=firsts.__getitem__):
             user = int(np.searchsorted(updates.time_s + _REACH_S, firsts[code], "right"))
             known_s = float(updates.horizon_s[min(user, len(updates) - 1)])
-            mine = (everything.code == code) & (everything.begin_s <= max(known_s, firsts[code]))
-            begin, end = everything.begin_s[mine], everything.end_s[mine]
+            instances = (everything.code == code) & (
+                everything.begin_s <= max(known_s, firsts[code])
+            )
+            begin, end = everything.begin_s[instances], everything.end_s[instances]
             usual = float(np.median(end - begin))  # the first one of a run may be long
             cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
             fine = self._meter.period_s < _FINE_S
@@ -361,12 +363,12 @@ class Accumulator:
         for code in spans.codes():
             begins = spans.begin_s[entered & (spans.code == code)]
             k = np.searchsorted(begins, updates.time_s, "right") - 1
-            known = (k >= 0) & (k < len(begins) - 1)
-            known[known] &= begins[k[known] + 1] < updates.horizon_s[known]
-            if not known.any():
+            inside = (k >= 0) & (k < len(begins) - 1)
+            inside[inside] &= begins[k[inside] + 1] < updates.horizon_s[inside]
+            if not inside.any():
                 continue
-            begin, end = begins[k[known]], begins[k[known] + 1]
-            share = (updates.time_s[known] - begin) / (end - begin)
+            begin, end = begins[k[inside]], begins[k[inside] + 1]
+            share = (updates.time_s[inside] - begin) / (end - begin)
             counts = np.bincount(
                 np.minimum((share * BINS).astype(np.int64), BINS - 1), minlength=BINS
             )
@@ -374,9 +376,9 @@ class Accumulator:
             self.statistics.occupancy[code] = counts if before is None else before + counts
 
     def _count_moments(self, until_s: float) -> None:
-        known = self.statistics.moments
+        moments = self.statistics.moments
         for code, more in self._spans.after(self._counted_s).ending_by(until_s).moments().items():
-            known[code] = known[code] + more if code in known else more
+            moments[code] = moments[code] + more if code in moments else more
         self._counted_s = until_s
 
     def _forget(self) -> None:

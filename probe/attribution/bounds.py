@@ -35,16 +35,18 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
     mean_w = estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12)
     highest = max(highest_w, mean_w)
     direction, at, error = _determined(estimate)
-    found, widened = None, 1.0
-    while found is None and widened <= _WIDEST:
-        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error)
+    extremes, widened = None, 1.0
+    while extremes is None and widened <= _WIDEST:
+        extremes = _least_and_most(estimate, wanted, highest, direction, at, widened * error)
         widened *= 2
-    if found is None:
+    if extremes is None:
         return None
     if widened > 2:
-        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error) or found
+        extremes = (
+            _least_and_most(estimate, wanted, highest, direction, at, widened * error) or extremes
+        )
     direct = float(estimate.direct_j[place])
-    return found[0] + direct, found[1] + direct + highest * float(estimate.rest_s[place])
+    return extremes[0] + direct, extremes[1] + direct + highest * float(estimate.rest_s[place])
 
 
 def _least_and_most(
@@ -59,7 +61,7 @@ def _least_and_most(
     from scipy.optimize import linprog
 
     time_s = estimate.fitted.time_s
-    found = []
+    extremes = []
     for sign in (1.0, -1.0):
         answer = linprog(
             sign * wanted,
@@ -71,8 +73,8 @@ def _least_and_most(
         )
         if answer.status != 0:
             return None
-        found.append(sign * float(answer.fun or 0.0))
-    return found[0], found[1]
+        extremes.append(sign * float(answer.fun or 0.0))
+    return extremes[0], extremes[1]
 
 
 def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:

@@ -154,22 +154,22 @@ class _Solver:
     def full(self, model: _Model) -> tuple[Floats, Floats, Floats, Floats, int]:
         """(closed energies, their covariance, the prior's, how the rest was spread, blocks)."""
         normal, prior = self.normal(model)
-        found = fit(normal, prior)
+        fitted = fit(normal, prior)
         sums, rows, _ = model.candidate.blocks.full()
         fold, _, _ = folding(self.columns, self._mixed_s, model.lengths)
         parts = fold.T @ sums @ fold
-        cov = covariance(found, prior, normal, parts[:, 1:, 1:], parts[:, 0, 1:])
+        cov = covariance(fitted, prior, normal, parts[:, 1:, 1:], parts[:, 0, 1:])
         matrix = self._spread(normal)
         spread = matrix @ cov @ matrix.T
-        energy, closed = close(matrix @ found.power_w, spread, self.total_j)
+        energy, closed = close(matrix @ fitted.power_w, spread, self.total_j)
         _, prior_cov = close(energy, matrix @ prior.cov @ matrix.T, self.total_j)
         return energy, closed, prior_cov, along(spread), len(rows)
 
     def _spread(self, normal: Normal) -> Floats:
         """Matrix from the columns' powers to phase energies over the mixed intervals."""
         matrix = np.zeros((len(self.columns.owners), len(normal.owner)))
-        mine = np.flatnonzero(normal.owner != FREE)
-        matrix[normal.owner[mine], mine] = normal.time_s[mine]
+        owned = np.flatnonzero(normal.owner != FREE)
+        matrix[normal.owner[owned], owned] = normal.time_s[owned]
         return matrix
 
 
@@ -274,14 +274,14 @@ def _rest(
 
 
 def _varying(statistics: Statistics, owners: list[int]) -> list[int]:
-    found = []
+    varying = []
     for code in owners:
         count, total, square = statistics.moments.get(code, (0.0, 0.0, 0.0))
         if count >= 20 and total > 0:
             mean = total / count
             if square / count - mean**2 > (_VARIES * mean) ** 2:
-                found.append(code)
-    return found
+                varying.append(code)
+    return varying
 
 
 def _durations(solver: _Solver, best: Candidate, varying: list[int]) -> list[_Model]:
@@ -362,8 +362,8 @@ def _guarded(statistics: Statistics) -> tuple[Candidate, list[Candidate]]:
     calm = [c for c in statistics.candidates if not c.disturb]
     if not disturbed:
         return calm[0], []
-    one = disturbed[0]
-    key = one.gain, one.tau_s, one.offset_s
+    first = disturbed[0]
+    key = first.gain, first.tau_s, first.offset_s
     return next(c for c in calm if (c.gain, c.tau_s, c.offset_s) == key), disturbed
 
 

@@ -119,28 +119,28 @@ def split(
     energy = np.diff(curve.at(knots))
     length = np.diff(knots) / 1e9
     # Outside the measured part only power's range bounds anything.
-    known = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
+    measured = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
     slack = curve.slack_ns / 1e9
-    found: dict[int, Share] = {}
+    shares: dict[int, Share] = {}
     covered = np.zeros(len(length))
     for value in np.unique(code):
-        mine = code == value
-        seconds = np.diff(_elapsed(begin_ns[mine], end_ns[mine], knots)) / 1e9
-        joules = float(np.sum(curve.at(end_ns[mine]) - curve.at(begin_ns[mine])))
-        found[int(value)] = Share(
-            int(np.sum(end_ns[mine] - begin_ns[mine])),
+        spans = code == value
+        seconds = np.diff(_elapsed(begin_ns[spans], end_ns[spans], knots)) / 1e9
+        joules = float(np.sum(curve.at(end_ns[spans]) - curve.at(begin_ns[spans])))
+        shares[int(value)] = Share(
+            int(np.sum(end_ns[spans] - begin_ns[spans])),
             joules,
-            *_bounds(energy, length, seconds, slack, known, powers_w),
+            *_bounds(energy, length, seconds, slack, measured, powers_w),
         )
         covered += seconds
     total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
-    rest_ns = run[1] - run[0] - sum(share.time_ns for share in found.values())
-    found[UNATTRIBUTED] = Share(
+    rest_ns = run[1] - run[0] - sum(share.time_ns for share in shares.values())
+    shares[UNATTRIBUTED] = Share(
         max(0, rest_ns),
-        total - sum(share.energy_j for share in found.values()),
-        *_bounds(energy, length, np.maximum(0, length - covered), slack, known, powers_w),
+        total - sum(share.energy_j for share in shares.values()),
+        *_bounds(energy, length, np.maximum(0, length - covered), slack, measured, powers_w),
     )
-    return Shares(powers_w, found)
+    return Shares(powers_w, shares)
 
 
 def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
@@ -157,18 +157,18 @@ def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
 
 
 def _bounds(
-    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats
+    energy: Floats, length: Floats, seconds: Floats, slack: float, measured: Bools, powers_w: Floats
 ) -> tuple[Floats, Floats]:
     """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
     touched = seconds > 0
     energy, length, seconds = energy[touched], length[touched], seconds[touched]
-    known = known[touched]
+    measured = measured[touched]
     more = np.minimum(length, seconds + slack)
     less = np.where(seconds >= length * (1 - 1e-9), length, np.maximum(0, seconds - slack))
-    joules, most = energy[known], more[known]
-    low = _excess(joules, (length - less)[known], powers_w)
+    joules, most = energy[measured], more[measured]
+    low = _excess(joules, (length - less)[measured], powers_w)
     high = joules.sum() - _excess(joules, most, powers_w)  # Σ min(E, P t)
-    return low, high + powers_w * more[~known].sum()
+    return low, high + powers_w * more[~measured].sum()
 
 
 def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:

@@ -85,12 +85,12 @@ def of_report(
         for kind in (_REMOVABLE, _PER_STEP):
             kinds.append(kind)
             rests[kind.what] = {"peak_memory_bytes": peak_bytes, "memory_bytes": most_bytes}
-    found = [
+    tips = [
         advice
         for kind in kinds
         if (advice := _of(kind, rows, report, rests.get(kind.what, {}))) is not None
     ]
-    found.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
+    tips.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
     capped = _capped(report)
     return {
         "schema": SCHEMA_VERSION,
@@ -98,7 +98,7 @@ def of_report(
         "energy_j": measured,
         "duration_s": report["run"]["duration_s"],
         "ranked_by": "energy" if measured is not None else "time",
-        "advice": [*found, *([capped] if capped else [])],
+        "advice": [*tips, *([capped] if capped else [])],
     }
 
 
@@ -108,16 +108,16 @@ def _of(
     report: Mapping[str, Any],
     rests: Mapping[str, Any],
 ) -> dict[str, Any] | None:
-    mine = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
-    if not mine:
+    spent = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
+    if not spent:
         return None
     # Devices run beside each other: the time that could be saved is that of the busiest.
     per_device: dict[str, float] = {}
-    for row in mine:
+    for row in spent:
         per_device[row["device"]] = per_device.get(row["device"], 0.0) + row["time_s"]
     seconds = max(per_device.values())
     measured = report["total"]["energy_j"]
-    highest = [_highest(row) for row in mine] if measured is not None else []
+    highest = [_highest(row) for row in spent] if measured is not None else []
     joules = (
         None
         if not highest or None in highest
@@ -146,7 +146,7 @@ def _of(
                 "energy_j": row["energy_j"] if measured is not None else None,
                 "interval_j": row["energy_j_interval"] or row["bounds_j"],
             }
-            for row in mine
+            for row in spent
         ],
         **rests,
     }
@@ -190,10 +190,10 @@ def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
-    found = [
+    held = [
         (meter.summary.highest, meter.source.limit)
         for scene in open_scenes(path)
         for meter in scene.meters
         if meter.source.quantity == "memory_used" and meter.source.limit and meter.summary.samples
     ]
-    return max(found, key=lambda told: told[0] / told[1]) if found else (None, None)
+    return max(held, key=lambda memory: memory[0] / memory[1]) if held else (None, None)

@@ -87,7 +87,7 @@ class Layout:
         }
         refused = sorted(inside & self.refused[stage])
         stated = sorted(inside - self.refused[stage])
-        found = {
+        with_energy = {
             _stage(trial, stage).phases[phase].status
             for trial in trials
             for phase in stated
@@ -95,7 +95,7 @@ class Layout:
         }
         if kind == kinds.UNIDENTIFIED or (not stated and refused):
             return stated, refused, Status.NOT_IDENTIFIABLE
-        return stated, refused, Status.WEAK if Status.WEAK in found else Status.RESOLVED
+        return stated, refused, Status.WEAK if Status.WEAK in with_energy else Status.RESOLVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class Row:
     @property
     def all(self) -> Floats:
         """What the cells hold."""
-        found: Floats = self.grows + self.once
-        return found
+        total: Floats = self.grows + self.once
+        return total
 
     def scaled(self, factor: float) -> Row:
         """As if it had trained on ``factor`` times as many samples."""
@@ -140,8 +140,8 @@ def differences(base: Row, other: Row) -> Floats:
 
 def _per_sample(row: Row) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.where(row.samples > 0, row.grows / row.samples, np.nan)
-    return found
+        per_sample: Floats = np.where(row.samples > 0, row.grows / row.samples, np.nan)
+    return per_sample
 
 
 def _row(trial: Trial, layout: Layout, *, energy: bool) -> Row:

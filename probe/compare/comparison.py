@@ -80,7 +80,7 @@ def compare(
             "value": target.value,
         },
         "unit": base.trials[0].unit,
-        "classes": {phase: dict(found) for phase, found in shares.items()},
+        "classes": {phase: dict(shared) for phase, shared in shares.items()},
         "comparisons": [
             _Comparison(base, other, question, shares, why).told()
             for other, why in zip(others, problems or [()] * len(others), strict=True)
@@ -152,22 +152,22 @@ class _Comparison:
         leading, leader = (energy_g, joules) if by == "energy" else (time_g, time)
         assert leader is not None
         verdict = str(leading["verdict"])
-        known = verdict != NO_EVIDENCE and leading["gain"] is not None
-        four = leader.four() if known else None
+        has_gain = verdict != NO_EVIDENCE and leading["gain"] is not None
+        four = leader.four() if has_gain else None
         return {
             "other": self._other.told(),
             "time_s": time_g,
             "energy_j": energy_g,
             "memory_bytes": self._memory(),
             "quality": self._quality,
-            "cells": self._cells(time, joules, shared_out=leader if known else None),
+            "cells": self._cells(time, joules, shared_out=leader if has_gain else None),
             "four": None if four is None else {name: share for name, (share, _) in four.items()},
             "four_intervals": None
             if four is None
             else {name: limits for name, (_, limits) in four.items()},
             "four_of": by,
             "scaling": self._scaling(),
-            "early_at": self._early(by, leading["gain"] if known else None),
+            "early_at": self._early(by, leading["gain"] if has_gain else None),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),
             "runs": len(self._frame.pairs) or min(len(s.trials) for s in (self._base, self._other)),
@@ -205,7 +205,7 @@ class _Comparison:
             for side in (self._base, self._other)
         ]
         names = [name for name in self._base.trials[0].memory if name != "peak"]
-        found: dict[str, Any] = nothing()
+        gained: dict[str, Any] = nothing()
         if not any(peak is None for side in peaks for peak in side):
             bases, others = ([float(peak or 0) for peak in side] for side in peaks)
 
@@ -214,9 +214,9 @@ class _Comparison:
 
             contrast = self._frame.contrast(len(bases), len(others), pair)
             base = float(contrast.value[1])
-            found |= gain(contrast, 0, self._frame, base=base, whole=True)
-            found |= {"base": base, "other": base - found["gain"]}
-        found["components"] = [
+            gained |= gain(contrast, 0, self._frame, base=base, is_total=True)
+            gained |= {"base": base, "other": base - gained["gain"]}
+        gained["components"] = [
             {
                 "component": name,
                 **{
@@ -228,7 +228,7 @@ class _Comparison:
             }
             for name in names
         ]
-        return found
+        return gained
 
     def _cells(
         self, time: Quantity, joules: Quantity | None, shared_out: Quantity | None
@@ -266,8 +266,8 @@ class _Comparison:
                 "provenance": str(Provenance.MEASURED),
             }
             # A class of which nothing is stated: its joules are in `unidentified`.
-            told = kind == kinds.UNIDENTIFIED or bool(stated)
-            if energy_cells is not None and told:
+            is_told = kind == kinds.UNIDENTIFIED or bool(stated)
+            if energy_cells is not None and is_told:
                 joule = energy_cells[at]
                 modelled = self._energy is Provenance.MODELLED
                 row |= {
@@ -289,7 +289,7 @@ class _Comparison:
                     }
                 if kind == kinds.UNIDENTIFIED:
                     row["bounds_j"] = self._bounds(stage, joule)
-            if shared_out is not None and (told or shared_out is time):
+            if shared_out is not None and (is_told or shared_out is time):
                 row["share"], row["share_interval"] = shared_out.share(at)
             rows.append(row)
         return rows
@@ -319,9 +319,9 @@ class _Comparison:
                 [trial.early[mark][place] for trial in side.trials if mark in trial.early]
                 for side in (self._base, self._other)
             ]
-            known = [[value for value in side if value is not None] for side in sides]
-            if all(known):
-                gained = fmean(known[0]) - fmean(known[1])
+            values = [[value for value in side if value is not None] for side in sides]
+            if all(values):
+                gained = fmean(values[0]) - fmean(values[1])
                 rows.append(
                     {
                         "share_of_samples": mark,
@@ -333,11 +333,11 @@ class _Comparison:
         return rows
 
 
-def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
+def _modelled(row: Mapping[str, Any]) -> dict[str, Any]:
     """A model's joules have no interval and no verdict."""
     silent = dict.fromkeys(("verdict", "progress_verdict", "cost_verdict"), NO_EVIDENCE)
     return silent | {
-        key: None for key in told if key.endswith("interval") and not key.startswith("time")
+        key: None for key in row if key.endswith("interval") and not key.startswith("time")
     }
 
 
@@ -348,7 +348,7 @@ def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
     trials = [*base.trials, *other.trials]
     target = question.target
     at_most = target.value if target is not None and any(t.stopped for t in trials) else None
-    told = [
+    values = [
         [
             _no_better(trial.quality, at_most, question.higher)
             for trial in side.trials
@@ -356,21 +356,25 @@ def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
         ]
         for side in (base, other)
     ]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "metric": question.metric,
         "base": None,
         "other": None,
         "difference_percent": None,
         "ok": None,
     }
-    if question.higher is None or not all(told):
-        return found
-    mine, theirs = fmean(told[0]), fmean(told[1])
-    percent = 100 * (theirs - mine) / abs(mine) if mine else (0.0 if theirs == mine else math.inf)
+    if question.higher is None or not all(values):
+        return result
+    base_mean, other_mean = fmean(values[0]), fmean(values[1])
+    percent = (
+        100 * (other_mean - base_mean) / abs(base_mean)
+        if base_mean
+        else (0.0 if other_mean == base_mean else math.inf)
+    )
     worse = -percent if question.higher else percent
-    return found | {
-        "base": mine,
-        "other": theirs,
+    return result | {
+        "base": base_mean,
+        "other": other_mean,
         "difference_percent": percent if math.isfinite(percent) else None,
         "ok": bool(worse <= 100 * question.tolerance),
     }
@@ -384,10 +388,10 @@ def _no_better(quality: float, limit: float | None, higher: bool | None) -> floa
 
 def _factors(base: Side, other: Side, question: Question) -> Floats:
     """For equal work, every other run as if it had trained on the base run's samples."""
-    found = np.ones((len(base.trials), len(other.trials)))
+    factors = np.ones((len(base.trials), len(other.trials)))
     if question.target is None:
-        for i, mine in enumerate(base.trials):
+        for i, base_trial in enumerate(base.trials):
             for j, theirs in enumerate(other.trials):
-                if mine.samples > 0 and theirs.samples > 0:
-                    found[i, j] = mine.samples / theirs.samples
-    return found
+                if base_trial.samples > 0 and theirs.samples > 0:
+                    factors[i, j] = base_trial.samples / theirs.samples
+    return factors

@@ -79,12 +79,12 @@ class Measured:
         weak: set[str] = set()
         joint, low, high = 0.0, 0.0, 0.0
         for device in self._devices:
-            rows, mine = scene.rows_of(device)
+            rows, totals = scene.rows_of(device)
             for row in rows.phases:
                 phase, value = row["phase"], row["energy_j"]
                 if value is None:
                     refused.add(phase)
-                elif phase == Phase.UNRESOLVED or mine is None:
+                elif phase == Phase.UNRESOLVED or totals is None:
                     limits = row["energy_j_interval"] or (value, value)
                     joint, low, high = joint + value, low + limits[0], high + limits[1]
                 else:
@@ -97,15 +97,15 @@ class Measured:
         uses = {}
         # Sorted, or sums would depend on the order of a set.
         for phase in sorted(seconds.keys() | joules.keys()):
-            known = joules.get(phase)
+            energy = joules.get(phase)
             status = (
                 Status.NOT_IDENTIFIABLE
-                if known is None
+                if energy is None
                 else Status.WEAK
                 if phase in weak
                 else Status.RESOLVED
             )
-            uses[phase] = Use(seconds.get(phase, 0.0), known, status)
+            uses[phase] = Use(seconds.get(phase, 0.0), energy, status)
         return Stage(max(0.0, samples), uses, Joint(joint, low, high))
 
     def half_j(self, end_ns: int) -> float:
@@ -126,7 +126,7 @@ class Measured:
 
     def memory(self) -> dict[str, float]:
         """At the peak of the rank that held most: its allocator's on a GPU, else its process's."""
-        found: dict[str, float] = {}
+        held: dict[str, float] = {}
         for rank in self._reader.ranks():
             logged = self._reader.values(rank) | {
                 f"allocator_{name}": value for name, value in self._reader.allocator(rank).items()
@@ -139,24 +139,24 @@ class Measured:
                 ),
                 None,
             )
-            if peak is not None and peak > found.get("peak", 0.0):
-                found = {"peak": peak} | {
+            if peak is not None and peak > held.get("peak", 0.0):
+                held = {"peak": peak} | {
                     name.removeprefix(_MEMORY).removesuffix("_bytes"): float(values[-1])
                     for name, (_, values) in logged.items()
                     if name.startswith(_MEMORY)
                 }
-        if not found:
+        if not held:
             rss = next(
                 (
-                    one.value
-                    for one in self._scene.series
-                    if one.source.id == "process:rss" and len(one.value)
+                    series.value
+                    for series in self._scene.series
+                    if series.source.id == "process:rss" and len(series.value)
                 ),
                 None,
             )
             if rss is not None:
-                found = {"peak": float(np.max(rss))}
-        return found
+                held = {"peak": float(np.max(rss))}
+        return held
 
 
 def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
@@ -164,10 +164,10 @@ def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
     tallies = scene.clocked()
     if not tallies:
         return {str(Phase.UNATTRIBUTED): length_s}
-    found: dict[str, float] = {}
+    by_phase: dict[str, float] = {}
     for tally in tallies:
         for code, seconds in tally.seconds.items():
             name = tally.name(code)
-            found[name] = found.get(name, 0.0) + seconds / len(tallies)
-    found[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(found.values()))
-    return found
+            by_phase[name] = by_phase.get(name, 0.0) + seconds / len(tallies)
+    by_phase[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(by_phase.values()))
+    return by_phase

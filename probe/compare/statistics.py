@@ -67,8 +67,8 @@ class Contrast:
         total = sum(parts, np.zeros(()))
         most = sum(len(group) - 1 for group in self.groups)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = total**2 / below
-        return np.where(np.isfinite(found), np.minimum(found, most), most)
+            degrees = total**2 / below
+        return np.where(np.isfinite(degrees), np.minimum(degrees, most), most)
 
     def half(self, level: float = LEVEL) -> Floats:
         """Half-widths of the intervals; infinite with one run."""
@@ -86,8 +86,8 @@ class Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(self.value) / errors
         t = np.where(errors > 0, t, np.where(self._nothing(), 0.0, math.inf))
-        found: Floats = 2 * stats.t.sf(t, self.degrees())
-        return found
+        p_values: Floats = 2 * stats.t.sf(t, self.degrees())
+        return p_values
 
     def _nothing(self) -> npt.NDArray[np.bool_]:
         """Columns in which no run differs from any other."""
@@ -120,7 +120,7 @@ class Contrast:
         values = self.groups[0][:, column]
         if np.ptp(values) <= _NOISE * np.abs(values).max():
             return None
-        found = stats.bootstrap(
+        sampled = stats.bootstrap(
             (values,),
             np.mean,
             confidence_level=LEVEL,
@@ -128,7 +128,7 @@ class Contrast:
             n_resamples=_RESAMPLES,
             rng=np.random.default_rng(0),
         )
-        low, high = found.confidence_interval
+        low, high = sampled.confidence_interval
         return float(low), float(high)
 
 

@@ -69,7 +69,7 @@ def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
     """What it ran on and with."""
-    told = report["machine"]
+    facts = report["machine"]
     models = [s["model"] for s in report["sources"] if s.get("model")]
     rows = [("host", report["run"]["host"])]
     if models:
@@ -77,9 +77,9 @@ def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
             ("devices", ", ".join(f"{models.count(m)} × {m}" for m in dict.fromkeys(models)))
         )
     for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
-        if told.get(key) not in (None, "", "unknown"):
-            rows.append((label, str(told[key])))
-    versions = {**(told.get("versions") or {}), "torch": report.get("torch", "unknown")}
+        if facts.get(key) not in (None, "", "unknown"):
+            rows.append((label, str(facts[key])))
+    versions = {**(facts.get("versions") or {}), "torch": report.get("torch", "unknown")}
     rows.append(
         (
             "versions",
@@ -97,14 +97,14 @@ COLUMNS = ("phase", "count", "time", "share", "energy", "95 % interval", "power"
 def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], list[str]]]:
     """The phases of a device, each with its cells under ``COLUMNS``."""
     rows = [row for row in report["phases"] if row["device"] == device]
-    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
-    return [(row, _cells(row, whole)) for row in rows]
+    total_s = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    return [(row, _cells(row, total_s)) for row in rows]
 
 
 def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
     low_high = row["energy_j_interval"]
     half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    known = (
+    limits = (
         interval(*low_high)
         if low_high
         else (f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
@@ -121,7 +121,7 @@ def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
         duration(row["time_s"]),
         f"{row['time_s'] / whole_s:.1%}",
         energy(row["energy_j"], half),
-        known,
+        limits,
         power,
         how,
     ]
@@ -147,21 +147,21 @@ def headline(report: dict[str, Any]) -> str:
 def worth(report: dict[str, Any], which: str = "") -> list[str]:
     """What the measured energy (``modelled_``: the modelled) emits and costs, if that is known."""
     total, cost = report["total"], report.get("cost")
-    told = []
+    sentences = []
     if total[f"{which}co2e_g"] is not None:
-        told.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
+        sentences.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
     if cost and total[f"{which}cost"] is not None:
-        told.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
-    return told
+        sentences.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
+    return sentences
 
 
 def tariffs(report: dict[str, Any]) -> list[str]:
     """The means per kWh that it was reckoned with."""
     carbon, cost = report["carbon"], report.get("cost")
-    told = []
+    sentences = []
     if carbon:
-        told.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+        sentences.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
     if cost:
         unit = f"{cost['currency']}/kWh".removeprefix("/") if cost["currency"] else "per kWh"
-        told.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
-    return told
+        sentences.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
+    return sentences

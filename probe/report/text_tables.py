@@ -26,11 +26,11 @@ class Table:
         wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
         lines = [self.title] if self.title else []
         for row in cells:
-            said = (
+            joined = (
                 cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
                 for i, cell in enumerate(row)
             )
-            lines.append(("  " + "  ".join(said)).rstrip())
+            lines.append(("  " + "  ".join(joined)).rstrip())
         return lines
 
 
@@ -64,13 +64,13 @@ def percent(value: float | None) -> str:
     return f"{'−' if value < 0 else ''}{digits} %"
 
 
-def between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:
+def between(limits: Sequence[float | None] | None, unit: Callable[[float | None], str]) -> str:
     """An interval; one end may be open."""
     if limits is None:
         return ""
     low, high = limits
     if low is None:
-        return f"at most {said(high)}"
+        return f"at most {unit(high)}"
     if high is None:
-        return f"at least {said(low)}"
-    return f"{said(low)} … {said(high)}"
+        return f"at least {unit(low)}"
+    return f"{unit(low)} … {unit(high)}"

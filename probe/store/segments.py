@@ -201,9 +201,9 @@ def make_folder(folder: Path) -> None:
 
 def segment_files(folder: Path, stem: str) -> list[Path]:
     """The segments of a table in the order they were written, each once."""
-    found = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
-    found |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
-    return [found[key] for key in sorted(found)]
+    by_stem = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
+    by_stem |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
+    return [by_stem[key] for key in sorted(by_stem)]
 
 
 def read_segments(folder: Path, stem: str) -> Iterator[pa.RecordBatch]:

@@ -75,13 +75,13 @@ class Reductions:
 
     def feed(self, rows: Rows, table: SpanTable | None) -> None:
         """Edges, and the spans that they decided."""
-        told = rows[rows["kind"] == Record.SYNC]
-        if len(told):
+        syncs = rows[rows["kind"] == Record.SYNC]
+        if len(syncs):
             self._syncs = np.concatenate(
                 [
                     self._syncs,
                     np.stack(
-                        [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1
+                        [syncs["time_ns"].astype(np.int64), syncs["code"].astype(np.int64)], axis=1
                     ),
                 ]
             )
@@ -100,14 +100,14 @@ class Reductions:
         if not len(held):
             return
         closed = held.step < held.step[-1]
-        whole, self._held = held.take(closed), held.take(~closed)
+        steps, self._held = held.take(closed), held.take(~closed)
         if len(self._held) > _MOST_HELD:
             self._tails_ns += _waited_ns(self._held, _backwards(self._held)[1])
             self._held = SpanTable.empty()
-        inside, tail = _backwards(whole)
-        self._tails_ns += _waited_ns(whole, tail)
+        inside, tail = _backwards(steps)
+        self._tails_ns += _waited_ns(steps, tail)
         if inside.any():
-            self._pair(whole.take(inside), tail[inside])
+            self._pair(steps.take(inside), tail[inside])
         needed_ns = self._held.begin_ns[0] if len(self._held) else held.end_ns[-1]
         before = np.searchsorted(self._syncs[:, 0], needed_ns, "right") - 1
         self._syncs = self._syncs[max(0, before) :]
@@ -172,7 +172,7 @@ def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
 
 
 def row(
-    rank: int, host: str, told: Mapping[str, Any], communication_s: float, steps: int
+    rank: int, host: str, sums: Mapping[str, Any], communication_s: float, steps: int
 ) -> dict[str, Any] | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
@@ -182,11 +182,11 @@ def row(
             its end is of collectives that block.
         steps: that closed.
     """
-    busy, timed, exposed, cost, adding = (Sums(**told.get(name, {})) for name in _SUMS)
-    blocking = max(0.0, communication_s - told.get("tails_s", 0.0))
+    busy, timed, exposed, cost, adding = (Sums(**sums.get(name, {})) for name in _SUMS)
+    blocking = max(0.0, communication_s - sums.get("tails_s", 0.0))
     blocking_s = blocking / steps if steps and blocking > _NOTHING * communication_s else None
-    tail, whole, half = exposed.mean(), cost.mean(), cost.half()
-    if busy.mean() is None and tail is None and whole is None and not blocking_s:
+    tail, cost_s, half = exposed.mean(), cost.mean(), cost.half()
+    if busy.mean() is None and tail is None and cost_s is None and not blocking_s:
         return None
     methods = []
     if busy.mean() is not None:
@@ -195,16 +195,16 @@ def row(
         methods.append("backward after the last gradient")
     else:  # nobody was told when gradients were computed
         tail = timed.mean()
-    if whole is not None:
+    if cost_s is not None:
         methods.append("backward against no_sync in the same step")
-        if told.get("of_two"):
+        if sums.get("of_two"):
             added = adding.mean()
             if added is None or half is None:
                 methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
             else:
                 # Of steps of which only some have but two micro-batches, by their share.
-                share = told["of_two"] / cost.number
-                whole -= share * added
+                share = sums["of_two"] / cost.number
+                cost_s -= share * added
                 half = math.hypot(half, share * (adding.half() or 0.0))
                 methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
@@ -215,9 +215,11 @@ def row(
         "blocking_s": blocking_s,
         "busy_s": busy.mean(),
         "exposed_s": tail,
-        "cost_s": whole,
-        "cost_s_interval": None if whole is None or half is None else [whole - half, whole + half],
-        "contention_s": None if whole is None or tail is None else max(0.0, whole - tail),
+        "cost_s": cost_s,
+        "cost_s_interval": None
+        if cost_s is None or half is None
+        else [cost_s - half, cost_s + half],
+        "contention_s": None if cost_s is None or tail is None else max(0.0, cost_s - tail),
         "steps": cost.number or exposed.number or busy.number,
         "method": "; ".join(methods),
     }

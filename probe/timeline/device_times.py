@@ -47,12 +47,12 @@ class OnDevice:
         self._removed += int(device.sum())
         if len(kept):
             self._held.append(kept)
-        told = rows[device]
-        if not len(told):
+        device_times = rows[device]
+        if not len(device_times):
             return rows[:0]
-        host = np.concatenate([self._host, told["time_ns"].astype(np.int64)])
+        host = np.concatenate([self._host, device_times["time_ns"].astype(np.int64)])
         order = np.argsort(host, kind="stable")
-        lag = told["payload"] - told["time_ns"].astype(np.int64)
+        lag = device_times["payload"] - device_times["time_ns"].astype(np.int64)
         self._host, self._lag = host[order], np.concatenate([self._lag, lag])[order]
         return self._move(int(self._host[-1]))
 

@@ -47,10 +47,10 @@ class Counting:
             return
         code = table.code
         length = table.end_ns - table.begin_ns
-        for one in np.unique(code).tolist():
-            mine = code == one
-            self.time_ns[one] += int(length[mine].sum())
-            self.counts[one] += int(table.entered[mine].sum())
+        for phase in np.unique(code).tolist():
+            spans = code == phase
+            self.time_ns[phase] += int(length[spans].sum())
+            self.counts[phase] += int(table.entered[spans].sum())
         chain = code if self._last is None else np.concatenate([[self._last], code])
         changed = chain[1:] != chain[:-1]
         pairs = (chain[:-1][changed].astype(np.int64) << 16) | chain[1:][changed]  # codes: 16 bits

@@ -71,8 +71,8 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
     With ``device`` they lie where the accelerator reached the edges; None if the rank
     recorded no device times.
     """
-    found = parts(reader, rank, device=device)
-    return _join(found) if found else None
+    attempts = parts(reader, rank, device=device)
+    return _join(attempts) if attempts else None
 
 
 def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timeline]:
@@ -121,10 +121,10 @@ def _join(parts: list[Timeline]) -> Timeline:
     if len(parts) == 1:
         return parts[0]
     parts = [
-        one
+        piece
         for part, after in zip(parts, [*parts[1:], None], strict=True)
-        for one in (part, _between(part, after))
-        if one is not None
+        for piece in (part, _between(part, after))
+        if piece is not None
     ]
     code_of: dict[str, int] = {}
     names: dict[int, str] = {}

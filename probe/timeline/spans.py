@@ -72,8 +72,8 @@ class SpanTable:
     def counts(self) -> dict[int, int]:
         """How often each phase was entered; OUTSIDE is no phase."""
         codes, counts = np.unique(self.code[self.entered], return_counts=True)
-        found = {int(c): int(n) for c, n in zip(codes, counts, strict=True)}
-        return {int(c): found.get(int(c), 0) for c in np.unique(self.code) if c != Code.OUTSIDE}
+        entered = {int(c): int(n) for c, n in zip(codes, counts, strict=True)}
+        return {int(c): entered.get(int(c), 0) for c in np.unique(self.code) if c != Code.OUTSIDE}
 
     def per_step(self) -> tuple[Ints, Ints, Ints, Ints]:
         """(step, code, times entered, nanoseconds), one entry per step and phase."""
@@ -249,8 +249,8 @@ def _select(
     begin = np.maximum(before, np.concatenate([[point_ns], points.time])[at])
     limit = np.concatenate([points.time, [_FAR]])[at]
     begin = np.where(begin > 0, np.minimum(begin, limit), limit)
-    known = begin < _FAR  # else nothing lies before the hole, and nothing behind it
-    at, begin = at[known], begin[known]
+    inside = begin < _FAR  # else nothing lies before the hole, and nothing behind it
+    at, begin = at[inside], begin[inside]
     return _Points(
         np.insert(points.time, at, begin),
         np.insert(points.kind, at, _HOLE),
@@ -295,9 +295,9 @@ def _resolve(kind: Ints, raw: Ints, forward: bool, last: bool) -> tuple[Ints, Bo
     previous = np.maximum.accumulate(np.where(backward, index, -2))
     previous = np.concatenate([[-2], previous[:-1]])
     hooked = seen > previous
-    known = np.minimum(comes, len(raw) - 1)
+    next_backward = np.minimum(comes, len(raw) - 1)
     tail_forward = (comes < tail_end) & (comes < _FAR)
-    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[known]
+    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[next_backward]
     is_tail, is_pre = raw == Code.TAIL, raw == Code.PRE
     final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
     final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)

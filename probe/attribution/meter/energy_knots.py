@@ -103,8 +103,8 @@ class CounterKnots:
             steps = np.where(falling, steps + self._wrap_j, steps)
             falling = steps < 0
         # A restart lies between the read before a change and the first read after it.
-        said = np.searchsorted(np.sort(self._restarts_ns), np.append(last_ns, time_ns))
-        anew = moved & (falling | (np.diff(said) > 0))
+        restarts_before = np.searchsorted(np.sort(self._restarts_ns), np.append(last_ns, time_ns))
+        anew = moved & (falling | (np.diff(restarts_before) > 0))
         self.resets += int(anew.sum())
         joules = last_j + np.cumsum(np.where(anew, 0.0, steps))
         self._reads = self._reads.append(_Reads(time_ns, span_ns, joules, moved))

@@ -137,9 +137,9 @@ class Summing:
         curve = self._knots.curve()
         if curve is not None:
             self._take(curve, int(curve.time_ns[-1]))
-        found = self._levels.finish()
+        summary = self._levels.finish()
         if self._kept is None:
-            return found
+            return summary
         if end_ns <= self._cut_ns:
             self.give_up()
         self._split(end_ns, last=True)
@@ -147,7 +147,7 @@ class Summing:
             self._kept, period_s=float(np.median(self._periods_s)), resets=self._knots.resets
         )
         return replace(
-            found,
+            summary,
             curve=kept,
             highest_w=self._highest_w,
             shares=None if self._given_up else self._shares,

@@ -129,13 +129,13 @@ class Slices:
 
 def cut(spans: Spans, columns: Columns) -> Slices:
     """Each span in as many equal slices as its phase has columns."""
-    known = spans.codes()
-    place = np.zeros(1 + max(known) - min(known), np.int64)
-    place[np.array(known) - min(known)] = np.arange(len(known))
-    place = place[spans.code - min(known)]
-    number = np.array([columns.slices_of[c] for c in known])[place]
-    first = np.array([columns.first[c] for c in known])[place]
-    count = np.array([columns.count_of[c] for c in known])[place]
+    codes = spans.codes()
+    place = np.zeros(1 + max(codes) - min(codes), np.int64)
+    place[np.array(codes) - min(codes)] = np.arange(len(codes))
+    place = place[spans.code - min(codes)]
+    number = np.array([columns.slices_of[c] for c in codes])[place]
+    first = np.array([columns.first[c] for c in codes])[place]
+    count = np.array([columns.count_of[c] for c in codes])[place]
     duration = spans.end_s - spans.begin_s
     with np.errstate(divide="ignore"):
         per_s = np.where(duration > 0, 1.0 / duration, 0.0)

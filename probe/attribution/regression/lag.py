@@ -95,11 +95,11 @@ def posterior(
         )
         whitened = filtered.transpose(2, 0, 1, 3)  # lags, gains, rows, columns
         sums = whitened.swapaxes(-1, -2) @ whitened
-        found = []
+        fits = []
         for lengths in (Lengths(), Lengths(free=everything)):
             normal = Normal.of(columns, sums, whitened.shape[2], seconds, lengths)
-            found.append(evidence(normal, prior_of(normal, float(joules.sum()))))
-        scores[:, number] = np.minimum(*found) + (offset / _OFFSET_S) ** 2
+            fits.append(evidence(normal, prior_of(normal, float(joules.sum()))))
+        scores[:, number] = np.minimum(*fits) + (offset / _OFFSET_S) ** 2
     weight = np.exp(-(scores - scores.min()) / (2 * _TEMPER)).reshape(len(grid), len(GAINS))
     weight /= weight.sum()
     points = np.array(grid)
@@ -125,11 +125,11 @@ def choose_kernels(
     mixed[0] = False
     if np.count_nonzero(mixed) < _FEWEST:
         return [_USUAL], GAINS
-    found = posterior(updates, pieces, columns, mixed)
-    size, direction = np.linalg.eigh(found.cov + np.diag(grain_s) ** 2)
+    likely = posterior(updates, pieces, columns, mixed)
+    size, direction = np.linalg.eigh(likely.cov + np.diag(grain_s) ** 2)
     steps = (np.sqrt(size) * direction).T
-    mean = found.mean
+    mean = likely.mean
     around = [mean, *(mean + step for step in steps), *(mean - step for step in steps)]
     kernels = [Kernel(max(0.0, float(p[0])), float(p[1])) for p in around]
-    best = np.argsort(-found.gains)[:_KEPT_GAINS]
+    best = np.argsort(-likely.gains)[:_KEPT_GAINS]
     return kernels, tuple(GAINS[i] for i in best)

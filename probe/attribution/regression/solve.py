@@ -55,8 +55,8 @@ class Normal(NamedTuple):
     ) -> Normal:
         """From zᵀz over all columns, (…, width + 1, width + 1)."""
         fold, time_s, owner = folding(columns, mixed_s, lengths or Lengths())
-        whole = fold.T @ sums @ fold
-        return cls(whole[..., 1:, 1:], whole[..., 0, 1:], whole[..., 0, 0], rows, time_s, owner)
+        folded = fold.T @ sums @ fold
+        return cls(folded[..., 1:, 1:], folded[..., 0, 1:], folded[..., 0, 0], rows, time_s, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,9 @@ def evidence(normal: Normal, prior: Prior) -> Floats:
         rest = square - 2 * (moment * step).sum(-1) + (size * step * step).sum(-1)
         variance = np.maximum(rest / np.maximum(n - trace, 1.0), _LEAST_VARIANCE)[..., None]
     explained = (moment**2 / (size + variance)).sum(-1)
-    known = np.log1p(size / variance).sum(-1)
+    determinant = np.log1p(size / variance).sum(-1)
     noise = variance[..., 0]
-    return np.asarray(n * np.log(noise) + known + (square - explained) / noise)
+    return np.asarray(n * np.log(noise) + determinant + (square - explained) / noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +180,26 @@ def fit(normal: Normal, prior: Prior) -> Fit:
 
 
 def covariance(
-    found: Fit, prior: Prior, normal: Normal, block_gram: Floats, block_moment: Floats
+    fitted: Fit, prior: Prior, normal: Normal, block_gram: Floats, block_moment: Floats
 ) -> Floats:
     """Jackknife over blocks, and the squared bias that the prior itself expects."""
     number = len(block_gram)
     left = np.linalg.solve(
-        found.matrix[None] - block_gram,
-        (normal.moment[None] - block_moment + found.pull[None])[..., None],
+        fitted.matrix[None] - block_gram,
+        (normal.moment[None] - block_moment + fitted.pull[None])[..., None],
     )[..., 0]
     off = left - left.mean(0)
     jackknife = (number - 1) / number * off.T @ off
-    inverse = np.linalg.inv(found.matrix)
-    bias = inverse @ found.ridge @ prior.cov @ found.ridge @ inverse
+    inverse = np.linalg.inv(fitted.matrix)
+    bias = inverse @ fitted.ridge @ prior.cov @ fitted.ridge @ inverse
     return np.asarray(jackknife + bias)
 
 
 def along(cov: Floats) -> Floats:
     """How much of what the sum is off by belongs to each; adds up to 1."""
     part = cov.sum(1)
-    whole = float(part.sum())
-    return part / whole if whole > 0 else np.full(len(part), 1 / len(part))
+    total = float(part.sum())
+    return part / total if total > 0 else np.full(len(part), 1 / len(part))
 
 
 def close(energy: Floats, cov: Floats, total_j: float) -> tuple[Floats, Floats]:

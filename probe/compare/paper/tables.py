@@ -65,7 +65,7 @@ def tables(
         UsageError, StoreError: as :func:`probe.compare.compare`; the ablation has no result.
     """
     campaign = Campaign.of(base, [other], directory=directory, target=target)
-    found = campaign.compared(0.005)
+    compared = campaign.compared(0.005)
     result = None
     if ablation is not None:
         try:
@@ -74,41 +74,45 @@ def tables(
             raise UsageError(
                 f"{ablation} holds no finished ablation: `probe ablate` first"
             ) from None
-    return of_campaign(campaign, found, result, months)
+    return of_campaign(campaign, compared, result, months)
 
 
 def of_campaign(
     campaign: Campaign,
-    found: Mapping[str, Any],
+    compared: Mapping[str, Any],
     ablation: Mapping[str, Any] | None,
     months: float = MONTHS,
 ) -> dict[str, Any]:
     """From a comparison that was made, and an ablation's result."""
-    one = found["comparisons"][0]
+    comparison = compared["comparisons"][0]
     base, other = (side.trials for side in campaign.sides[:2])
     return {
         "schema": SCHEMA_VERSION,
-        "base": found["base"],
-        "other": one["other"],
-        "mode": found["mode"],
-        "target": found["target"],
-        "verdict": one["verdict"],
-        "reason": one["reason"],
+        "base": compared["base"],
+        "other": comparison["other"],
+        "mode": compared["mode"],
+        "target": compared["target"],
+        "verdict": comparison["verdict"],
+        "reason": comparison["reason"],
         "hardware": base[0].is_like.get("hardware", "unknown"),
         "data": base[0].is_like.get("data", "unknown"),
         "settings": {"base": dict(base[0].settings), "other": dict(other[0].settings)},
         "tables": [
-            _table("I", "time, memory and quality", _results(one)),
+            _table("I", "time, memory and quality", _results(comparison)),
             _table("II", "what a sample costs", _costs(base, other)),
             _table("III", "one technique after the other", _ablation(ablation)),
             _table("IV", "scaling over ranks", _scaling(base, other)),
-            _table("", "where the gain comes from", _by_phase(one, [*base, *other])),
+            _table("", "where the gain comes from", _by_phase(comparison, [*base, *other])),
             _table(
                 "",
                 "architecture patterns, seconds of forward and backward per sample",
                 _patterns(base, other),
             ),
-            _table("", "speed-up and doubling time, eq. (21)–(23)", _doubling(one, other, months)),
+            _table(
+                "",
+                "speed-up and doubling time, eq. (21)–(23)",
+                _doubling(comparison, other, months),
+            ),
         ],
     }
 
@@ -142,14 +146,14 @@ def _row(
     }
 
 
-def _results(one: Mapping[str, Any]) -> list[Row]:
+def _results(comparison: Mapping[str, Any]) -> list[Row]:
     rows = []
     for what, key, unit in (
         ("time", "time_s", "s"),
         ("energy", "energy_j", "J"),
         ("peak memory", "memory_bytes", "B"),
     ):
-        g = one[key]
+        g = comparison[key]
         if g["gain"] is None:
             bound = g.get("bound")
             rows.append(
@@ -172,7 +176,7 @@ def _results(one: Mapping[str, Any]) -> list[Row]:
                 verdict=None if modelled else g["verdict"],
             )
         )
-    quality = one["quality"]
+    quality = comparison["quality"]
     if quality["base"] is None:
         rows.append(_row("quality", ours=NOT_MEASURED))
     else:
@@ -236,18 +240,18 @@ def _compared(
     ]
     if len(values[0]) != len(base) or len(values[1]) != len(other):
         return _row(what, unit=unit, paper=paper, ours=NOT_MEASURED)
-    mine, theirs = values
+    ours, theirs = values
 
     def pair(i: int, j: int) -> Floats:
-        return np.array([theirs[j] - mine[i]])
+        return np.array([theirs[j] - ours[i]])
 
     places = pairs(base, other)
     contrast = (
         paired(np.array([pair(i, j) for i, j in places]))
         if places
-        else unpaired(pair, len(mine), len(theirs))
+        else unpaired(pair, len(ours), len(theirs))
     )
-    mean, change = fmean(mine), float(contrast.value[0])
+    mean, change = fmean(ours), float(contrast.value[0])
     limits = None
     if contrast.known and mean:
         half = float(contrast.half()[0])
@@ -257,11 +261,11 @@ def _compared(
     )
 
 
-def _ablation(found: Mapping[str, Any] | None) -> list[Row]:
-    if found is None or "steps" not in found:
+def _ablation(ablation: Mapping[str, Any] | None) -> list[Row]:
+    if ablation is None or "steps" not in ablation:
         return [_row("each technique", ours=NOT_MEASURED)]
     rows = []
-    for step in found["steps"]:
+    for step in ablation["steps"]:
         for what, key, unit in (("time", "time_s", "s"), ("energy", "energy_j", "J")):
             g = step["step"][key]
             name = f"+ {step['technique']}, {what}"
@@ -277,22 +281,24 @@ def _ablation(found: Mapping[str, Any] | None) -> list[Row]:
 
 def _scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     rows = []
-    told = scaling(base, other)
-    for one in told:
-        ranks = f"{one['ranks']} rank{'s' if one['ranks'] > 1 else ''}"
-        rows.append(_row(f"{ranks}, throughput", other=one["throughput"], unit=f"{one['unit']}/s"))
-        if one is not told[0]:
-            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * one["efficiency"]))
-        joules = one["energy_per_sample_j"]
+    points = scaling(base, other)
+    for point in points:
+        ranks = f"{point['ranks']} rank{'s' if point['ranks'] > 1 else ''}"
+        rows.append(
+            _row(f"{ranks}, throughput", other=point["throughput"], unit=f"{point['unit']}/s")
+        )
+        if point is not points[0]:
+            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * point["efficiency"]))
+        joules = point["energy_per_sample_j"]
         rows.append(
             _row(
-                f"{ranks}, energy per {one['unit'].removesuffix('s')}",
+                f"{ranks}, energy per {point['unit'].removesuffix('s')}",
                 unit="J",
                 other=joules,
                 ours=NOT_MEASURED if joules is None else None,
             )
         )
-        share = one["communication"]
+        share = point["communication"]
         rows.append(
             _row(
                 f"{ranks}, communication",
@@ -301,7 +307,7 @@ def _scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
                 ours=None
                 if share is not None
                 else NOT_APPLICABLE
-                if one["ranks"] == 1
+                if point["ranks"] == 1
                 else NOT_APART,
             )
         )
@@ -322,7 +328,7 @@ def _patterns(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def _by_phase(one: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
+def _by_phase(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
     words = {
         "early": "early training",
         "gradient": "gradient-heavy",
@@ -335,14 +341,14 @@ def _by_phase(one: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
     for key, name in words.items():
         if key == "communication" and single:
             rows.append(_row(name, unit="%", paper=key, ours=NOT_APPLICABLE))
-        elif one["four"] is None:
-            rows.append(_row(name, unit="%", paper=key, ours=one["verdict"]))
+        elif comparison["four"] is None:
+            rows.append(_row(name, unit="%", paper=key, ours=comparison["verdict"]))
         else:
-            limits = one["four_intervals"][key]
+            limits = comparison["four_intervals"][key]
             rows.append(
                 _row(
                     name,
-                    other=100 * one["four"][key],
+                    other=100 * comparison["four"][key],
                     unit="%",
                     paper=key,
                     interval=[100 * v for v in limits] if limits else None,
@@ -351,13 +357,13 @@ def _by_phase(one: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def _doubling(one: Mapping[str, Any], other: Sequence[Trial], months: float) -> list[Row]:
-    time = one["time_s"]
+def _doubling(comparison: Mapping[str, Any], other: Sequence[Trial], months: float) -> list[Row]:
+    time = comparison["time_s"]
     if time["verdict"] != "gain":
-        said = f"{time['verdict']} of time"
+        verdict = f"{time['verdict']} of time"
         return [
-            _row("speed-up (21)", ours=said),
-            _row("doubling time (22)(23)", ours=said, paper="doubling"),
+            _row("speed-up (21)", ours=verdict),
+            _row("doubling time (22)(23)", ours=verdict, paper="doubling"),
         ]
     recomputed = fmean(t.spent(Phase.RECOMPUTE) / t.time_s for t in other)
     net, gross = speed_up(time["percent"], recomputed)

@@ -66,13 +66,13 @@ def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report
     first: Report = next(iter(reports.values()))["run"]
     runs = {name: report["run"] for name, report in reports.items()}
     status = max((run["status"] for run in runs.values()),
-                 key=lambda one: SEVERITY.index(RunStatus(one)))
+                 key=lambda host_run: SEVERITY.index(RunStatus(host_run)))
     end_s = max(begins_s[name] + run["duration_s"] for name, run in runs.items())
     started = min(datetime.fromisoformat(run["started"]) for run in runs.values())
-    told = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
+    reasons = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
     codes = [run["exit_code"] for run in runs.values() if run["exit_code"]]
     return first | {
-        "status": status, "ended_by": "; ".join(told), "duration_s": end_s,
+        "status": status, "ended_by": "; ".join(reasons), "duration_s": end_s,
         "exit_code": codes[0] if codes else first["exit_code"],
         "started": started.isoformat(),
         "ended": (started + timedelta(seconds=end_s)).isoformat(),
@@ -88,15 +88,15 @@ def _ended_by(run: Report) -> str:
 
 def _total(reports: Sequence[Report]) -> Report:
     totals: list[Report] = [report["total"] for report in reports]
-    found: Report = {}
+    joined: Report = {}
     for key in _SUMMED:
-        known = [total[key] for total in totals if total[key] is not None]
-        found[key] = sum(known) if known else None
-    intervals = [one["energy_j_interval"] for one in totals if one["energy_j_interval"]]
-    found["energy_j_interval"] = [sum(ends) for ends in zip(*intervals, strict=True)] or None
-    found["coverage"] = min((one["coverage"] for one in totals if one["coverage"] is not None),
+        values = [total[key] for total in totals if total[key] is not None]
+        joined[key] = sum(values) if values else None
+    intervals = [total["energy_j_interval"] for total in totals if total["energy_j_interval"]]
+    joined["energy_j_interval"] = [sum(ends) for ends in zip(*intervals, strict=True)] or None
+    joined["coverage"] = min((total["coverage"] for total in totals if total["coverage"] is not None),
                             default=None)
-    return totals[0] | found
+    return totals[0] | joined
 
 
 def _host(name: str, report: Report, clock: HostClock | None, begin_s: float) -> Report:
@@ -118,14 +118,14 @@ def _clock(clock: HostClock) -> Report:
 
 def _values(reports: Sequence[Report]) -> Report:
     """Counts of all hosts are added; of the rest the first host's stand."""
-    found: Report = {}
+    summed: Report = {}
     for report in reports:
-        for name, told in report["values"].items():
-            if name not in found:
-                found[name] = dict(told)
+        for name, value in report["values"].items():
+            if name not in summed:
+                summed[name] = dict(value)
             elif name in COUNTS:
-                found[name] = added(found[name], told)
-    return found
+                summed[name] = added(summed[name], value)
+    return summed
 
 
 def _warnings(reports: Mapping[str, Report], clocks: Mapping[str, HostClock]) -> list[str]:
@@ -133,10 +133,10 @@ def _warnings(reports: Mapping[str, Report], clocks: Mapping[str, HostClock]) ->
     for name, report in reports.items():
         for line in report["warnings"]:
             lines.setdefault(line, []).append(name)
-    told = [line if len(names) == len(reports) else f"{', '.join(names)}: {line}"
+    joined = [line if len(names) == len(reports) else f"{', '.join(names)}: {line}"
             for line, names in lines.items()]
     unknown = [name for name, clock in clocks.items() if clock.bound_ns is None]
     if unknown:
-        told.append(f"the clock of {', '.join(unknown)} was not measured against the job's: where "
+        joined.append(f"the clock of {', '.join(unknown)} was not measured against the job's: where "
                     "its phases lie beside those of other hosts is only as good as NTP")
-    return told
+    return joined

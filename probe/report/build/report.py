@@ -59,10 +59,10 @@ def build(
     reports = {}
     for host in hosts:
         begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
-        mine = None if part_s is None else (
+        part = None if part_s is None else (
             max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
-        if mine is None or mine[0] < mine[1]:
-            reports[str(host.node)] = told(host, mine)
+        if part is None or part[0] < part[1]:
+            reports[str(host.node)] = told(host, part)
     if not reports:
         raise UsageError(f"{part_s} s is no part of the run")
     report = joined(reports, reader.clocks, begins_s)
@@ -75,18 +75,18 @@ def _of_host(
     """What one host recorded; ``several``: the job has more than one rank."""
     run, gaps = scene.run, scene.gaps
     meta = scene.reader.meta
-    found = scene.devices
-    sources = [device_energy.source_row(device, run, gaps) for device in found]
+    devices = scene.devices
+    sources = [device_energy.source_row(device, run, gaps) for device in devices]
     rows = Rows()
     shown: set[int] = set()
     owned: dict[int, list[str]] = {}
-    for device in found:
+    for device in devices:
         if device.source.in_total or _modelled_cpu(device):
-            more, mine = scene.rows_of(device)
+            more, phase_totals = scene.rows_of(device)
             rows += more
-            if mine is not None and more.phases:
-                shown.add(mine.rank)
-                owned.setdefault(mine.rank, []).append(device.name)
+            if phase_totals is not None and more.phases:
+                shown.add(phase_totals.rank)
+                owned.setdefault(phase_totals.rank, []).append(device.name)
     total_, carbon, cost = totals(scene, tariffs)
     tallies = scene.tallies
     rows.phases += _time_only([t for t in tallies if t.rank not in shown], run, several=several)
@@ -102,7 +102,7 @@ def _of_host(
         "hosts": [],
         "attempts": attempts(scene, str(meta.get("host", ""))),
         "rates": rates(scene) if with_rates else [],
-        "power": [row for device in found if _shown_over_time(device)
+        "power": [row for device in devices if _shown_over_time(device)
                   if (row := device_energy.power_row(device, run)) is not None],
         "overhead": _overhead(meta),
         "recorder": meta.get("recorder"),
@@ -147,45 +147,45 @@ def _ranks(
     sources: Sequence[Mapping[str, Any]], scene: Scene,
 ) -> list[dict[str, Any]]:
     """What each rank used of devices that are its own; null where it shares them."""
-    counted = {one["device"]: one["energy_j"] for one in sources if one["in_total"]}
+    counted = {source["device"]: source["energy_j"] for source in sources if source["in_total"]}
     hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
-    found = []
+    rows = []
     for tally in tallies:
-        mine = [name for name in owned.get(tally.rank, ()) if counted.get(name) is not None]
-        found.append({
-            "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": mine,
-            "steps": tally.steps, "energy_j": sum(counted[name] for name in mine) if mine else None,
+        names = [name for name in owned.get(tally.rank, ()) if counted.get(name) is not None]
+        rows.append({
+            "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": names,
+            "steps": tally.steps, "energy_j": sum(counted[name] for name in names) if names else None,
         })
-    return found
+    return rows
 
 
 def _balance(reader: RunReader, report: dict[str, Any]) -> dict[str, Any] | None:
     """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
     if not report["ranks"]:
         return None
-    found = balance(reader)
-    if found is None:
+    waiting = balance(reader)
+    if waiting is None:
         return None
-    told = {row["rank"]: row for row in report["ranks"]}
-    for one in found["ranks"]:
-        joules = told[one["rank"]]["energy_j"] if one["rank"] in told else None
-        one["waiting_j"] = None if joules is None else (
-            joules * min(1.0, one["waiting_s"] * told[one["rank"]]["steps"]
+    by_rank = {row["rank"]: row for row in report["ranks"]}
+    for waited in waiting["ranks"]:
+        joules = by_rank[waited["rank"]]["energy_j"] if waited["rank"] in by_rank else None
+        waited["waiting_j"] = None if joules is None else (
+            joules * min(1.0, waited["waiting_s"] * by_rank[waited["rank"]]["steps"]
                          / max(report["run"]["duration_s"], 1e-9)))
-    return found
+    return waiting
 
 
 def _communication(scene: Scene) -> list[dict[str, Any]]:
     """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
-    told, found = scene.reductions(), []
+    reductions, rows = scene.reductions(), []
     hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
     for tally in scene.clocked():
         waited = sum(seconds for code, seconds in tally.seconds.items()
                      if tally.name(code) == Phase.COMMUNICATION)
-        row = communication_row(tally.rank, hosts.get(tally.rank, ""), told.get(tally.rank) or {},
+        row = communication_row(tally.rank, hosts.get(tally.rank, ""), reductions.get(tally.rank) or {},
                                 waited, tally.steps)
-        found += [] if row is None else [row]
-    return found
+        rows += [] if row is None else [row]
+    return rows
 
 
 def _time_only(
@@ -193,11 +193,11 @@ def _time_only(
 ) -> list[dict[str, Any]]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
-    for one in shown:
-        label = f"rank{one.rank}" if several else "host"
-        for code, seconds in one.seconds.items():
-            rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
-        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(one.seconds.values()))
+    for totals in shown:
+        label = f"rank{totals.rank}" if several else "host"
+        for code, seconds in totals.seconds.items():
+            rows.append(_time_row(totals.name(code), label, totals.counts.get(code, 0), seconds))
+        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(totals.seconds.values()))
         rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
     return rows
 
@@ -218,38 +218,38 @@ def _modelled_cpu(device: device_energy.Device) -> bool:
 
 
 def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
-    told = meta.get("overhead") or {}
+    measured = meta.get("overhead") or {}
     return {
-        "share_of_step": told.get("share_of_step"),
-        "method": told.get("method") or "unknown: no step was recorded",
-        **{k: v for k, v in told.items() if k not in ("share_of_step", "method")},
+        "share_of_step": measured.get("share_of_step"),
+        "method": measured.get("method") or "unknown: no step was recorded",
+        **{k: v for k, v in measured.items() if k not in ("share_of_step", "method")},
     }
 
 
 def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
-    told = int(meta.get("edges_lost") or 0)
-    return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
+    counted = int(meta.get("edges_lost") or 0)
+    return max(counted, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
 
 
 def _uncovered(scene: Scene, tariffs: Tariffs) -> list[str]:
     anchor = Anchor(**scene.reader.meta["anchor"])
     silent = [
-        f"{one.label} says nothing of this run's time: no {what} is reckoned from it"
-        for what, one in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
-        if one is not None and not one.covers(scene.run, anchor)
+        f"{tariff.label} says nothing of this run's time: no {what} is reckoned from it"
+        for what, tariff in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
+        if tariff is not None and not tariff.covers(scene.run, anchor)
     ]
     return [*tariffs.problems, *silent]
 
 
 def _warnings(scene: Scene) -> list[str]:
-    reader, found, tallies = scene.reader, scene.devices, scene.tallies
+    reader, devices, tallies = scene.reader, scene.devices, scene.tallies
     meta = reader.meta
     lines = list(meta.get("warnings") or [])
-    if not any(d.source.in_total for d in found):
+    if not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
         )
-    for device in found:
+    for device in devices:
         source = device.source
         if not source.attributable:
             lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
@@ -261,13 +261,13 @@ def _warnings(scene: Scene) -> list[str]:
     if any(t.inferred_forward for t in tallies):
         lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
                      "for exact edges")
-    for device in found:
+    for device in devices:
         source = device.source
         if len(tallies) > 1 and source.in_total and device.curve is not None and (
             scene.owner_of(source) is None
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if tallies and not scene.on_device and any(d.name.startswith("gpu") for d in found):
+    if tallies and not scene.on_device and any(d.name.startswith("gpu") for d in devices):
         lines.append("no device times were recorded: GPU energy is split on the host's phases, "
                      "which run ahead of the device")
     lost = sum(g.count for g in scene.gaps if g.what.startswith("edges of"))
