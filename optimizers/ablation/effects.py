@@ -14,7 +14,7 @@ from probe.compare import TOLERANCE
 from probe.compare.cells import Layout, Row, energy_row, time_row
 from probe.compare.comparison import Question, Side, compare
 from probe.compare.groups import Campaign
-from probe.compare.phase_classes import Shares, classes
+from probe.compare.phase_classes import ClassShares, classes
 from probe.compare.run_record import Trial
 from probe.compare.statistics import Contrast, holm, paired
 from probe.errors import NothingToReport
@@ -116,7 +116,7 @@ def _shapley(
     design: Design,
     blocks: Sequence[int],
     trials: Mapping[str, Sequence[Trial]],
-    shares: Shares,
+    shares: ClassShares,
     question: Question,
     against: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:

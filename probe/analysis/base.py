@@ -13,17 +13,17 @@ from typing import Any
 
 from ..attribution.meter_kinds import is_attributed, is_energy, is_sampled_power
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares
+from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..store.reader import RunReader
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .device_owner import owner
 from .meter_choice import elect, finer
-from .phase_rows import Rows, phase_rows
+from .phase_rows import PhaseRows, phase_rows
 
 
-class Scene(ABC):
+class RunAnalysis(ABC):
     """What all parts of a report look at.
 
     ``run`` is its begin and end, or those of the part that is looked at; ``on_device`` are the
@@ -34,24 +34,24 @@ class Scene(ABC):
     on_device: Collection[int] = ()
 
     def __init__(
-        self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.Meter]
+        self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.MeterReadings]
     ):
         self.reader, self.run = reader, run
         self.whole = bounds_of(reader)
         self.gaps = tuple(reader.gaps())
         elected = elect([(meter.source, meter.summary.samples) for meter in meters], self.gaps)
         self.meters = tuple(
-            device_energy.Meter(source, meter.summary)
+            device_energy.MeterReadings(source, meter.summary)
             for source, meter in zip(elected, meters, strict=True)
         )
 
     @property
     @abstractmethod
-    def tallies(self) -> Sequence[Tally]:
+    def phase_totals(self) -> Sequence[PhaseTotals]:
         """Of every rank that recorded edges, on the host's clock."""
 
     @abstractmethod
-    def clocked(self) -> Sequence[Tally]:
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank that recorded edges, on its device's clock where that was recorded."""
 
     @abstractmethod
@@ -63,11 +63,11 @@ class Scene(ABC):
         """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
 
     @abstractmethod
-    def _tally_on(self, source: Source, rank: int) -> Tally:
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
         """Of the clock on which a source's energy is attributed."""
 
     @abstractmethod
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         """How a rank's phases share a device's energy by time."""
 
     @abstractmethod
@@ -75,18 +75,18 @@ class Scene(ABC):
         """The estimator's, of an attributed source and a rank's phases."""
 
     @cached_property
-    def devices(self) -> list[device_energy.Device]:
+    def devices(self) -> list[device_energy.DeviceEnergy]:
         """The energy meters, measured ones first."""
         return device_energy.devices(self.meters)
 
-    def owner_of(self, source: Source) -> Tally | None:
+    def owner_of(self, source: Source) -> PhaseTotals | None:
         """The one rank's phases that a device's meter explains; on a GPU's own clock if known."""
         meters = [meter.source for meter in self.meters]
-        ranks = [tally.rank for tally in self.tallies]
+        ranks = [phases.rank for phases in self.phase_totals]
         rank = owner(source, meters, self.reader.members, ranks)
-        return None if rank is None else self._tally_on(source, rank)
+        return None if rank is None else self._totals_on(source, rank)
 
-    def rows_of(self, device: device_energy.Device) -> tuple[Rows, Tally | None]:
+    def rows_of(self, device: device_energy.DeviceEnergy) -> tuple[PhaseRows, PhaseTotals | None]:
         """Energy by phase, and whose phases they are."""
         totals = self.owner_of(device.source)
         rows = phase_rows(
@@ -99,14 +99,16 @@ class Scene(ABC):
         )
         return rows, totals
 
-    def shares_of(self, device: device_energy.Device, totals: Tally | None) -> Shares | None:
+    def shares_of(
+        self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
+    ) -> TimeShares | None:
         """How phases share a device's energy by time; None if it has no phases or no energy."""
         if totals is None or not totals.seconds or device.curve is None:
             return None
         return self._shares(device, totals.rank)
 
     def energy_statistics(
-        self, device: device_energy.Device, totals: Tally | None
+        self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
     ) -> Statistics | None:
         """What tells a device's phases apart; scaled to its energy."""
         if device.curve is None:
@@ -126,7 +128,7 @@ class Scene(ABC):
             return own
         return finer(device.curve, self.whole[0], own, self.statistics_of(samples, totals))
 
-    def statistics_of(self, source: Source, totals: Tally | None) -> Statistics | None:
+    def statistics_of(self, source: Source, totals: PhaseTotals | None) -> Statistics | None:
         """The estimator's, as the recorder sealed them or anew from raw data; None if the source
         is none that is attributed, or too little was read.
         """

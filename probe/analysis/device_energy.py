@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..attribution.meter.energy_curve import EnergyCurve
-from ..attribution.meter.energy_knots import CounterKnots, Knots, PowerKnots
-from ..attribution.meter.summary import Summary
+from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKnots
+from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Kind, Provenance, Source
 from .meter_choice import POWERS
 
@@ -25,19 +25,19 @@ LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class MeterReadings:
     """A source and what was read of it."""
 
     source: Source
-    summary: Summary
+    summary: MeterSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceEnergy:
     """One device's energy meter; ``highest_w`` is more than it can ever draw."""
 
     source: Source
-    summary: Summary
+    summary: MeterSummary
     highest_w: float
 
     @property
@@ -51,7 +51,7 @@ class Device:
         return self.source.device
 
 
-def knots_of(source: Source) -> Knots | None:
+def knots_of(source: Source) -> EnergyKnots | None:
     """What makes an energy curve of this source's reads; None if it tells no energy."""
     if source.quantity == "energy" and source.kind is Kind.COUNTER:
         wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
@@ -63,7 +63,7 @@ def knots_of(source: Source) -> Knots | None:
     return None
 
 
-def devices(meters: Sequence[Meter]) -> list[Device]:
+def devices(meters: Sequence[MeterReadings]) -> list[DeviceEnergy]:
     """The meters that speak for a device's energy, and modelled powers; measured ones first."""
     meters_of_energy = []
     for meter in meters:
@@ -75,7 +75,7 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
         curve = summary.curve
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
             summary = replace(summary, curve=None)  # one moment says nothing of a run
-        meters_of_energy.append(Device(source, summary, _highest(meter, meters)))
+        meters_of_energy.append(DeviceEnergy(source, summary, _highest(meter, meters)))
     return sorted(
         meters_of_energy, key=lambda d: (d.source.provenance != "measured", natural(d.name))
     )
@@ -86,7 +86,7 @@ def natural(name: str) -> list[str | int]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
-def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
+def source_row(device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
     """The row of ``sources`` in the report."""
     source, curve = device.source, device.curve
     energy = energy_of(curve, run) if curve else None
@@ -105,7 +105,7 @@ def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dic
     }
 
 
-def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
+def power_row(device: DeviceEnergy, run: tuple[int, int]) -> dict[str, Any] | None:
     """Mean power of a device over time, in bins of one length that hold its energy exactly; a bin
     without any update inside or beside it is null.
     """
@@ -130,7 +130,7 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
     }
 
 
-def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | None:
+def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, Any] | None:
     """Mean power of all meters that are in the total, else of the models', in some bins."""
     metered = [device for device in devices if device.curve is not None]
     counted = [device for device in metered if device.source.in_total]
@@ -148,7 +148,7 @@ def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | 
     }
 
 
-def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
+def total_interval(device: DeviceEnergy, run: tuple[int, int]) -> tuple[float, float]:
     """Known to one update period at the mean power, plus all that was extrapolated; polled power
     to the error of its mean, too.
     """
@@ -171,7 +171,7 @@ def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
     return float(ends[1] - ends[0])
 
 
-def _highest(meter: Meter, meters: Iterable[Meter]) -> float:
+def _highest(meter: MeterReadings, meters: Iterable[MeterReadings]) -> float:
     source = meter.source
     for other in meters:
         same = other.source.uuid == source.uuid and other.source.device == source.device

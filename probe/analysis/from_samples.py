@@ -1,4 +1,4 @@
-"""The scene of a run from all its samples and edges."""
+"""The analysis of a run from all its samples and edges."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ..attribution.meter.summary import Levels, Summary
+from ..attribution.meter.summary import MeterSummary, SampleStatistics
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares, split
+from ..attribution.time_split import TimeShares, split
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
-from ..timeline.ddp_reductions import Reductions
+from ..timeline.ddp_reductions import DdpReductions
 from ..timeline.device_times import on_device
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
 from ..timeline.spans import Rows, decode
 from ..units import NS_PER_S
 from . import device_energy
-from .base import Scene, bounds_of
-from .statistics_source import replay, sealed
+from .base import RunAnalysis, bounds_of
+from .statistics_source import load_statistics, replay
 
 
-class RawScene(Scene):
+class AnalysisFromSamples(RunAnalysis):
     """Of a run, or a part of it.
 
     Args:
@@ -55,7 +55,10 @@ class RawScene(Scene):
         super().__init__(
             reader,
             run,
-            [device_energy.Meter(series.source, summary(series, gaps)) for series in self.series],
+            [
+                device_energy.MeterReadings(series.source, summary(series, gaps))
+                for series in self.series
+            ],
         )
         self._host: dict[int, Timeline] = {}
         self._device: dict[int, Timeline] = {}
@@ -67,15 +70,15 @@ class RawScene(Scene):
         self.on_device = self._device
 
     @cached_property
-    def tallies(self) -> Sequence[Tally]:
+    def phase_totals(self) -> Sequence[PhaseTotals]:
         """Of every rank that recorded edges, on the host's clock."""
-        return [spans.tally() for spans in self._host.values()]
+        return [spans.totals() for spans in self._host.values()]
 
-    def clocked(self) -> Sequence[Tally]:
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(rank, spans).tally() for rank, spans in self._host.items()]
+        return [self._device.get(rank, spans).totals() for rank, spans in self._host.items()]
 
-    def part(self, begin_ns: int, end_ns: int) -> RawScene:
+    def part(self, begin_ns: int, end_ns: int) -> AnalysisFromSamples:
         """What lies between two instants of this one; nothing is read again."""
         part = copy(self)
         part.__dict__.pop("tallies", None)  # of the whole
@@ -104,7 +107,7 @@ class RawScene(Scene):
         """By rank, what reducing gradients cost it."""
         by_rank = {}
         for rank in self.reader.ranks():
-            reductions = Reductions()
+            reductions = DdpReductions()
             for name, rows in self.reader.rings(rank):
                 if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
                     moved = on_device(rows)
@@ -124,10 +127,10 @@ class RawScene(Scene):
             return self._device[rank]
         return self._host[rank]
 
-    def _tally_on(self, source: Source, rank: int) -> Tally:
-        return self._timeline(source, rank).tally()
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
+        return self._timeline(source, rank).totals()
 
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         assert device.curve is not None
         spans = self._timeline(device.source, rank)
         return split(
@@ -160,7 +163,9 @@ class RawScene(Scene):
         if self._recompute:
             return None
         on_device = source.device.startswith("gpu") and rank in self._device
-        return sealed(self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device)
+        return load_statistics(
+            self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
+        )
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:
@@ -168,9 +173,9 @@ class RawScene(Scene):
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
-def summary(series: Series, gaps: Sequence[Gap]) -> Summary:
+def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
     """What all samples of a source come to."""
-    levels = Levels()
+    levels = SampleStatistics()
     levels.feed(series.value)
     statistics = levels.finish()
     knots = device_energy.knots_of(series.source)

@@ -7,36 +7,36 @@ from typing import Any
 
 from ..attribution.meter_kinds import is_attributed
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares
+from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..store.reader import COUNTS, RunReader, read_sources
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
-from .base import Scene, bounds_of
-from .statistics_source import sealed
+from .base import RunAnalysis, bounds_of
+from .statistics_source import load_statistics
 from .summary_file import NodeSummary, read_summary
 
 
-class SealedScene(Scene):
+class AnalysisFromSummary(RunAnalysis):
     """Of a whole run. Made by :meth:`open`."""
 
     def __init__(self, reader: RunReader, nodes: Sequence[tuple[list[Source], NodeSummary]]):
         self._nodes = [node for _, node in nodes]
         self._known: dict[str, Statistics | None] = {}
-        self._device = {tally.rank: tally for node in self._nodes for tally in node.on_device}
+        self._device = {phases.rank: phases for node in self._nodes for phases in node.on_device}
         self.on_device = self._device
         super().__init__(
             reader,
             bounds_of(reader),
             [
-                device_energy.Meter(source, node.meters[source.id])
+                device_energy.MeterReadings(source, node.meters[source.id])
                 for sources, node in nodes
                 for source in sources
             ],
         )
 
     @classmethod
-    def open(cls, reader: RunReader) -> SealedScene | None:
+    def open(cls, reader: RunReader) -> AnalysisFromSummary | None:
         """None if the recorder did not sum up all of the run, and raw data must be read."""
         nodes = []
         for folder in reader.nodes():
@@ -45,11 +45,11 @@ class SealedScene(Scene):
             if node is None or any(source.id not in node.meters for source in sources):
                 return None
             nodes.append((sources, node))
-        ranks = {tally.rank for _, node in nodes for tally in node.tallies}
+        ranks = {phases.rank for _, node in nodes for phases in node.phase_totals}
         if not nodes or ranks != set(reader.ranks()):
             return None
-        scene = cls(reader, nodes)
-        return scene if all(scene._told(meter.source) for meter in scene.meters) else None
+        analysis = cls(reader, nodes)
+        return analysis if all(analysis._told(meter.source) for meter in analysis.meters) else None
 
     def _told(self, source: Source) -> bool:
         """Whether everything is known of a meter whose phases are one rank's."""
@@ -67,13 +67,13 @@ class SealedScene(Scene):
         return followed or not is_attributed(source)
 
     @property
-    def tallies(self) -> Sequence[Tally]:
+    def phase_totals(self) -> Sequence[PhaseTotals]:
         """Of every rank that recorded edges."""
-        return sorted((t for node in self._nodes for t in node.tallies), key=lambda t: t.rank)
+        return sorted((t for node in self._nodes for t in node.phase_totals), key=lambda t: t.rank)
 
-    def clocked(self) -> Sequence[Tally]:
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(tally.rank, tally) for tally in self.tallies]
+        return [self._device.get(phases.rank, phases) for phases in self.phase_totals]
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum."""
@@ -93,12 +93,12 @@ class SealedScene(Scene):
         """By rank, what reducing gradients cost it."""
         return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
 
-    def _tally_on(self, source: Source, rank: int) -> Tally:
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
         if source.device.startswith("gpu") and rank in self._device:
             return self._device[rank]
-        return next(tally for tally in self.tallies if tally.rank == rank)
+        return next(phases for phases in self.phase_totals if phases.rank == rank)
 
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         assert device.summary.shares is not None
         return device.summary.shares
 
@@ -106,7 +106,7 @@ class SealedScene(Scene):
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
             gpu = source.device.startswith("gpu")
-            self._known[source.id] = sealed(
+            self._known[source.id] = load_statistics(
                 self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self._device
             )
         return self._known[source.id]

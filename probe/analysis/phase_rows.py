@@ -16,23 +16,23 @@ from ..attribution.estimate import Estimate, PhaseEstimate, estimate
 from ..attribution.identifiability import RESOLVED_HALF, WEAK_HALF
 from ..attribution.regression.columns import CROWD, UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import PhaseEnergy, Shares
+from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status
-from ..timeline.phase_totals import Tally
-from .device_energy import Device, energy_of, total_interval
+from ..timeline.phase_totals import PhaseTotals
+from .device_energy import DeviceEnergy, energy_of, total_interval
 
 Run = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Rows:
+class PhaseRows:
     """What devices add to the report."""
 
     phases: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def __iadd__(self, more: Rows) -> Rows:
+    def __iadd__(self, more: PhaseRows) -> PhaseRows:
         self.phases += more.phases
         self.groups += more.groups
         self.warnings += more.warnings
@@ -40,7 +40,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PhasePart:
     """One phase on its way to a row."""
 
     code: int
@@ -77,46 +77,46 @@ def row(
 
 
 def phase_rows(
-    device: Device,
-    tally: Tally | None,
+    device: DeviceEnergy,
+    phases: PhaseTotals | None,
     run: Run,
     label: str,
-    shares: Shares | None,
+    shares: TimeShares | None,
     statistics: Statistics | None,
-) -> Rows:
+) -> PhaseRows:
     """Rows of one device.
 
     Args:
-        tally: of the one rank that the device belongs to; None if there is none.
+        phases: of the one rank that the device belongs to; None if there is none.
         shares: of that rank's phases by time; None if there are none.
         statistics: of its counter and that rank's spans; None if there are none.
     """
-    rows = Rows()
+    rows = PhaseRows()
     if device.curve is None:
         return rows
     total = energy_of(device.curve, run)
-    if tally is None or shares is None:
+    if phases is None or shares is None:
         rows.phases.append(_whole(device, run, label, total))
         return rows
     by_time = shares.bounded(device.highest_w)
     if device.source.provenance is Provenance.MODELLED:
-        rows.phases = _modelled(by_time, tally, label, total)
+        rows.phases = _modelled(by_time, phases, label, total)
         return rows
     seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
     estimated = estimate(statistics, total, seconds) if statistics is not None else None
     if estimated is not None:
         parts = _estimated(estimated, by_time, device.highest_w)
-        rows.groups = _groups(estimated, parts, tally, label)
-        rows.warnings = _locked(estimated, tally, label)
+        rows.groups = _groups(estimated, parts, phases, label)
+        rows.warnings = _locked(estimated, phases, label)
         refused = _together(estimated, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
         refused = _remainder(parts, total_interval(device, run))
-    rows.phases = _rows(parts, refused, tally, label, total)
+    rows.phases = _rows(parts, refused, phases, label, total)
     return rows
 
 
-def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]:
+def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> dict[str, Any]:
     """The one row of a device that no rank's phases explain."""
     provenance = device.source.provenance
     interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
@@ -132,23 +132,23 @@ def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]
     )
 
 
-def _name(code: int, tally: Tally) -> str:
-    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code)
+def _name(code: int, phases: PhaseTotals) -> str:
+    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code)
 
 
 def _modelled(
-    by_time: Mapping[int, PhaseEnergy], tally: Tally, label: str, total: float
+    by_time: Mapping[int, PhaseEnergy], phases: PhaseTotals, label: str, total: float
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
-    counts = tally.counts
+    counts = phases.counts
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
             energy = total - math.fsum(r["energy_j"] for r in rows)
         rows.append(
             row(
-                _name(code, tally),
+                _name(code, phases),
                 label,
                 counts.get(code, 1),
                 part.time_ns / 1e9,
@@ -161,19 +161,19 @@ def _modelled(
     return rows
 
 
-def _by_time(part: PhaseEnergy) -> _Part:
+def _by_time(part: PhaseEnergy) -> _PhasePart:
     """A share by time, with the status that its bounds allow."""
     half = (part.high_j - part.low_j) / 2
     status = Status.NOT_IDENTIFIABLE
     if part.energy_j > 0 and half <= WEAK_HALF * part.energy_j:
         status = Status.RESOLVED if half <= RESOLVED_HALF * part.energy_j else Status.WEAK
     share = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
-    return _Part(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
+    return _PhasePart(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
 
 
 def _estimated(
     estimated: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
-) -> list[_Part]:
+) -> list[_PhasePart]:
     parts = []
     for code, part in by_time.items():
         seconds = part.time_ns / 1e9
@@ -187,11 +187,11 @@ def _estimated(
                 if linear is not None:
                     least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
                     hard = (least, most) if least <= most else hard
-        parts.append(_Part(code, seconds, energy, hard))
+        parts.append(_PhasePart(code, seconds, energy, hard))
     return parts
 
 
-def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstimate | None:
+def _remainder(parts: Sequence[_PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
     """What refused phases have used together: no more than they can, no less than is left."""
     refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
@@ -204,7 +204,7 @@ def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstim
 
 
 def _together(
-    estimated: Estimate, parts: Sequence[_Part], total: tuple[float, float]
+    estimated: Estimate, parts: Sequence[_PhasePart], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
     refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
@@ -217,16 +217,20 @@ def _together(
 
 
 def _rows(
-    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str, total: float
+    parts: Sequence[_PhasePart],
+    refused: PhaseEstimate | None,
+    phases: PhaseTotals,
+    label: str,
+    total: float,
 ) -> list[dict[str, Any]]:
     rows = []
-    counts = tally.counts
+    counts = phases.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         energy_of_phase = part.known
         stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
-                _name(part.code, tally),
+                _name(part.code, phases),
                 label,
                 counts.get(part.code, 1),
                 part.seconds,
@@ -262,7 +266,7 @@ def _rows(
 
 
 def _groups(
-    estimated: Estimate, parts: Sequence[_Part], tally: Tally, label: str
+    estimated: Estimate, parts: Sequence[_PhasePart], phases: PhaseTotals, label: str
 ) -> list[dict[str, Any]]:
     """For refused phases: the smallest sum with neighbours in time that is resolved."""
     refused = [
@@ -270,7 +274,7 @@ def _groups(
         for p in parts
         if p.known.status is Status.NOT_IDENTIFIABLE and p.code in estimated.codes
     ]
-    neighbours = tally.follows
+    neighbours = phases.follows
     groups: list[frozenset[int]] = []
     for code in refused:
         joined = [code]
@@ -293,7 +297,7 @@ def _groups(
         rows.append(
             {
                 "device": label,
-                "phases": [_name(c, tally) for c in estimated.codes if c in group],
+                "phases": [_name(c, phases) for c in estimated.codes if c in group],
                 "energy_j": energy.energy_j,
                 "energy_j_interval": [max(0.0, energy.low_j), energy.high_j],
             }
@@ -301,8 +305,8 @@ def _groups(
     return rows
 
 
-def _locked(estimated: Estimate, tally: Tally, label: str) -> list[str]:
-    locked = [_name(c, tally) for c in estimated.codes if estimated.of(c).why == "locked"]
+def _locked(estimated: Estimate, phases: PhaseTotals, label: str) -> list[str]:
+    locked = [_name(c, phases) for c in estimated.codes if estimated.of(c).why == "locked"]
     if not locked:
         return []
     return [

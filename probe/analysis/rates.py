@@ -12,31 +12,31 @@ from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.columns import UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
 from ..model import Phase, Provenance, Source, Status
-from ..timeline.phase_totals import Tally
-from .base import Scene
+from ..timeline.phase_totals import PhaseTotals
+from .base import RunAnalysis
 
 
-def rates(scene: Scene) -> list[dict[str, Any]]:
+def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
     """Rows of every meter that tells a share, phase by phase."""
     rows = []
-    for meter in scene.meters:
+    for meter in analysis.meters:
         if is_rate(meter.source):
-            totals = scene.owner_of(meter.source)
-            statistics = scene.statistics_of(meter.source, totals)
+            totals = analysis.owner_of(meter.source)
+            statistics = analysis.statistics_of(meter.source, totals)
             if totals is not None and statistics is not None:
-                rows += rate_rows(meter.source, totals, scene.run, statistics)
+                rows += rate_rows(meter.source, totals, analysis.run, statistics)
     return rows
 
 
 def rate_rows(
-    source: Source, tally: Tally, run: tuple[int, int], statistics: Statistics
+    source: Source, phases: PhaseTotals, run: tuple[int, int], statistics: Statistics
 ) -> list[dict[str, Any]]:
     """One row per phase, values in [0, 1]; none if the run was too short.
 
     Args:
         statistics: of the source and the rank's spans.
     """
-    seconds = dict(tally.seconds)
+    seconds = dict(phases.seconds)
     seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
     never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
     estimated = None if never else estimate(statistics, None, seconds, ACTIVITY)
@@ -61,7 +61,7 @@ def rate_rows(
                 "device": source.device,
                 "quantity": source.quantity,
                 "source": source.id,
-                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
+                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code),
                 "time_s": time_s,
                 "value": value if stated else None,
                 "interval": list(interval) if stated else None,

@@ -21,7 +21,7 @@ from ..units import NS_PER_S
 _WINDOW_S = 60.0
 
 
-def sealed(
+def load_statistics(
     nodes: Sequence[Path], source: Source, rank: int, rings: Sequence[str], *, on_device: bool
 ) -> Statistics | None:
     """What the recorder gathered over the whole run; None if it did not see all of it.

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..attribution.meter.energy_curve import EnergyCurve
-from ..attribution.meter.summary import Summary
-from ..attribution.time_split import Share, Shares
+from ..attribution.meter.summary import MeterSummary
+from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 
 VERSION = 1
 
@@ -28,16 +28,16 @@ class NodeSummary:
     """What one node's recorder knew at the end.
 
     ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
-    the estimator followed from begin to end, though some said nothing; ``on_device``: tallies of
+    the estimator followed from begin to end, though some said nothing; ``on_device``: phase_totals of
     ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
     what it logged; ``reductions``: by rank, what reducing gradients cost it.
     """
 
-    meters: Mapping[str, Summary]
+    meters: Mapping[str, MeterSummary]
     owners: Mapping[str, int]
     followed: Sequence[str]
-    tallies: Sequence[Tally]
-    on_device: Sequence[Tally]
+    phase_totals: Sequence[PhaseTotals]
+    on_device: Sequence[PhaseTotals]
     rings: Mapping[int, Sequence[str]]
     values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
     reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -72,8 +72,8 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     about = {
         "version": VERSION,
         "meters": meters,
-        "tallies": [_tally_row(tally) for tally in node.tallies],
-        "on_device": [_tally_row(tally) for tally in node.on_device],
+        "tallies": [_totals_row(phases) for phases in node.phase_totals],
+        "on_device": [_totals_row(phases) for phases in node.on_device],
         "followed": list(node.followed),
         "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
@@ -102,8 +102,8 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
                 if entry["owner"] is not None
             },
             about["followed"],
-            [_tally(row) for row in about["tallies"]],
-            [_tally(row) for row in about["on_device"]],
+            [_totals_of(row) for row in about["tallies"]],
+            [_totals_of(row) for row in about["on_device"]],
             dict(about["rings"]),
             dict(about["values"]),
             dict(about.get("reductions") or ()),
@@ -112,36 +112,38 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
         return None
 
 
-def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> Summary:
+def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> MeterSummary:
     curve = shares = None
     if "curve" in row:
         curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *row["curve"])
     if "shares" in row:
         bounds = arrays[f"bounds_{number}"]
-        shares = Shares(
+        shares = TimeShares(
             arrays[f"powers_{number}"],
             {
-                code: Share(time_ns, energy_j, *bounds[place])
+                code: TimeShare(time_ns, energy_j, *bounds[place])
                 for place, (code, time_ns, energy_j) in enumerate(row["shares"])
             },
         )
-    return Summary(row["samples"], row["highest"], row["spread"], curve, row["highest_w"], shares)
+    return MeterSummary(
+        row["samples"], row["highest"], row["spread"], curve, row["highest_w"], shares
+    )
 
 
-def _tally_row(tally: Tally) -> dict[str, Any]:
+def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
     return {
-        "rank": tally.rank,
-        "steps": tally.steps,
-        "inferred_forward": tally.inferred_forward,
-        "names": list(tally.names.items()),
-        "seconds": list(tally.seconds.items()),
-        "counts": list(tally.counts.items()),
-        "follows": [[*pair, number] for pair, number in tally.follows.items()],
+        "rank": phases.rank,
+        "steps": phases.steps,
+        "inferred_forward": phases.inferred_forward,
+        "names": list(phases.names.items()),
+        "seconds": list(phases.seconds.items()),
+        "counts": list(phases.counts.items()),
+        "follows": [[*pair, number] for pair, number in phases.follows.items()],
     }
 
 
-def _tally(row: Mapping[str, Any]) -> Tally:
-    return Tally(
+def _totals_of(row: Mapping[str, Any]) -> PhaseTotals:
+    return PhaseTotals(
         row["rank"],
         dict(row["names"]),
         dict(row["seconds"]),

@@ -14,8 +14,8 @@ from .regression.columns import Columns
 from .regression.solve import (
     FREE,
     PHASE_SPREAD,
+    DurationModel,
     Fit,
-    Lengths,
     Normal,
     Prior,
     along,
@@ -40,7 +40,7 @@ _NEGLIGIBLE = 0.01  # weight
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class AttributedQuantity:
     """What is attributed: how far phases differ from the mean, relative to it, and from which
     share of the mean an interval counts as wide.
     """
@@ -49,9 +49,9 @@ class Quantity:
     floor: float = 0.0
 
 
-POWER = Quantity()
+POWER = AttributedQuantity()
 # A unit works in one phase and rests in another; that it rests is worth knowing, too.
-ACTIVITY = Quantity(spread=1.0, floor=1.0)
+ACTIVITY = AttributedQuantity(spread=1.0, floor=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Estimate:
     timing_j: Floats
     occupancy: tuple[float | None, ...]
     quantile: float
-    lengths: Lengths
+    lengths: DurationModel
     fitted: Normal  # of the likeliest candidate: what the data say about slices
     powers: Fit
     blur: Floats  # what errors of the update instants add to its gram matrix
@@ -116,13 +116,13 @@ class _Model:
     """One candidate under one assumption about durations."""
 
     candidate: Candidate
-    lengths: Lengths = field(default_factory=Lengths)
+    lengths: DurationModel = field(default_factory=DurationModel)
 
 
 class _Solver:
     """Solves models of the mixed intervals of one run."""
 
-    def __init__(self, statistics: Statistics, quantity: Quantity):
+    def __init__(self, statistics: Statistics, quantity: AttributedQuantity):
         self._spread_of = quantity.spread
         self.columns: Columns = statistics.columns
         self.total_j = statistics.mixed_j
@@ -177,7 +177,7 @@ def estimate(
     statistics: Statistics,
     energy_j: float | None,
     seconds: Mapping[int, float],
-    quantity: Quantity = POWER,
+    quantity: AttributedQuantity = POWER,
 ) -> Estimate | None:
     """Split a device's energy among phases; None if too little was seen.
 
@@ -203,8 +203,8 @@ def estimate(
     by_drift = _average(solver, mode, others, share, _TEMPER)
     by_length = _average(solver, mode, models[1:], share, _TEMPER_LENGTHS)
     energy = energy + by_drift[0] + by_length[0]
-    if statistics.unsure_kernel:
-        cov = cov + _among_kernels(solver, mode, ours, share)
+    if statistics.lag_is_unsure:
+        cov = cov + _among_lags(solver, mode, ours, share)
     energy = energy + share * (solver.total_j - float(energy.sum()))  # rounding of the averages
     timing = _timing(solver, statistics, mode)
     cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
@@ -299,7 +299,7 @@ def _bounded(solver: _Solver, best: Candidate, free: tuple[int, ...]) -> _Model:
     """The model with these phases free, those that leave [0, 1] put on the bound."""
     fixed: dict[int, float] = {}
     while True:
-        model = _Model(best, Lengths(fixed, free))
+        model = _Model(best, DurationModel(fixed, free))
         power, slope = solver.powers(model)
         owners = solver.columns.owners
         ordered = [c for c in owners if c in free]
@@ -335,7 +335,7 @@ def _average(
     return mean, cov
 
 
-def _among_kernels(solver: _Solver, mode: _Model, ours: list[Candidate], share: Floats) -> Floats:
+def _among_lags(solver: _Solver, mode: _Model, ours: list[Candidate], share: Floats) -> Floats:
     """Covariance of the energies over the lags and offsets, none likelier than another."""
     each = np.array(
         [  # every lag was given the first one's gain

@@ -13,7 +13,7 @@ intervals (an evaluation of seconds) therefore get tight intervals, phases of
 milliseconds honest wide ones.
 
 The bounds are sums over intervals, so a long run's come together piece by piece
-(:class:`Shares` add up). P is known for sure only at the end; the sums are therefore kept for
+(:class:`TimeShares` add up). P is known for sure only at the end; the sums are therefore kept for
 several P.
 """
 
@@ -40,7 +40,7 @@ class PhaseEnergy:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TimeShare:
     """Time and energy of one phase, and its bounds for each of the powers, shape (powers,)."""
 
     time_ns: int
@@ -48,8 +48,8 @@ class Share:
     low_j: Floats
     high_j: Floats
 
-    def __add__(self, other: Share) -> Share:
-        return Share(
+    def __add__(self, other: TimeShare) -> TimeShare:
+        return TimeShare(
             self.time_ns + other.time_ns,
             self.energy_j + other.energy_j,
             self.low_j + other.low_j,
@@ -58,20 +58,20 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class TimeShares:
     """The phases of one device by code, the rest of the run as UNATTRIBUTED.
 
     ``powers_w``: the powers P, increasing, for which bounds are known.
     """
 
     powers_w: Floats
-    of: Mapping[int, Share]
+    of: Mapping[int, TimeShare]
 
-    def __add__(self, later: Shares) -> Shares:
+    def __add__(self, later: TimeShares) -> TimeShares:
         """Of two pieces of a run with the same powers."""
         codes = [*self.of, *(code for code in later.of if code not in self.of)]
-        none = Share(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
-        return Shares(
+        none = TimeShare(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
+        return TimeShares(
             self.powers_w,
             {code: self.of.get(code, none) + later.of.get(code, none) for code in codes},
         )
@@ -104,7 +104,7 @@ def split(
     code: Times,
     run: tuple[int, int],
     powers_w: Floats,
-) -> Shares:
+) -> TimeShares:
     """How the phases share the energy of a run, or of a piece of it.
 
     Spans must not overlap. Σ of all energies equals the curve's energy over ``run``.
@@ -121,13 +121,13 @@ def split(
     # Outside the measured part only power's range bounds anything.
     measured = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
     slack = curve.slack_ns / 1e9
-    shares: dict[int, Share] = {}
+    shares: dict[int, TimeShare] = {}
     covered = np.zeros(len(length))
     for value in np.unique(code):
         spans = code == value
         seconds = np.diff(_elapsed(begin_ns[spans], end_ns[spans], knots)) / 1e9
         joules = float(np.sum(curve.at(end_ns[spans]) - curve.at(begin_ns[spans])))
-        shares[int(value)] = Share(
+        shares[int(value)] = TimeShare(
             int(np.sum(end_ns[spans] - begin_ns[spans])),
             joules,
             *_bounds(energy, length, seconds, slack, measured, powers_w),
@@ -135,12 +135,12 @@ def split(
         covered += seconds
     total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
     rest_ns = run[1] - run[0] - sum(share.time_ns for share in shares.values())
-    shares[UNATTRIBUTED] = Share(
+    shares[UNATTRIBUTED] = TimeShare(
         max(0, rest_ns),
         total - sum(share.energy_j for share in shares.values()),
         *_bounds(energy, length, np.maximum(0, length - covered), slack, measured, powers_w),
     )
-    return Shares(powers_w, shares)
+    return TimeShares(powers_w, shares)
 
 
 def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:

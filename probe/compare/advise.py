@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..analysis.open import open_scenes
+from ..analysis.open import open_analyses
 from ..model import SCHEMA_VERSION, Phase
 from ..report.build.report import build
 
@@ -23,7 +23,7 @@ _LEAST = 0.005  # of the run: less than that is not worth trying
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AdviceKind:
     """A thing to try: the phases that it would remove, and how."""
 
     what: str
@@ -32,28 +32,30 @@ class Kind:
 
 
 _KINDS = (
-    Kind(
+    AdviceKind(
         "data wait",
         (Phase.DATA,),
         "more loader workers (num_workers), pin_memory, prefetching, decoding beforehand",
     ),
-    Kind(
+    AdviceKind(
         "exposed communication",
         (Phase.COMMUNICATION,),
         "accumulate with no_sync, larger buckets, compressed gradients, a faster link",
     ),
-    Kind(
+    AdviceKind(
         "idle in the loop",
         (Phase.OTHER,),
         "look at what lies between the phases: logging, .item(), copies; name it by run.phase()",
     ),
-    Kind("evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"),
-    Kind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
+    AdviceKind(
+        "evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"
+    ),
+    AdviceKind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
 )
-_REMOVABLE = Kind(
+_REMOVABLE = AdviceKind(
     "recomputation", (Phase.RECOMPUTE,), "no activation checkpointing, or of fewer layers"
 )
-_PER_STEP = Kind(
+_PER_STEP = AdviceKind(
     "what every step costs",
     (Phase.OPTIMIZER, Phase.COMMUNICATION),
     "a larger batch: fewer steps for the same samples",
@@ -103,7 +105,7 @@ def of_report(
 
 
 def _of(
-    kind: Kind,
+    kind: AdviceKind,
     rows: Sequence[Mapping[str, Any]],
     report: Mapping[str, Any],
     rests: Mapping[str, Any],
@@ -192,8 +194,8 @@ def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
     held = [
         (meter.summary.highest, meter.source.limit)
-        for scene in open_scenes(path)
-        for meter in scene.meters
+        for analysis in open_analyses(path)
+        for meter in analysis.meters
         if meter.source.quantity == "memory_used" and meter.source.limit and meter.summary.samples
     ]
     return max(held, key=lambda memory: memory[0] / memory[1]) if held else (None, None)

@@ -37,10 +37,10 @@ class Layout:
 
     cells: tuple[Cell, ...]
     refused: Mapping[str, frozenset[str]]
-    shares: kinds.Shares
+    shares: kinds.ClassShares
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], shares: kinds.Shares) -> Layout:
+    def of(cls, trials: Sequence[Trial], shares: kinds.ClassShares) -> Layout:
         """Cells in which any of the runs spent anything."""
         refused = {
             stage: frozenset(

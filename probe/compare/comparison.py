@@ -19,7 +19,7 @@ from ..target import Target
 from . import TOLERANCE
 from . import phase_classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
-from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing, pairs
+from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
 from .run_record import Trial
 from .scaling import scaling
 
@@ -58,7 +58,7 @@ def compare(
     others: Sequence[Side],
     question: Question,
     problems: Sequence[Sequence[str]] = (),
-    shares: kinds.Shares | None = None,
+    shares: kinds.ClassShares | None = None,
 ) -> dict[str, Any]:
     """Hold every other side against the base.
 
@@ -96,7 +96,7 @@ class _Comparison:
         base: Side,
         other: Side,
         question: Question,
-        shares: kinds.Shares,
+        shares: kinds.ClassShares,
         problems: Sequence[str],
     ):
         self._base, self._other, self._problems = base, other, problems
@@ -116,7 +116,7 @@ class _Comparison:
             len({trial.meters for trial in trials}) == 1,
         )
 
-    def _quantity(self, *, energy: bool) -> Quantity:
+    def _quantity(self, *, energy: bool) -> ComparedQuantity:
         row_of = energy_row if energy else time_row
         alone = (
             math.hypot(
@@ -132,7 +132,7 @@ class _Comparison:
             [row_of(trial, self._layout) for trial in side.trials]
             for side in (self._base, self._other)
         )
-        return Quantity(self._frame, bases, others, shared=energy, alone_half=alone)
+        return ComparedQuantity(self._frame, bases, others, shared=energy, alone_half=alone)
 
     def _scaling(self) -> list[dict[str, Any]]:
         """Empty if both sides have as many ranks."""
@@ -231,7 +231,10 @@ class _Comparison:
         return gained
 
     def _cells(
-        self, time: Quantity, joules: Quantity | None, shared_out: Quantity | None
+        self,
+        time: ComparedQuantity,
+        joules: ComparedQuantity | None,
+        shared_out: ComparedQuantity | None,
     ) -> list[dict[str, Any]]:
         if any(self._frame.missed):
             return []

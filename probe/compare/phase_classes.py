@@ -50,10 +50,10 @@ _DIVIDED = {
 _MOVED = 0.1
 _BUSY = 0.5  # of its peak: a unit that is less busy limits nobody
 
-Shares = Mapping[str, Mapping[str, float]]
+ClassShares = Mapping[str, Mapping[str, float]]
 
 
-def classes(bases: Iterable[Trial]) -> Shares:
+def classes(bases: Iterable[Trial]) -> ClassShares:
     """Phase → class → share, which add up to one; decided on the base's runs."""
     measured = _mean_shares(bases)
     shares: dict[str, dict[str, float]] = {str(p): {c: 1.0} for p, c in _WHOLE.items()}
@@ -66,7 +66,7 @@ def classes(bases: Iterable[Trial]) -> Shares:
     return shares
 
 
-def of(shares: Shares, phase: str) -> Mapping[str, float]:
+def of(shares: ClassShares, phase: str) -> Mapping[str, float]:
     """A phase's; ``forward/attention`` is forward; a user's own is nobody's to classify."""
     return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
 

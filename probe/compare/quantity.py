@@ -60,7 +60,7 @@ class Frame:
         return unpaired(pair, bases, others)
 
 
-class Quantity:
+class ComparedQuantity:
     """Of all runs; ``shared``: it is read by meters that may be off by :data:`CARD`."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Quantity:
         )
 
     def four(self) -> dict[str, tuple[float, list[float] | None]]:
-        """Shares of the gain by the mission's four kinds of phase, and the rest."""
+        """ClassShares of the gain by the mission's four kinds of phase, and the rest."""
         first = 4 * self._width
         parts = {}
         for place, name in enumerate(FOUR):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..analysis import device_energy
-from ..analysis.from_samples import RawScene
+from ..analysis.from_samples import AnalysisFromSamples
 from ..analysis.rates import rates
 from ..model import Phase, Provenance, Status
 from ..store.reader import RunReader
@@ -26,18 +26,18 @@ class Measured:
 
     def __init__(self, path: Path):
         """Raises StoreError if it cannot be read."""
-        self._scene = RawScene(RunReader(path))
-        self._reader = self._scene.reader
-        self._begin_ns = self._scene.run[0]
+        self._analysis = AnalysisFromSamples(RunReader(path))
+        self._reader = self._analysis.reader
+        self._begin_ns = self._analysis.run[0]
         self.provenance = next(
             (kind for kind in (Provenance.MEASURED, Provenance.MODELLED) if self._of(kind)), None
         )
         self._devices = self._of(self.provenance)
 
-    def _of(self, kind: Provenance | None) -> list[device_energy.Device]:
+    def _of(self, kind: Provenance | None) -> list[device_energy.DeviceEnergy]:
         return [
             device
-            for device in self._scene.devices
+            for device in self._analysis.devices
             if device.curve is not None
             and (
                 device.source.in_total
@@ -52,7 +52,7 @@ class Measured:
         return sorted(
             {
                 device.source.model
-                for device in self._scene.devices
+                for device in self._analysis.devices
                 if device.source.in_total and device.source.model
             }
         )
@@ -66,20 +66,20 @@ class Measured:
 
     def limited(self) -> dict[str, float]:
         """Phase → memory-bound or not, as the devices say."""
-        return limited(rates(self._scene))
+        return limited(rates(self._analysis))
 
     def stage(self, begin_ns: int, end_ns: int, samples: float) -> Stage:
         """What the phases used between two instants."""
         if end_ns <= begin_ns:
             return Stage(max(0.0, samples), {})
-        scene = self._scene.part(begin_ns, end_ns)
-        seconds = _seconds(scene, (end_ns - begin_ns) / 1e9)
+        analysis = self._analysis.part(begin_ns, end_ns)
+        seconds = _seconds(analysis, (end_ns - begin_ns) / 1e9)
         joules: dict[str, float] = {}
         refused: set[str] = set()
         weak: set[str] = set()
         joint, low, high = 0.0, 0.0, 0.0
         for device in self._devices:
-            rows, totals = scene.rows_of(device)
+            rows, totals = analysis.rows_of(device)
             for row in rows.phases:
                 phase, value = row["phase"], row["energy_j"]
                 if value is None:
@@ -149,7 +149,7 @@ class Measured:
             rss = next(
                 (
                     series.value
-                    for series in self._scene.series
+                    for series in self._analysis.series
                     if series.source.id == "process:rss" and len(series.value)
                 ),
                 None,
@@ -159,15 +159,15 @@ class Measured:
         return held
 
 
-def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
+def _seconds(analysis: AnalysisFromSamples, length_s: float) -> dict[str, float]:
     """Phase → seconds, mean over ranks, the rest of the time as unattributed."""
-    tallies = scene.clocked()
-    if not tallies:
+    phase_totals = analysis.totals_on_device()
+    if not phase_totals:
         return {str(Phase.UNATTRIBUTED): length_s}
     by_phase: dict[str, float] = {}
-    for tally in tallies:
-        for code, seconds in tally.seconds.items():
-            name = tally.name(code)
-            by_phase[name] = by_phase.get(name, 0.0) + seconds / len(tallies)
+    for phases in phase_totals:
+        for code, seconds in phases.seconds.items():
+            name = phases.name(code)
+            by_phase[name] = by_phase.get(name, 0.0) + seconds / len(phase_totals)
     by_phase[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(by_phase.values()))
     return by_phase

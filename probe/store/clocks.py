@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class HostClock:
+class ClockOffset:
     """A host's time plus ``offset_ns`` is that of the host that made the run, ± ``bound_ns``."""
 
     offset_ns: int
@@ -23,14 +23,14 @@ class HostClock:
 
 def clocks(
     home: Mapping[str, Any], guests: Mapping[str, Mapping[str, Any]]
-) -> dict[str, HostClock]:
+) -> dict[str, ClockOffset]:
     """By host, of those that joined; ``home`` is run.json, ``guests`` their files."""
     by_host = {}
     here = _measured(home)
     for name, stored in guests.items():
         there = _measured(stored)
         if here is not None and there is not None and here[2] == there[2]:
-            by_host[name] = HostClock(there[0] - here[0], there[1] + here[1], "round trips")
+            by_host[name] = ClockOffset(there[0] - here[0], there[1] + here[1], "round trips")
         else:
             by_host[name] = _by_wall(home, stored)
     return by_host
@@ -45,14 +45,14 @@ def _measured(stored: Mapping[str, Any]) -> tuple[int, int, str] | None:
         return None
 
 
-def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> HostClock:
+def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
     try:
         here, there = (
             run["anchor"]["wall_ns"] - run["anchor"]["monotonic_ns"] for run in (home, guest)
         )
-        return HostClock(int(there - here), None, "wall clocks")
+        return ClockOffset(int(there - here), None, "wall clocks")
     except (TypeError, KeyError):
-        return HostClock(0, None, "unknown")
+        return ClockOffset(0, None, "unknown")
 
 
-__all__ = ["HostClock", "clocks"]
+__all__ = ["ClockOffset", "clocks"]

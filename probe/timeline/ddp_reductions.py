@@ -35,7 +35,7 @@ _SUMS = ("busy", "timed", "exposed", "cost", "adding")
 
 
 @dataclass(slots=True)
-class Sums:
+class RunningMean:
     """Of some values: mean and 95 % interval of the mean come of it."""
 
     number: int = 0
@@ -61,12 +61,17 @@ class Sums:
         return 1.96 * math.sqrt(spread / (self.number - 1))
 
 
-class Reductions:
+class DdpReductions:
     """Of one rank; fed with batches of its main ring as they come."""
 
     def __init__(self) -> None:
-        self.busy, self.exposed, self.cost, self.adding = Sums(), Sums(), Sums(), Sums()
-        self.timed = Sums()  # exposed, as DDP's timers say
+        self.busy, self.exposed, self.cost, self.adding = (
+            RunningMean(),
+            RunningMean(),
+            RunningMean(),
+            RunningMean(),
+        )
+        self.timed = RunningMean()  # exposed, as DDP's timers say
         self._tails_ns = 0  # all that backwards waited at their ends
         self._warming = {"exposed": REDUCTIONS_WARM_UP, "cost": REDUCTIONS_WARM_UP}
         self._of_two = 0  # steps in which only the first backward could be held beside
@@ -177,12 +182,12 @@ def row(
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
     Args:
-        told: as :meth:`Reductions.state`.
+        told: as :meth:`DdpReductions.state`.
         communication_s: in the phase of that name, over all steps. What backward did not wait at
             its end is of collectives that block.
         steps: that closed.
     """
-    busy, timed, exposed, cost, adding = (Sums(**sums.get(name, {})) for name in _SUMS)
+    busy, timed, exposed, cost, adding = (RunningMean(**sums.get(name, {})) for name in _SUMS)
     blocking = max(0.0, communication_s - sums.get("tails_s", 0.0))
     blocking_s = blocking / steps if steps and blocking > _NOTHING * communication_s else None
     tail, cost_s, half = exposed.mean(), cost.mean(), cost.half()

@@ -16,12 +16,12 @@ from .spans import Rows
 _NONE: Rows = np.empty(0, SLOT_DTYPE)
 
 
-class OnDevice:
+class DeviceTimeShift:
     """Feed the records of one main ring in order; collect them moved."""
 
     def __init__(self) -> None:
         self.marks = 0
-        self.told = 0  # of them with a device time
+        self.with_device_time = 0  # of them with a device time
         self._held: list[Rows] = []  # until the device times around them are known
         self._host: Times = np.empty(0, np.int64)
         self._lag: Floats = np.empty(0)
@@ -31,12 +31,12 @@ class OnDevice:
     @property
     def known(self) -> bool:
         """False while less than half of the marks have a device time."""
-        return self.told >= max(1, self.marks // 2)
+        return self.with_device_time >= max(1, self.marks // 2)
 
     def count(self, rows: Rows) -> None:
         """Instead of :meth:`feed`, where only :attr:`known` is asked for."""
         self.marks += int(np.count_nonzero(rows["kind"] == Record.MARK))
-        self.told += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
+        self.with_device_time += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
 
     def feed(self, rows: Rows) -> Rows:
         """Those whose device time is settled now."""
@@ -89,6 +89,6 @@ class OnDevice:
 
 def on_device(rows: Rows) -> Rows | None:
     """All records of a ring at once; None if less than half of the marks have a device time."""
-    moving = OnDevice()
+    moving = DeviceTimeShift()
     parts = [moving.feed(rows), moving.finish()]
     return np.concatenate(parts) if moving.known else None

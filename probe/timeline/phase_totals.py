@@ -14,7 +14,7 @@ from .spans import SpanTable
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PhaseTotals:
     """Of one rank, by phase code; ``follows[a, b]``: how often phase b came right after a."""
 
     rank: int
@@ -31,8 +31,8 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Counting:
-    """The sums of a :class:`Tally` so far."""
+class PhaseCounter:
+    """The sums of a :class:`PhaseTotals` so far."""
 
     time_ns: Counter[int] = field(default_factory=Counter)
     counts: Counter[int] = field(default_factory=Counter)
@@ -64,9 +64,9 @@ class Counting:
         """Total time per code."""
         return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
 
-    def tally(self, rank: int, names: Mapping[int, str], steps: int) -> Tally:
+    def totals(self, rank: int, names: Mapping[int, str], steps: int) -> PhaseTotals:
         """With what the spans do not tell."""
-        return Tally(
+        return PhaseTotals(
             rank,
             dict(names),
             self.seconds(),

@@ -12,7 +12,7 @@ from ..model import Phase
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
-from .phase_totals import Counting, Tally
+from .phase_totals import PhaseCounter, PhaseTotals
 from .spans import SpanTable, decode
 
 
@@ -40,14 +40,14 @@ class Timeline:
         """Phase name of a code."""
         return self.names.get(code, str(Phase.OTHER))
 
-    def tally(self) -> Tally:
+    def totals(self) -> PhaseTotals:
         """What they come to."""
         none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
-        counting = Counting(inferred_forward=self.inferred_forward)
+        counting = PhaseCounter(inferred_forward=self.inferred_forward)
         counting.take(
             SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no, self.entered)
         )
-        return counting.tally(self.rank, self.names, self.steps)
+        return counting.totals(self.rank, self.names, self.steps)
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
         """What lies between two instants."""

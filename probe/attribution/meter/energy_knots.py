@@ -22,7 +22,7 @@ _SILENCE = 20  # periods
 _IRREGULAR = 0.05  # updates further apart than usual by this share are not evenly spaced
 
 
-class Knots(Protocol):
+class EnergyKnots(Protocol):
     """Holds the reads of one meter; :meth:`curve` is what they come to.
 
     ``resets``: how often the meter started anew, over all that were fed.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..time_split import Shares, split
+from ..time_split import TimeShares, split
 from .energy_curve import Bools, EnergyCurve, Floats, Times
-from .energy_knots import Knots
+from .energy_knots import EnergyKnots
 
 # Bounds are kept for these powers, since the highest is known at the end only; 10 % apart.
 POWERS_W = np.geomspace(1.0, 1.1**120, 121)
@@ -27,7 +27,7 @@ _SETTLED_PERIODS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MeterSummary:
     """Of one meter over a run.
 
     ``samples`` were read, ``highest`` the highest of them in the source's unit, ``spread`` their
@@ -41,16 +41,16 @@ class Summary:
     spread: float
     curve: EnergyCurve | None = None
     highest_w: float = 0.0
-    shares: Shares | None = None
+    shares: TimeShares | None = None
 
-    def with_curve(self, curve: EnergyCurve | None) -> Summary:
+    def with_curve(self, curve: EnergyCurve | None) -> MeterSummary:
         """And what the curve says."""
         if curve is None:
             return self
         return replace(self, curve=curve, highest_w=curve.highest_power_w())
 
 
-class Levels:
+class SampleStatistics:
     """Of any source: how many samples, how high, how far apart."""
 
     def __init__(self) -> None:
@@ -64,32 +64,32 @@ class Levels:
             self._squares += float(value @ value)
             self._highest = max(self._highest, float(value.max()))
 
-    def finish(self) -> Summary:
+    def finish(self) -> MeterSummary:
         """Without a curve."""
         if not self._count:
-            return Summary(0, 0.0, 0.0)
+            return MeterSummary(0, 0.0, 0.0)
         mean = self._sum / self._count
         variance = max(0.0, self._squares / self._count - mean * mean)
-        return Summary(self._count, self._highest, variance**0.5)
+        return MeterSummary(self._count, self._highest, variance**0.5)
 
 
-class Summing:
+class MeterSummarizer:
     """Of a meter of energy or power: feed reads, and the spans of the one rank that it explains."""
 
-    def __init__(self, knots: Knots, begin_ns: int):
+    def __init__(self, knots: EnergyKnots, begin_ns: int):
         """
         Args:
             knots: makes knots of its reads.
             begin_ns: of the run.
         """
         self._knots, self._cut_ns = knots, begin_ns
-        self._levels = Levels()
+        self._levels = SampleStatistics()
         self._waiting: EnergyCurve | None = None  # from a little before the cut on
         self._kept: EnergyCurve | None = None  # the whole curve, thinned
         self._cell_ns = _CELL_NS
         self._highest_w = 0.0
         self._periods_s: list[float] = []
-        self._shares: Shares | None = None
+        self._shares: TimeShares | None = None
         self._given_up = False
         none = np.empty(0, np.int64)
         self._begin_ns, self._end_ns, self._code = none, none, none  # spans that end after the cut
@@ -132,7 +132,7 @@ class Summing:
             elif len(self._end_ns):
                 self._split(int(self._end_ns[-1]))
 
-    def finish(self, end_ns: int) -> Summary:
+    def finish(self, end_ns: int) -> MeterSummary:
         """Use all that is left; the run ended then."""
         curve = self._knots.curve()
         if curve is not None:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from .updates import Updates
+
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1
@@ -35,45 +35,6 @@ _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
-
-
-@dataclass(frozen=True, slots=True)
-class Updates:
-    """Dated updates; arrays of one length n.
-
-    ``joules`` is the counter from an arbitrary zero; ``sigma_s`` the standard error of
-    ``time_s``, ``slack_s`` the half-width of its bracket. Where ``fresh`` is set the energy
-    since the update before is unknown (a reset, a gap). ``horizon_s``: an update is decided
-    when the reads up to here are known.
-    """
-
-    time_s: Floats
-    joules: Floats
-    sigma_s: Floats
-    slack_s: Floats
-    horizon_s: Floats
-    fresh: Bools
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[float, float, float, float, float, bool]]) -> Updates:
-        """From rows in the order of the fields."""
-        table = np.array(rows, np.float64).reshape(-1, 6)
-        time_s, joules, sigma_s, slack_s, horizon_s, fresh = table.T.copy()
-        return cls(time_s, joules, sigma_s, slack_s, horizon_s, fresh > 0)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Updates]) -> Updates:
-        """One after the other."""
-        if not parts:
-            return cls.of([])
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
-
-    def __len__(self) -> int:
-        return len(self.time_s)
-
-    def take(self, which: slice | Bools) -> Updates:
-        """The chosen ones."""
-        return Updates(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +57,7 @@ class _Change:
         return self.high - self.low
 
 
-class Lattice:
+class CounterUpdateFinder:
     """Feed the reads of one counter in order; collect dated updates."""
 
     exact = False

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .update_times import Updates
+from .updates import Updates
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ _LEAST_SIGMA_S = 1e-4
 _AHEAD_S = 2.5  # of spans, to see how long a phase usually is before it gets its columns
 
 
-class Windows:
+class WindowUpdateFinder:
     """Feed the readings of one meter in order; get updates."""
 
     exact = True

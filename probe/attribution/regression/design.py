@@ -100,7 +100,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
+class SpanSlices:
     """Spans cut into slices, with the columns that each adds to."""
 
     begin_s: Floats
@@ -112,9 +112,9 @@ class Slices:
     def __len__(self) -> int:
         return len(self.begin_s)
 
-    def take(self, which: slice | Ints) -> Slices:
+    def take(self, which: slice | Ints) -> SpanSlices:
         """Some of them."""
-        return Slices(
+        return SpanSlices(
             self.begin_s[which],
             self.end_s[which],
             self.column[which],
@@ -122,12 +122,12 @@ class Slices:
             self.per_s[which],
         )
 
-    def between(self, begin_s: Floats, end_s: Floats) -> Slices:
+    def between(self, begin_s: Floats, end_s: Floats) -> SpanSlices:
         """The same slices, cut."""
-        return Slices(begin_s, end_s, self.column, self.count, self.per_s)
+        return SpanSlices(begin_s, end_s, self.column, self.count, self.per_s)
 
 
-def cut(spans: Spans, columns: Columns) -> Slices:
+def cut(spans: Spans, columns: Columns) -> SpanSlices:
     """Each span in as many equal slices as its phase has columns."""
     codes = spans.codes()
     place = np.zeros(1 + max(codes) - min(codes), np.int64)
@@ -140,13 +140,13 @@ def cut(spans: Spans, columns: Columns) -> Slices:
     with np.errstate(divide="ignore"):
         per_s = np.where(duration > 0, 1.0 / duration, 0.0)
     if number.max() == 1:
-        return Slices(spans.begin_s, spans.end_s, first, count, per_s)
+        return SpanSlices(spans.begin_s, spans.end_s, first, count, per_s)
     at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
     step = np.repeat(duration / number, number)
     begin = np.repeat(spans.begin_s, number) + at * step
     last = at == np.repeat(number, number) - 1
     end = np.where(last, np.repeat(spans.end_s, number), begin + step)
-    return Slices(
+    return SpanSlices(
         begin,
         end,
         np.repeat(first, number) + at,
@@ -164,8 +164,8 @@ class Crossing(NamedTuple):
 
     ends_s: Floats  # of the rows, the first row's begin before them
     width: int
-    head: Slices  # one a row, cut
-    body: Slices  # in order, cut
+    head: SpanSlices  # one a row, cut
+    body: SpanSlices  # in order, cut
     number: Ints  # bodies of each row
     last: Ints  # place of each row's last body; rows without any are left out
     columns: Ints  # of the bodies: places in the flat table of rows and columns
@@ -195,7 +195,7 @@ class Crossing(NamedTuple):
         return table
 
 
-def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
+def cross(ends_s: Floats, slices: SpanSlices, width: int) -> Crossing:
     """Rows between successive ``ends_s`` against slices that cover all of them."""
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
@@ -216,7 +216,7 @@ def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     )
 
 
-class Lane:
+class RowBuilder:
     """Rows for one assumed lag, clock offset and disturbance of the instants."""
 
     def __init__(self, tau_s: float, offset_s: float, disturb: float = 0.0):
@@ -225,11 +225,11 @@ class Lane:
         self.last_s: float | None = None  # the last instant that was used
         self._level = np.empty(0)  # H at that instant
 
-    def rows(self, instants_s: Floats, slices: Slices, width: int) -> tuple[Floats, Floats]:
+    def rows(self, instants_s: Floats, slices: SpanSlices, width: int) -> tuple[Floats, Floats]:
         """(rows as the meter shows them, time per column), for the intervals that end at these.
 
         The first interval begins at the last instant of the call before; the very first
-        instant ends none, so there is one row less. Slices must cover all of it.
+        instant ends none, so there is one row less. SpanSlices must cover all of it.
         """
         if self.last_s is None:
             self.begin(float(instants_s[0]), slices, width)
@@ -243,16 +243,16 @@ class Lane:
 
     @classmethod
     def all_at_once(
-        cls, taus_s: Sequence[float], instants_s: Floats, slices: Slices, width: int
+        cls, taus_s: Sequence[float], instants_s: Floats, slices: SpanSlices, width: int
     ) -> Iterator[tuple[Floats, Floats]]:
-        """What :meth:`rows` of a new lane gives, for each of several lags."""
+        """What :meth:`rows` of a new builder gives, for each of several lags."""
         crossing = cross(np.maximum.accumulate(instants_s), slices, width)
         for tau_s in taus_s:
-            lane = cls(tau_s, 0.0)
-            lane.begin(float(instants_s[0]), slices, width)
-            yield lane._of(crossing)
+            builder = cls(tau_s, 0.0)
+            builder.begin(float(instants_s[0]), slices, width)
+            yield builder._of(crossing)
 
-    def begin(self, first_s: float, slices: Slices, width: int) -> None:
+    def begin(self, first_s: float, slices: SpanSlices, width: int) -> None:
         """Rows begin at this instant, when the meter has settled in the slice that runs then."""
         self.last_s = first_s
         at = min(int(np.searchsorted(slices.end_s, first_s, "right")), len(slices) - 1)

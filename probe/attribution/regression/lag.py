@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..meter.update_times import Updates
+from ..meter.updates import Updates
 from .blocks import Innovations
 from .columns import MIXED, Columns
-from .design import Lane, Slices
+from .design import RowBuilder, SpanSlices
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
 _OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
 _GRAIN_S = (0.0015, 0.0005)  # the grid's own resolution in lag and offset, one sigma
 # Where instants are exact the fit is so close that what the model leaves out decides about lag
-# and offset: they are not known better than this, however sure the posterior looks.
+# and offset: they are not known better than this, however sure the lag_posterior looks.
 EXACT_GRAIN_S = (0.002, 0.001)
 _OFFSET_S = 0.001  # expected size of the offset
 _TEMPER = 4.0
@@ -35,7 +35,7 @@ _FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class SensorLag:
     """First-order lag of the sensor, and how far its clock is ahead of the spans'."""
 
     tau_s: float
@@ -44,11 +44,11 @@ class Kernel:
     LONGEST_TAU_S: ClassVar[float] = max(_TAUS_S)
 
 
-_USUAL = Kernel(0.008)
+_USUAL = SensorLag(0.008)
 
 
 @dataclass(frozen=True, slots=True)
-class Posterior:
+class LagPosterior:
     """What a stretch of data says about lag and offset: mean and covariance, in s.
 
     ``gains`` are the weights of the innovations filter's gains.
@@ -59,14 +59,14 @@ class Posterior:
     gains: Floats
 
 
-def posterior(
+def lag_posterior(
     updates: Updates,
-    pieces: Slices,
+    pieces: SpanSlices,
     columns: Columns,
     usable: npt.NDArray[np.bool_],
     taus_s: Sequence[float] = _TAUS_S,
     offsets_s: Sequence[float] = _OFFSETS_S,
-) -> Posterior:
+) -> LagPosterior:
     """Fit every lag and offset of a grid.
 
     Args:
@@ -74,7 +74,7 @@ def posterior(
         usable: per update, whether the interval before it can be regressed.
         taus_s, offsets_s: the grid.
     """
-    from .solve import Lengths, Normal, evidence, prior_of
+    from .solve import DurationModel, Normal, evidence, prior_of
 
     keep = usable[1:]
     joules = np.diff(updates.joules)[keep]
@@ -84,7 +84,9 @@ def posterior(
     for number, offset in enumerate(offsets_s):
         tables = []
         seconds = np.zeros(columns.width)
-        for rows, time in Lane.all_at_once(taus_s, updates.time_s + offset, pieces, columns.width):
+        for rows, time in RowBuilder.all_at_once(
+            taus_s, updates.time_s + offset, pieces, columns.width
+        ):
             seconds = time[keep].sum(0)  # the same for all lags
             tables.append(np.concatenate([joules[:, None], rows[keep]], axis=1))
         # All lags side by side: the filter costs about the same for a wide row as for a narrow.
@@ -96,7 +98,7 @@ def posterior(
         whitened = filtered.transpose(2, 0, 1, 3)  # lags, gains, rows, columns
         sums = whitened.swapaxes(-1, -2) @ whitened
         fits = []
-        for lengths in (Lengths(), Lengths(free=everything)):
+        for lengths in (DurationModel(), DurationModel(free=everything)):
             normal = Normal.of(columns, sums, whitened.shape[2], seconds, lengths)
             fits.append(evidence(normal, prior_of(normal, float(joules.sum()))))
         scores[:, number] = np.minimum(*fits) + (offset / _OFFSET_S) ** 2
@@ -106,30 +108,30 @@ def posterior(
     mean = weight.sum(1) @ points
     off = points - mean
     cov = (off * weight.sum(1)[:, None]).T @ off
-    return Posterior(mean, cov, weight.sum(0))
+    return LagPosterior(mean, cov, weight.sum(0))
 
 
-def choose_kernels(
+def likely_lags(
     updates: Updates,
-    pieces: Slices,
+    pieces: SpanSlices,
     columns: Columns,
     pure: npt.NDArray[np.int64],
     grain_s: tuple[float, float] = _GRAIN_S,
-) -> tuple[list[Kernel], tuple[float, ...]]:
+) -> tuple[list[SensorLag], tuple[float, ...]]:
     """(lags and offsets that explain these updates, the likeliest first; gains likewise).
 
-    The grid's posterior is carried on by five points: its mean, and one standard deviation
+    The grid's lag_posterior is carried on by five points: its mean, and one standard deviation
     to either side along both principal axes. Lag and offset trade off.
     """
     mixed = (pure == MIXED) & ~updates.fresh
     mixed[0] = False
     if np.count_nonzero(mixed) < _FEWEST:
         return [_USUAL], GAINS
-    likely = posterior(updates, pieces, columns, mixed)
+    likely = lag_posterior(updates, pieces, columns, mixed)
     size, direction = np.linalg.eigh(likely.cov + np.diag(grain_s) ** 2)
     steps = (np.sqrt(size) * direction).T
     mean = likely.mean
     around = [mean, *(mean + step for step in steps), *(mean - step for step in steps)]
-    kernels = [Kernel(max(0.0, float(p[0])), float(p[1])) for p in around]
+    lags = [SensorLag(max(0.0, float(p[0])), float(p[1])) for p in around]
     best = np.argsort(-likely.gains)[:_KEPT_GAINS]
-    return kernels, tuple(GAINS[i] for i in best)
+    return lags, tuple(GAINS[i] for i in best)

@@ -38,7 +38,7 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "begin_s": statistics.begin_s,
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
-        "unsure_kernel": statistics.unsure_kernel,
+        "unsure_kernel": statistics.lag_is_unsure,
     }
     arrays: Arrays = {"told": np.array(json.dumps(header))}
     if statistics.candidates:  # all have their blocks at the same places

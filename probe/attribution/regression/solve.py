@@ -51,16 +51,16 @@ class Normal(NamedTuple):
         sums: Floats,
         rows: int,
         mixed_s: Floats,
-        lengths: Lengths | None = None,
+        lengths: DurationModel | None = None,
     ) -> Normal:
         """From zᵀz over all columns, (…, width + 1, width + 1)."""
-        fold, time_s, owner = folding(columns, mixed_s, lengths or Lengths())
+        fold, time_s, owner = folding(columns, mixed_s, lengths or DurationModel())
         folded = fold.T @ sums @ fold
         return cls(folded[..., 1:, 1:], folded[..., 0, 1:], folded[..., 0, 0], rows, time_s, owner)
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class DurationModel:
     """How a phase's power depends on the duration d of an instance: p (1 + κ (d̄/d − 1)).
 
     Constant power is κ = 0, constant energy per instance (a wait for others, a power cap)
@@ -71,7 +71,9 @@ class Lengths:
     free: tuple[int, ...] = ()
 
 
-def folding(columns: Columns, mixed_s: Floats, lengths: Lengths) -> tuple[Floats, Floats, Ints]:
+def folding(
+    columns: Columns, mixed_s: Floats, lengths: DurationModel
+) -> tuple[Floats, Floats, Ints]:
     """(matrix from all columns to the used ones, seconds and owner of each used one).
 
     With the count column F of a phase, d̄/d − 1 integrates to d̄ F − C: linear in what was

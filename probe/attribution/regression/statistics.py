@@ -31,7 +31,7 @@ class Statistics:
 
     ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
     in its cycle updates fell. The first candidate's blocks carry the ledger. With
-    ``unsure_kernel`` the candidates' lags stand for what cannot be known of it, whatever fits.
+    ``lag_is_unsure`` the candidates' lags stand for what cannot be known of it, whatever fits.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -41,7 +41,7 @@ class Statistics:
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
-    unsure_kernel: bool = False
+    lag_is_unsure: bool = False
 
     @property
     def ledger(self) -> Floats:

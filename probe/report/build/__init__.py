@@ -21,8 +21,13 @@ class Report:
 
     @classmethod
     def of(
-        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
-        intensity: str | None = None, price: str | None = None,
+        cls,
+        run: Path,
+        *,
+        recompute: bool = False,
+        part_s: tuple[float, float] | None = None,
+        intensity: str | None = None,
+        price: str | None = None,
     ) -> Report:
         """Read and attribute a run directory; ``recompute`` goes back to the raw data.
 
@@ -35,8 +40,8 @@ class Report:
             UsageError: that is no part of the run, or no tariff.
             StoreError, StoreVersionError: it cannot be read.
         """
-        from .report import build
         from ...analysis.carbon_and_price import Tariffs
+        from .report import build
 
         tariffs = Tariffs.given(intensity, price)
         return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))

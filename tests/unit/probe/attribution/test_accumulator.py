@@ -14,11 +14,11 @@ from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
 from probe.attribution.regression.blocks import MOST, Blocks, Innovations
 from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import Kernel
+from probe.attribution.regression.lag import SensorLag
 from probe.model import Status
 from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads
 
-KNOWN = Kernel(0.008)
+KNOWN = SensorLag(0.008)
 
 
 def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
@@ -28,8 +28,8 @@ def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
     return trace, scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
 
 
-def statistics(trace, reads, kernel=KNOWN, pieces=1):
-    accumulator = Accumulator(kernel)
+def statistics(trace, reads, lag=KNOWN, pieces=1):
+    accumulator = Accumulator(lag)
     end = float(trace.span_s[-1])
     read = span = 0
     for until in np.linspace(0, end, pieces + 1)[1:]:
@@ -68,10 +68,10 @@ def test_energies_close_and_intervals_hold_the_truth():
     assert np.median(wide) < 0.05
 
 
-@pytest.mark.parametrize("kernel", [KNOWN, None], ids=["known lag", "blind"])
-def test_how_the_run_is_cut_does_not_matter(kernel):
+@pytest.mark.parametrize("lag", [KNOWN, None], ids=["known lag", "blind"])
+def test_how_the_run_is_cut_does_not_matter(lag):
     trace, reads = scene()
-    whole, cut = statistics(trace, reads, kernel), statistics(trace, reads, kernel, 203)
+    whole, cut = statistics(trace, reads, lag), statistics(trace, reads, lag, 203)
     assert whole.columns == cut.columns
     assert whole.mixed_j == pytest.approx(cut.mixed_j, rel=1e-12)
     assert np.allclose(whole.mixed_s, cut.mixed_s, rtol=1e-9)
@@ -95,12 +95,12 @@ def test_an_unknown_lag_is_found():
     assert len(found.candidates) <= 9
 
 
-@pytest.mark.parametrize("kernel", [KNOWN, None])
+@pytest.mark.parametrize("lag", [KNOWN, None])
 @pytest.mark.parametrize("seconds", [0.02, 0.9, 20.0])
-def test_a_killed_training_ends_before_its_meter(kernel, seconds):
+def test_a_killed_training_ends_before_its_meter(lag, seconds):
     """The counter is read on for a while; that time is nobody's, whatever is known of the lag."""
     trace, reads = scene(seconds=30.0)
-    accumulator = Accumulator(kernel)
+    accumulator = Accumulator(lag)
     last = int(np.searchsorted(trace.span_s, seconds))
     accumulator.feed_spans(
         Spans(trace.span_s[:last], trace.span_s[1 : last + 1], trace.code[:last])
