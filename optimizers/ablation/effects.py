@@ -12,10 +12,11 @@ import numpy as np
 
 from probe.compare import TOLERANCE
 from probe.compare.cells import Layout, Row, energy_row, time_row
-from probe.compare.comparison import Question, Side, compare
+from probe.compare.comparison import compare
 from probe.compare.groups import Campaign
 from probe.compare.phase_classes import ClassShares, classes
 from probe.compare.run_record import Trial
+from probe.compare.sides import Question, Side
 from probe.compare.statistics import Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance

@@ -20,6 +20,7 @@ from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status
 from ..timeline.phase_totals import PhaseTotals
 from .device_energy import DeviceEnergy, energy_of, total_interval
+from .phase_groups import PhasePart, group_rows, lock_warnings, phase_name
 
 Run = tuple[int, int]
 
@@ -37,16 +38,6 @@ class PhaseRows:
         self.groups += more.groups
         self.warnings += more.warnings
         return self
-
-
-@dataclass(frozen=True, slots=True)
-class _PhasePart:
-    """One phase on its way to a row."""
-
-    code: int
-    seconds: float
-    known: PhaseEstimate
-    bounds_j: tuple[float, float]
 
 
 def row(
@@ -106,8 +97,8 @@ def phase_rows(
     estimated = estimate(statistics, total, seconds) if statistics is not None else None
     if estimated is not None:
         parts = _estimated(estimated, by_time, device.highest_w)
-        rows.groups = _groups(estimated, parts, phases, label)
-        rows.warnings = _locked(estimated, phases, label)
+        rows.groups = group_rows(estimated, parts, phases, label)
+        rows.warnings = lock_warnings(estimated, phases, label)
         refused = _together(estimated, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
@@ -132,10 +123,6 @@ def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> dict[str
     )
 
 
-def _name(code: int, phases: PhaseTotals) -> str:
-    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code)
-
-
 def _modelled(
     by_time: Mapping[int, PhaseEnergy], phases: PhaseTotals, label: str, total: float
 ) -> list[dict[str, Any]]:
@@ -148,7 +135,7 @@ def _modelled(
             energy = total - math.fsum(r["energy_j"] for r in rows)
         rows.append(
             row(
-                _name(code, phases),
+                phase_name(code, phases),
                 label,
                 counts.get(code, 1),
                 part.time_ns / 1e9,
@@ -161,19 +148,19 @@ def _modelled(
     return rows
 
 
-def _by_time(part: PhaseEnergy) -> _PhasePart:
+def _by_time(part: PhaseEnergy) -> PhasePart:
     """A share by time, with the status that its bounds allow."""
     half = (part.high_j - part.low_j) / 2
     status = Status.NOT_IDENTIFIABLE
     if part.energy_j > 0 and half <= WEAK_HALF * part.energy_j:
         status = Status.RESOLVED if half <= RESOLVED_HALF * part.energy_j else Status.WEAK
     share = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
-    return _PhasePart(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
+    return PhasePart(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
 
 
 def _estimated(
     estimated: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
-) -> list[_PhasePart]:
+) -> list[PhasePart]:
     parts = []
     for code, part in by_time.items():
         seconds = part.time_ns / 1e9
@@ -187,11 +174,11 @@ def _estimated(
                 if linear is not None:
                     least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
                     hard = (least, most) if least <= most else hard
-        parts.append(_PhasePart(code, seconds, energy, hard))
+        parts.append(PhasePart(code, seconds, energy, hard))
     return parts
 
 
-def _remainder(parts: Sequence[_PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
+def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
     """What refused phases have used together: no more than they can, no less than is left."""
     refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
@@ -204,7 +191,7 @@ def _remainder(parts: Sequence[_PhasePart], total: tuple[float, float]) -> Phase
 
 
 def _together(
-    estimated: Estimate, parts: Sequence[_PhasePart], total: tuple[float, float]
+    estimated: Estimate, parts: Sequence[PhasePart], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
     refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
@@ -217,7 +204,7 @@ def _together(
 
 
 def _rows(
-    parts: Sequence[_PhasePart],
+    parts: Sequence[PhasePart],
     refused: PhaseEstimate | None,
     phases: PhaseTotals,
     label: str,
@@ -230,7 +217,7 @@ def _rows(
         stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
-                _name(part.code, phases),
+                phase_name(part.code, phases),
                 label,
                 counts.get(part.code, 1),
                 part.seconds,
@@ -263,53 +250,3 @@ def _rows(
         )
     )
     return rows
-
-
-def _groups(
-    estimated: Estimate, parts: Sequence[_PhasePart], phases: PhaseTotals, label: str
-) -> list[dict[str, Any]]:
-    """For refused phases: the smallest sum with neighbours in time that is resolved."""
-    refused = [
-        p.code
-        for p in parts
-        if p.known.status is Status.NOT_IDENTIFIABLE and p.code in estimated.codes
-    ]
-    neighbours = phases.follows
-    groups: list[frozenset[int]] = []
-    for code in refused:
-        joined = [code]
-        while len(joined) < len(estimated.codes):
-            near = [
-                (count, other)
-                for (a, b), count in neighbours.items()
-                for phase, other in ((a, b), (b, a))
-                if phase in joined and other not in joined and other in estimated.codes
-            ]
-            if not near:
-                break
-            joined.append(max(near)[1])
-            if estimated.of(*joined).status is Status.RESOLVED:
-                groups.append(frozenset(joined))
-                break
-    rows = []
-    for group in dict.fromkeys(groups):
-        energy = estimated.of(*group)
-        rows.append(
-            {
-                "device": label,
-                "phases": [_name(c, phases) for c in estimated.codes if c in group],
-                "energy_j": energy.energy_j,
-                "energy_j_interval": [max(0.0, energy.low_j), energy.high_j],
-            }
-        )
-    return rows
-
-
-def _locked(estimated: Estimate, phases: PhaseTotals, label: str) -> list[str]:
-    locked = [_name(c, phases) for c in estimated.codes if estimated.of(c).why == "locked"]
-    if not locked:
-        return []
-    return [
-        f"{label}: the step runs in lock with the meter's updates, so "
-        f"{', '.join(locked)} cannot be told apart; watch(dither=…) breaks the lock"
-    ]

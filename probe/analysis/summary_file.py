@@ -25,21 +25,16 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """What one node's recorder knew at the end.
+    """What one node's recorder knew at the end."""
 
-    ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
-    the estimator followed from begin to end, though some said nothing; ``on_device``: phase_totals of
-    ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
-    what it logged; ``reductions``: by rank, what reducing gradients cost it.
-    """
-
-    meters: Mapping[str, MeterSummary]
-    owners: Mapping[str, int]
-    followed: Sequence[str]
-    phase_totals: Sequence[PhaseTotals]
-    on_device: Sequence[PhaseTotals]
-    rings: Mapping[int, Sequence[str]]
-    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
+    meters: Mapping[str, MeterSummary]  # by source
+    owners: Mapping[str, int]  # by source, the rank whose phases its shares are of
+    followed: Sequence[str]  # sources that the estimator saw from begin to end, silent ones too
+    phase_totals: Sequence[PhaseTotals]  # of its ranks, on the host's clock
+    on_device: Sequence[PhaseTotals]  # of those of its ranks that recorded device times
+    rings: Mapping[int, Sequence[str]]  # by rank, the names of its rings
+    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]  # by rank, what it logged
+    # By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`.
     reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 

@@ -8,49 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from ..model import SCHEMA_VERSION, Provenance
-from ..target import Target
-from . import TOLERANCE
 from . import phase_classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
-from .run_record import Trial
 from .scaling import scaling
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Runs of one kind."""
-
-    name: str
-    trials: Sequence[Trial]
-
-    def told(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"name": self.name, "ids": [trial.id for trial in self.trials]}
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: ``target`` None is equal work, else cost to that target; ``higher`` tells
-    which quality is the better one, None if no quality is known.
-    """
-
-    target: Target | None = None
-    tolerance: float = TOLERANCE
-    metric: str | None = None
-    higher: bool | None = None
-
-    @property
-    def mode(self) -> str:
-        """As in the JSON."""
-        return "equal_work" if self.target is None else "to_target"
+from .sides import Question, Side, quality, sample_factors
 
 
 def compare(
@@ -102,14 +70,14 @@ class _Comparison:
         self._base, self._other, self._problems = base, other, problems
         trials = [*base.trials, *other.trials]
         self._layout = Layout.of(trials, shares)
-        self._quality = _quality(base, other, question)
+        self._quality = quality(base, other, question)
         energies = {trial.energy for trial in trials}
         self._energy = energies.pop() if len(energies) == 1 else None
         missed = [sum(trial.reached is False for trial in side.trials) for side in (base, other)]
         self._frame = Frame(
             self._layout.cells,
             pairs(base.trials, other.trials),
-            _factors(base, other, question),
+            sample_factors(base, other, question),
             (missed[0], missed[1]),
             self._quality["ok"],
             not problems,
@@ -342,59 +310,3 @@ def _modelled(row: Mapping[str, Any]) -> dict[str, Any]:
     return silent | {
         key: None for key in row if key.endswith("interval") and not key.startswith("time")
     }
-
-
-def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
-    """Means of the final values. Where any run stopped at its target nobody is asked for more than
-    that: how far it overshot says nothing.
-    """
-    trials = [*base.trials, *other.trials]
-    target = question.target
-    at_most = target.value if target is not None and any(t.stopped for t in trials) else None
-    values = [
-        [
-            _no_better(trial.quality, at_most, question.higher)
-            for trial in side.trials
-            if trial.quality is not None
-        ]
-        for side in (base, other)
-    ]
-    result: dict[str, Any] = {
-        "metric": question.metric,
-        "base": None,
-        "other": None,
-        "difference_percent": None,
-        "ok": None,
-    }
-    if question.higher is None or not all(values):
-        return result
-    base_mean, other_mean = fmean(values[0]), fmean(values[1])
-    percent = (
-        100 * (other_mean - base_mean) / abs(base_mean)
-        if base_mean
-        else (0.0 if other_mean == base_mean else math.inf)
-    )
-    worse = -percent if question.higher else percent
-    return result | {
-        "base": base_mean,
-        "other": other_mean,
-        "difference_percent": percent if math.isfinite(percent) else None,
-        "ok": bool(worse <= 100 * question.tolerance),
-    }
-
-
-def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:
-    if limit is None:
-        return quality
-    return min(quality, limit) if higher else max(quality, limit)
-
-
-def _factors(base: Side, other: Side, question: Question) -> Floats:
-    """For equal work, every other run as if it had trained on the base run's samples."""
-    factors = np.ones((len(base.trials), len(other.trials)))
-    if question.target is None:
-        for i, base_trial in enumerate(base.trials):
-            for j, theirs in enumerate(other.trials):
-                if base_trial.samples > 0 and theirs.samples > 0:
-                    factors[i, j] = base_trial.samples / theirs.samples
-    return factors

@@ -12,9 +12,10 @@ from ..store.layout import runs_dir
 from ..store.runs import find_runs
 from ..target import Target
 from . import compatibility
-from .comparison import Question, Side, compare
+from .comparison import compare
 from .progress import judged_by
 from .read_run import MARKS, Recording, median_run
+from .sides import Question, Side
 
 
 @dataclass(frozen=True, slots=True)

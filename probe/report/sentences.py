@@ -98,33 +98,38 @@ def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], l
     """The phases of a device, each with its cells under ``COLUMNS``."""
     rows = [row for row in report["phases"] if row["device"] == device]
     total_s = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
-    return [(row, _cells(row, total_s)) for row in rows]
+    return [(row, phase_cells(row, total_s)) for row in rows]
 
 
-def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
+def phase_cells(row: dict[str, Any], total_s: float, *, for_terminal: bool = False) -> list[str]:
+    """One row of ``phases`` as the cells of :data:`COLUMNS`.
+
+    Args:
+        total_s: time of which the share is shown.
+        for_terminal: write the share as ``23.3 %`` and the status as in the JSON.
+    """
     low_high = row["energy_j_interval"]
     half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    limits = (
-        interval(*low_high)
-        if low_high
-        else (f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
-    )
-    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
-    how = (
-        "modelled"
-        if row["provenance"] == "modelled"
-        else (f"{row['provenance']}, {row['status'].replace('_', ' ')}")
-    )
+    percent = f"{100 * row['time_s'] / total_s:.1f} %"
+    status = row["status"] if for_terminal else row["status"].replace("_", " ")
+    modelled = row["provenance"] == "modelled"
     return [
         row["phase"],
         str(row["count"]),
         duration(row["time_s"]),
-        f"{row['time_s'] / whole_s:.1%}",
+        percent if for_terminal else f"{row['time_s'] / total_s:.1%}",
         energy(row["energy_j"], half),
-        limits,
-        power,
-        how,
+        _range(row),
+        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
+        "modelled" if modelled else f"{row['provenance']}, {status}",
     ]
+
+
+def _range(row: dict[str, Any]) -> str:
+    """Interval of what is stated, bounds of what is refused."""
+    if row["energy_j_interval"]:
+        return interval(*row["energy_j_interval"])
+    return f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else ""
 
 
 def short(text: object, longest: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..model import Phase
 from ..ring.layout import Code
-from .spans import SpanTable
+from .span_table import SpanTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
 from .phase_totals import PhaseCounter, PhaseTotals
-from .spans import SpanTable, decode
+from .span_table import SpanTable
+from .spans import decode
 
 
 @dataclass(frozen=True, slots=True)

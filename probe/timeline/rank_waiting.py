@@ -20,7 +20,8 @@ import numpy.typing as npt
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from ..units import NS_PER_S
-from .spans import SpanTable, decode
+from .span_table import SpanTable
+from .spans import decode
 
 MOST_STEPS = 1000  # that are looked at: of a longer run, those around its middle
 _FEWEST = 20

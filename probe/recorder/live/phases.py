@@ -20,7 +20,7 @@ from ...attribution.regression.statistics import Statistics
 from ...model import Phase, Status
 from ...store.live import LivePhase, LiveTime
 from ...timeline.phase_totals import PhaseCounter
-from ...timeline.spans import SpanTable
+from ...timeline.span_table import SpanTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code
 from ...store.members import Member
 from ...timeline.phase_totals import PhaseCounter, PhaseTotals
-from ...timeline.spans import SpanTable
+from ...timeline.span_table import SpanTable
 from ..drain import RingDrain
 from ..fault_guard import Breaker
 from .timelines import Settled, Timelines

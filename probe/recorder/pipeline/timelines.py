@@ -19,7 +19,8 @@ from ...ring.layout import Code
 from ...ring.reader import SLOT_DTYPE
 from ...timeline.ddp_reductions import DdpReductions
 from ...timeline.device_times import DeviceTimeShift
-from ...timeline.spans import Rows, SpanDecoder, SpanTable, overlay
+from ...timeline.span_table import SpanTable
+from ...timeline.spans import Rows, SpanDecoder, overlay
 
 SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
 MOST_SPANS = 150_000  # that wait

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import rank_tables, sentences
-from ..numbers import duration, energy, interval, number
+from ..numbers import duration, energy, number
 
 _ORDER = [
     "data",
@@ -118,26 +118,11 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     return [about, *(_line(cells, widths) for cells in [head, *body])]
 
 
-def _cells(row: dict[str, Any], total: float) -> list[str]:
-    low_high = row["energy_j_interval"]
-    half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    return [
-        row["phase"],
-        str(row["count"]) if row["phase"] not in _LAST[1:] else "",
-        duration(row["time_s"]),
-        f"{100 * row['time_s'] / total:.1f} %",
-        energy(row["energy_j"], half),
-        _range(row),
-        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
-        f"{row['provenance']}, {row['status']}" if row["provenance"] != "modelled" else "modelled",
-    ]
-
-
-def _range(row: dict[str, Any]) -> str:
-    """Interval of what is stated, bounds of what is refused."""
-    if row["energy_j_interval"]:
-        return interval(*row["energy_j_interval"])
-    return interval(*row["bounds_j"]) + " bounds" if row["bounds_j"] else ""
+def _cells(row: dict[str, Any], total_s: float) -> list[str]:
+    cells = sentences.phase_cells(row, total_s, for_terminal=True)
+    if row["phase"] in _LAST[1:]:  # nothing enters these two
+        cells[1] = ""
+    return cells
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

@@ -14,7 +14,8 @@ from probe.ring.reader import SLOT_DTYPE
 from probe.timeline.ddp_reductions import DdpReductions, row
 from probe.timeline.device_times import on_device
 from probe.timeline.rank_timeline import timeline
-from probe.timeline.spans import SpanDecoder, SpanTable, decode
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import SpanDecoder, decode
 
 MS = 1_000_000
 

@@ -9,7 +9,8 @@ from probe.ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.timeline import ddp_reductions
 from probe.timeline.ddp_reductions import DdpReductions, row
-from probe.timeline.spans import SpanDecoder, SpanTable
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import SpanDecoder
 
 MS = 1_000_000
 

@@ -11,7 +11,8 @@ from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.timeline.device_times import DeviceTimeShift, on_device
 from probe.timeline.phase_totals import PhaseCounter
-from probe.timeline.spans import SpanTable, decode
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import decode
 
 
 def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
