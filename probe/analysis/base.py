@@ -1,7 +1,8 @@
-"""A stored run, opened for its account: phases, meters, and whose phases each meter explains.
+"""A stored run, opened for its analysis: phases, meters, and whose phases each meter explains.
 
-What a report needs comes either from what the recorder summed up and sealed (:mod:`sealed`), in
-seconds however long the run, or from all samples and edges (:mod:`raw`).
+What a report needs comes either from what the recorder summed up at the end of the run
+(:mod:`from_summary`), in seconds however long the run, or from all samples and edges
+(:mod:`from_samples`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from .phase_rows import PhaseRows, phase_rows
 class RunAnalysis(ABC):
     """What all parts of a report look at.
 
-    ``run`` is its begin and end, or those of the part that is looked at; ``on_device`` are the
-    ranks that recorded device times.
+    ``run`` is its begin and end in ns, or those of the part that is looked at; ``on_device`` are
+    the ranks that recorded device times.
     """
 
     whole: tuple[int, int]
@@ -48,11 +49,11 @@ class RunAnalysis(ABC):
     @property
     @abstractmethod
     def phase_totals(self) -> Sequence[PhaseTotals]:
-        """Of every rank that recorded edges, on the host's clock."""
+        """The phase totals of every rank that recorded edges, on the host's clock."""
 
     @abstractmethod
     def totals_on_device(self) -> Sequence[PhaseTotals]:
-        """Of every rank that recorded edges, on its device's clock where that was recorded."""
+        """The same, on a rank's device clock where that was recorded."""
 
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:
@@ -60,11 +61,11 @@ class RunAnalysis(ABC):
 
     @abstractmethod
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
-        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+        """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
 
     @abstractmethod
     def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
-        """Of the clock on which a source's energy is attributed."""
+        """A rank's phase totals on the clock on which a source's energy is attributed."""
 
     @abstractmethod
     def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
@@ -72,22 +73,25 @@ class RunAnalysis(ABC):
 
     @abstractmethod
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
-        """The estimator's, of an attributed source and a rank's phases."""
+        """The estimator's statistics of an attributed source and a rank's phases."""
 
     @cached_property
     def devices(self) -> list[device_energy.DeviceEnergy]:
-        """The energy meters, measured ones first."""
+        """The energy meters of the devices, measured ones first."""
         return device_energy.devices(self.meters)
 
     def owner_of(self, source: Source) -> PhaseTotals | None:
-        """The one rank's phases that a device's meter explains; on a GPU's own clock if known."""
+        """The phase totals of the one rank whose phases a device's meter explains.
+
+        They lie on a GPU's own clock if that is known; None if the device is no one rank's.
+        """
         meters = [meter.source for meter in self.meters]
         ranks = [phases.rank for phases in self.phase_totals]
         rank = owner(source, meters, self.reader.members, ranks)
         return None if rank is None else self._totals_on(source, rank)
 
     def rows_of(self, device: device_energy.DeviceEnergy) -> tuple[PhaseRows, PhaseTotals | None]:
-        """Energy by phase, and whose phases they are."""
+        """(energy by phase, totals of the rank whose phases they are)."""
         totals = self.owner_of(device.source)
         rows = phase_rows(
             device,
@@ -110,7 +114,7 @@ class RunAnalysis(ABC):
     def energy_statistics(
         self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
     ) -> Statistics | None:
-        """What tells a device's phases apart; scaled to its energy."""
+        """The statistics that tell a device's phases apart, scaled to its energy."""
         if device.curve is None:
             return None
         own = self.statistics_of(device.source, totals)
@@ -129,8 +133,9 @@ class RunAnalysis(ABC):
         return finer(device.curve, self.whole[0], own, self.statistics_of(samples, totals))
 
     def statistics_of(self, source: Source, totals: PhaseTotals | None) -> Statistics | None:
-        """The estimator's, as the recorder sealed them or anew from raw data; None if the source
-        is none that is attributed, or too little was read.
+        """The estimator's statistics of a source, as the recorder left them or anew from raw data.
+
+        None if the source is not attributed to phases, or too little was read.
         """
         if totals is None or not totals.seconds or not is_attributed(source):
             return None

@@ -43,16 +43,16 @@ class Tariff:
 
     @classmethod
     def constant(cls, value: float, unit: str, label: str) -> Tariff:
-        """The same at any time."""
+        """A tariff that is the same at any time."""
         return cls(np.array([np.iinfo(np.int64).min]), np.array([value]), math.inf, unit, label)
 
     def covers(self, run: tuple[int, int], anchor: Anchor) -> bool:
-        """Whether it says anything of the whole run."""
+        """True if the tariff says something of the whole run."""
         ahead_ns = anchor.wall_ns - anchor.monotonic_ns
         return int(self.begin_ns[0]) <= run[0] + ahead_ns and run[1] + ahead_ns <= self.end_ns
 
     def of(self, curve: EnergyCurve, run: tuple[int, int], anchor: Anchor) -> float:
-        """Σ energy × value over a run, in the unit."""
+        """Σ energy × value over a run, in the tariff's unit."""
         ahead_ns = anchor.wall_ns - anchor.monotonic_ns
         wall = run[0] + ahead_ns, run[1] + ahead_ns
         inside = self.begin_ns[(self.begin_ns > wall[0]) & (self.begin_ns < wall[1])]

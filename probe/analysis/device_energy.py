@@ -26,7 +26,7 @@ LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 @dataclass(frozen=True, slots=True)
 class MeterReadings:
-    """A source and what was read of it."""
+    """A source and the summary of what was read of it."""
 
     source: Source
     summary: MeterSummary
@@ -34,7 +34,7 @@ class MeterReadings:
 
 @dataclass(frozen=True, slots=True)
 class DeviceEnergy:
-    """One device's energy meter; ``highest_w`` is more than it can ever draw."""
+    """One device's energy meter; ``highest_w`` is more than the device can ever draw."""
 
     source: Source
     summary: MeterSummary
@@ -42,12 +42,12 @@ class DeviceEnergy:
 
     @property
     def curve(self) -> EnergyCurve | None:
-        """Its energy over the run; None if it hardly moved, or is nobody's to attribute."""
+        """The device's energy over the run; None if it hardly moved, or must not be attributed."""
         return self.summary.curve if self.source.attributable else None
 
     @property
     def name(self) -> str:
-        """Of the device."""
+        """Name of the device."""
         return self.source.device
 
 
@@ -149,8 +149,10 @@ def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, A
 
 
 def total_interval(device: DeviceEnergy, run: tuple[int, int]) -> tuple[float, float]:
-    """Known to one update period at the mean power, plus all that was extrapolated; polled power
-    to the error of its mean, too.
+    """(low, high) of a device's energy over the run, in J.
+
+    It is known to one update period at the mean power, plus all that was extrapolated; polled
+    power to the error of its mean, too.
     """
     assert device.curve is not None
     curve = device.curve

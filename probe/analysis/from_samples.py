@@ -29,10 +29,10 @@ from .statistics_source import load_statistics, replay
 
 
 class AnalysisFromSamples(RunAnalysis):
-    """Of a run, or a part of it.
+    """The analysis of a run, or of a part of it.
 
     Args:
-        recompute: do not use the statistics that the recorder sealed either.
+        recompute: do not use the statistics that the recorder left either.
         part_s: only what lies between these seconds of the run.
 
     Raises:
@@ -79,9 +79,9 @@ class AnalysisFromSamples(RunAnalysis):
         return [self._device.get(rank, spans).totals() for rank, spans in self._host.items()]
 
     def part(self, begin_ns: int, end_ns: int) -> AnalysisFromSamples:
-        """What lies between two instants of this one; nothing is read again."""
+        """The analysis of what lies between two instants of this one; nothing is read again."""
         part = copy(self)
-        part.__dict__.pop("tallies", None)  # of the whole
+        part.__dict__.pop("phase_totals", None)  # of the whole run
         part.run = begin_ns, end_ns
         part._host, part._device = (
             {rank: spans.part(begin_ns, end_ns) for rank, spans in timelines.items()}
@@ -143,8 +143,10 @@ class AnalysisFromSamples(RunAnalysis):
         )
 
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
-        """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
-        run is as close as they come to its ends.
+        """Statistics of a source.
+
+        Those that the recorder left consist of whole blocks. Of a part they hold the blocks
+        inside it: 1/64 to 1/32 of the run is as close as they come to its ends.
         """
         statistics = self._sealed(source, rank)
         if statistics is None:
@@ -169,12 +171,12 @@ class AnalysisFromSamples(RunAnalysis):
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:
-        """Names per rank; to list them is to read them, which once for all meters is enough."""
+        """Names of each rank's rings; to list them is to read them, so once for all meters."""
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
 def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
-    """What all samples of a source come to."""
+    """The summary of all samples of a source."""
     levels = SampleStatistics()
     levels.feed(series.value)
     statistics = levels.finish()

@@ -1,4 +1,4 @@
-"""A finished run from what its recorder summed up: no sample and no edge is read."""
+"""The analysis of a finished run from what its recorder summed up: no sample, no edge is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .summary_file import NodeSummary, read_summary
 
 
 class AnalysisFromSummary(RunAnalysis):
-    """Of a whole run. Made by :meth:`open`."""
+    """The analysis of a whole run. Made by :meth:`open`."""
 
     def __init__(self, reader: RunReader, nodes: Sequence[tuple[list[Source], NodeSummary]]):
         self._nodes = [node for _, node in nodes]
@@ -37,7 +37,7 @@ class AnalysisFromSummary(RunAnalysis):
 
     @classmethod
     def open(cls, reader: RunReader) -> AnalysisFromSummary | None:
-        """None if the recorder did not sum up all of the run, and raw data must be read."""
+        """The analysis; None if the recorder did not sum up all of the run."""
         nodes = []
         for folder in reader.nodes():
             node = read_summary(reader.path, folder.name[5:])
@@ -52,7 +52,7 @@ class AnalysisFromSummary(RunAnalysis):
         return analysis if all(analysis._told(meter.source) for meter in analysis.meters) else None
 
     def _told(self, source: Source) -> bool:
-        """Whether everything is known of a meter whose phases are one rank's."""
+        """True if everything is known of a meter whose phases are one rank's."""
         totals = self.owner_of(source)
         if totals is None or not totals.seconds:
             return True
@@ -68,7 +68,7 @@ class AnalysisFromSummary(RunAnalysis):
 
     @property
     def phase_totals(self) -> Sequence[PhaseTotals]:
-        """Of every rank that recorded edges."""
+        """The phase totals of every rank that recorded edges."""
         return sorted((t for node in self._nodes for t in node.phase_totals), key=lambda t: t.rank)
 
     def totals_on_device(self) -> Sequence[PhaseTotals]:

@@ -27,7 +27,7 @@ Run = tuple[int, int]
 
 @dataclass(slots=True)
 class PhaseRows:
-    """What devices add to the report."""
+    """Rows of ``phases`` and ``groups`` in the report, and the warnings that go with them."""
 
     phases: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +51,7 @@ def row(
     provenance: Provenance,
     bounds_j: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """One row of ``phases``."""
+    """One row of ``phases`` in the report; times in s, energies in J."""
     power = energy_j / time_s if energy_j is not None and time_s > 0 else None
     return {
         "phase": phase,

@@ -39,7 +39,7 @@ class NodeSummary:
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:
-    """Of this node. Raises OSError."""
+    """Write the summary of this node. Raises OSError."""
     arrays: dict[str, Any] = {}
     meters = []
     for number, (id_, summary) in enumerate(node.meters.items()):
@@ -78,7 +78,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
 
 
 def read_summary(run: Path, node: str) -> NodeSummary | None:
-    """None if there is none, or of another version, or damaged."""
+    """The summary of a node; None if there is none, or a damaged one, or one of another version."""
     arrays = files.read_arrays(summary_path(run, node))
     if arrays is None:
         return None

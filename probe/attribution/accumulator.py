@@ -40,7 +40,10 @@ _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 
 
 class Accumulator:
-    """Feed reads and spans as they come, each in order; call :meth:`finish` at the end."""
+    """Turns reads and spans into :class:`Statistics`; seconds and joules.
+
+    Feed both as they come, each in order of time; call :meth:`finish` at the end.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,10 @@ class Accumulator:
         self._seen = 0
 
     def resume(self, statistics: Statistics) -> None:
-        """Go on from statistics that another one gathered; what lies between is not counted."""
+        """Go on from statistics that another accumulator gathered.
+
+        What lies between the two is not counted.
+        """
         self.statistics, self.resumed = statistics, True
         builders: dict[tuple[float, float, float], list[Candidate]] = {}
         for candidate in statistics.candidates:
@@ -94,27 +100,30 @@ class Accumulator:
     # -- what comes in ---------------------------------------------------------------
 
     def feed_reads(self, time_s: Floats, span_s: Floats, joules: Floats) -> None:
-        """Reads of the counter: when each returned, how long it took, its value in J."""
+        """Take reads, arrays (n,): when each returned, how long it took, its value in J."""
         if len(time_s):
             self._take(self._finder.feed(time_s, span_s, joules))
 
     def interrupt(self) -> None:
-        """What the counter does between the last read and the next is not energy."""
+        """Count no energy for what the counter does between the last read and the next."""
         self._finder.interrupt()
 
     def feed_spans(self, spans: Spans) -> None:
-        """Phase instances that follow those before, complete ones only."""
+        """Take further phase instances, complete ones only, that follow those before."""
         if len(spans):
             self._spans = self._spans.append(spans.filled().reaching_from(self._spans))
             self._until_s = float(spans.end_s[-1])
 
     def thin(self) -> int:
-        """Use half as many updates from now on, each row twice as long; returns one in how many."""
+        """Use half as many updates from now on, each row twice as long.
+
+        Returns one in how many updates is used.
+        """
         self._every *= 2
         return self._every
 
     def finish(self, end_s: float = np.inf) -> Statistics:
-        """Use all that is left up to the run's end; no span follows."""
+        """Use all that is left up to the run's end; call nothing after this."""
         self._take(self._finder.finish())
         self._updates = self._updates.take(self._updates.time_s <= end_s)
         self._ended = True
@@ -144,7 +153,7 @@ class Accumulator:
     # -- what is made of it ----------------------------------------------------------
 
     def advance(self) -> None:
-        """Use what can be used."""
+        """Turn the updates whose spans are known into rows of the regression."""
         updates = self._updates
         if not self._ended:
             ready = int(np.searchsorted(updates.horizon_s, self._until_s, "left"))
@@ -305,7 +314,7 @@ class Accumulator:
         self.statistics.widen()
         return cut(spans, columns)
 
-    # -- gates' evidence ---------------------------------------------------------------
+    # -- what identifiability is judged by ---------------------------------------------
 
     def _count_occupancy(self, updates: Updates) -> None:
         occupancy = self.statistics.occupancy

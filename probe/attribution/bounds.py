@@ -24,10 +24,17 @@ _MOST_BLUR = 0.1  # of a direction's variation: more is not the phases' own
 
 
 def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, float] | None:
-    """(least, most) energy of a phase in J; None if the constraints contradict each other.
+    """The least and the most energy that a phase can have used, in J.
 
     Contradictions within the errors that were assumed say that these were too small: they are
     doubled until all fits, and once more.
+
+    Args:
+        code: of the phase.
+        highest_w: the most that the device can draw.
+
+    Returns:
+        (least, most), or None if the constraints contradict each other.
     """
     normal = estimate.fitted
     place = estimate.codes.index(code)
@@ -57,7 +64,14 @@ def _least_and_most(
     at: Floats,
     error: Floats,
 ) -> tuple[float, float] | None:
-    """Of Σ wanted·p, where direction·p lies within ``at`` ± ``error``; None if nothing does."""
+    """Extremes of Σ wanted·p over powers p that fit the constraints; None if none does.
+
+    Args:
+        wanted: seconds of each slice, (p,); 0 for slices of other phases.
+        highest_w: no power is higher.
+        direction: k directions that the data determine, (k, p).
+        at, error: direction·p lies within ``at`` ± ``error``, (k,) each.
+    """
     from scipy.optimize import linprog
 
     time_s = estimate.fitted.time_s
@@ -78,7 +92,11 @@ def _least_and_most(
 
 
 def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:
-    """(directions, where the powers lie along each, its error): what the normal equations say."""
+    """What the normal equations determine.
+
+    Returns:
+        (k directions (k, p), where the powers lie along each (k,), the error of that (k,)).
+    """
     normal = estimate.fitted
     assert not np.any(normal.owner == FREE)
     scale = np.sqrt(np.maximum(np.diag(normal.gram), 1e-30))

@@ -13,29 +13,33 @@ RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
 
 
 def is_rate(source: Source) -> bool:
-    """A share of time or of a unit's peak that is attributed like power."""
+    """True for a share of time, or of a unit's peak, that is attributed as power is."""
     return source.attributable and source.quantity in RATES
 
 
 def is_energy(source: Source) -> bool:
-    """A measured counter that counts into the total."""
+    """True for a measured counter that counts into the total."""
     measured = source.provenance is Provenance.MEASURED and source.attributable
     counter = source.kind is Kind.COUNTER and source.quantity == "energy"
     return measured and counter and source.in_total
 
 
 def is_sampled_power(source: Source) -> bool:
-    """The driver's own samples, each the mean since the one before."""
+    """True for the driver's own power samples, each the mean since the one before."""
     return source.attributable and source.quantity == "power_samples"
 
 
 def is_attributed(source: Source) -> bool:
-    """Any of these."""
+    """True if the estimator attributes this source to phases."""
     return is_energy(source) or is_rate(source) or is_sampled_power(source)
 
 
 def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
-    """For an :func:`is_attributed` source; ``begin_s``: where the run begins."""
+    """Make the accumulator for an :func:`is_attributed` source.
+
+    Args:
+        begin_s: where the run begins, on the clock of the reads.
+    """
     if is_rate(source):
         gauge = source.kind is Kind.GAUGE
         return Accumulator(

@@ -41,7 +41,7 @@ class PhaseEnergy:
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
-    """Time and energy of one phase, and its bounds for each of the powers, shape (powers,)."""
+    """Time and energy of one phase; its bounds for each of k powers have shape (k,), in J."""
 
     time_ns: int
     energy_j: float
@@ -61,7 +61,7 @@ class TimeShare:
 class TimeShares:
     """The phases of one device by code, the rest of the run as UNATTRIBUTED.
 
-    ``powers_w``: the powers P, increasing, for which bounds are known.
+    ``powers_w`` (k,), increasing: the powers P for which bounds are known.
     """
 
     powers_w: Floats
@@ -77,7 +77,7 @@ class TimeShares:
         )
 
     def bounded(self, highest_w: float) -> dict[int, PhaseEnergy]:
-        """With bounds for a device that cannot exceed ``highest_w``; UNATTRIBUTED comes last.
+        """The phases, bounded for a device that cannot exceed ``highest_w``; UNATTRIBUTED last.
 
         The next higher of the powers is taken: wider bounds, never false ones.
         """
@@ -105,14 +105,14 @@ def split(
     run: tuple[int, int],
     powers_w: Floats,
 ) -> TimeShares:
-    """How the phases share the energy of a run, or of a piece of it.
+    """Split the energy of a run, or of a piece of it, among its phases.
 
     Spans must not overlap. Σ of all energies equals the curve's energy over ``run``.
 
     Args:
-        begin_ns, end_ns, code: the spans.
+        begin_ns, end_ns, code: the n spans, (n,) each.
         run: (begin, end) in ns.
-        powers_w: powers in W, one of which the device cannot exceed, shape (powers,).
+        powers_w: powers in W, increasing, (k,); the device cannot exceed the last.
     """
     begin_ns, end_ns = np.clip(begin_ns, *run), np.clip(end_ns, *run)
     knots = _knots(curve, run)
@@ -149,7 +149,7 @@ def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
 
 
 def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
-    """Time in ns spent in the given spans up to each instant."""
+    """Time in ns (m,) spent in the n given spans up to each instant of ``at`` (m,)."""
     corners = np.stack([begin_ns, end_ns], axis=1).ravel()
     spent = np.repeat(np.cumsum(end_ns - begin_ns), 2)
     spent[::2] -= end_ns - begin_ns
@@ -159,7 +159,15 @@ def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
 def _bounds(
     energy: Floats, length: Floats, seconds: Floats, slack: float, measured: Bools, powers_w: Floats
 ) -> tuple[Floats, Floats]:
-    """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
+    """(low, high) of what one phase can have used in m intervals, in J, (k,) each.
+
+    Args:
+        energy, length, seconds: of each interval its energy, its length, and how long the phase ran
+            in it, (m,) each.
+        slack: seconds by which an interval's ends are unsure.
+        measured: intervals whose energy is known, (m,).
+        powers_w: (k,).
+    """
     touched = seconds > 0
     energy, length, seconds = energy[touched], length[touched], seconds[touched]
     measured = measured[touched]
@@ -172,7 +180,7 @@ def _bounds(
 
 
 def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:
-    """Σ max(0, E − P t) for every P: a sum of hinges, each of which ends at P = E / t."""
+    """Σ max(0, E − P t) for every power P, (k,): hinges, each of which ends at P = E / t."""
     with np.errstate(divide="ignore", invalid="ignore"):
         end_w = energy / seconds
     order = np.argsort(end_w)

@@ -108,7 +108,7 @@ class Row:
 
     @property
     def all(self) -> Floats:
-        """What the cells hold."""
+        """What the cells hold, with what comes once."""
         total: Floats = self.grows + self.once
         return total
 
@@ -118,12 +118,12 @@ class Row:
 
 
 def time_row(trial: Trial, layout: Layout) -> Row:
-    """Seconds."""
+    """Seconds of a trial, cell by cell."""
     return _row(trial, layout, energy=False)
 
 
 def energy_row(trial: Trial, layout: Layout) -> Row:
-    """Joules."""
+    """Joules of a trial, cell by cell."""
     return _row(trial, layout, energy=True)
 
 

@@ -108,7 +108,7 @@ class _Comparison:
         return rows if len(rows) > 1 else []
 
     def told(self) -> dict[str, Any]:
-        """As JSON."""
+        """The comparison as JSON."""
         time = self._quantity(energy=False)
         joules = self._quantity(energy=True) if self._energy is not None else None
         time_g = time.told()

@@ -37,7 +37,10 @@ class Campaign:
         directory: str | Path | None = None,
         target: str | Target | None = None,
     ) -> Campaign:
-        """As :func:`probe.compare.compare`. Raises UsageError, StoreError."""
+        """Find and read the runs of each side, as :func:`probe.compare.compare` says.
+
+        Raises UsageError, StoreError.
+        """
         where = runs_dir(directory)
         return cls.over(
             [(reference, find_runs(reference, where)) for reference in (base, *others)], target
@@ -47,7 +50,7 @@ class Campaign:
     def over(
         cls, sides: Sequence[tuple[str, Sequence[Path]]], target: str | Target | None = None
     ) -> Campaign:
-        """Of run directories. Raises UsageError, StoreError."""
+        """Read the runs in these directories. Raises UsageError, StoreError."""
         read: list[tuple[str, list[Recording]]] = []
         left_out: list[str] = []
         seen: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Which of the mission's classes a phase's time and energy belong to.
+"""Which class of work a phase's time and energy belong to.
 
 Decided once per comparison, on the base, and used for all its runs: faster arithmetic moves the
 ridge point, and a span that is called something else has gained nothing. Forward, backward,

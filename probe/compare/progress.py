@@ -59,7 +59,7 @@ class Work:
 
     @property
     def all(self) -> float:
-        """Until the end."""
+        """What was done until the end."""
         return float(self.total[-1])
 
     def by(self, time_ns: Times) -> Floats:

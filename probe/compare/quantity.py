@@ -93,7 +93,7 @@ class ComparedQuantity:
         self._p = self._contrast.p_values()
 
     def told(self) -> dict[str, Any]:
-        """G of the contract."""
+        """The gain of the total as JSON: base, other, gain, interval, progress, cost, verdict."""
         total = self._width - 1
         base_missed, other_missed = self._frame.missed
         result = self._gain(total, is_total=True)
@@ -155,7 +155,7 @@ class ComparedQuantity:
         )
 
     def four(self) -> dict[str, tuple[float, list[float] | None]]:
-        """ClassShares of the gain by the mission's four kinds of phase, and the rest."""
+        """Shares of the gain by the four kinds of phase, and the rest."""
         first = 4 * self._width
         parts = {}
         for place, name in enumerate(FOUR):
@@ -273,7 +273,7 @@ def gain(
 
 
 def nothing() -> dict[str, Any]:
-    """G of what is not known."""
+    """The JSON of a gain that is not known."""
     return {
         "gain": None,
         "interval": None,

@@ -58,7 +58,7 @@ class Measured:
         )
 
     def meters(self) -> frozenset[str]:
-        """Which ones told its joules."""
+        """The meters that measured its joules."""
         host = self._reader.meta.get("host", "")
         return frozenset(
             device.source.uuid or f"{host} {device.source.id}" for device in self._devices
@@ -115,7 +115,7 @@ class Measured:
         return math.fsum(high - low for low, high in limits) / 2
 
     def until(self, end_ns: int) -> tuple[float, float | None]:
-        """(seconds, joules) from the beginning."""
+        """(seconds, joules) from the beginning to an instant."""
         run = self._begin_ns, max(end_ns, self._begin_ns + 1)
         joules = [
             device_energy.energy_of(device.curve, run)

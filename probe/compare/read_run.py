@@ -41,25 +41,25 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """As the user called it."""
+        """The name that the user gave the run."""
         return str(self.meta.get("name") or "")
 
     @property
     def finished(self) -> bool:
-        """Whether it ended as it should."""
+        """True if the run ended as it should."""
         return self.status is RunStatus.FINISHED
 
     @property
     def target(self) -> str | None:
-        """That it was given."""
+        """The target that the run was given."""
         return self.meta.get("target") or None
 
     def quality(self, metric: str, higher: bool) -> Quality | None:
-        """A metric that it logged."""
+        """A metric that the run logged, against samples."""
         return Quality.of(metric, higher, self.logged, self.work)
 
     def samples_to(self, target: Target) -> float | None:
-        """None if it missed it."""
+        """Samples that the run needed to reach a target; None if it missed it."""
         quality = self.quality(target.metric, target.higher)
         return None if quality is None else quality.reaches(target.value, confirmed=True)
 

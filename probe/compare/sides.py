@@ -18,13 +18,13 @@ from .run_record import Trial
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Runs of one kind."""
+    """Runs of one kind, under one name."""
 
     name: str
     trials: Sequence[Trial]
 
     def told(self) -> dict[str, Any]:
-        """As JSON."""
+        """The side's name and ids as JSON."""
         return {"name": self.name, "ids": [trial.id for trial in self.trials]}
 
 
@@ -41,7 +41,7 @@ class Question:
 
     @property
     def mode(self) -> str:
-        """As in the JSON."""
+        """What is compared, as the JSON says it."""
         return "equal_work" if self.target is None else "to_target"
 
 

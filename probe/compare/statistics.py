@@ -39,7 +39,7 @@ class Contrast:
 
     @property
     def runs(self) -> int:
-        """Of the smallest group."""
+        """Number of runs in the smallest group."""
         return min(len(group) for group in self.groups)
 
     @property

@@ -21,7 +21,7 @@ class Table:
     text: frozenset[int] = frozenset({0})
 
     def lines(self) -> list[str]:
-        """For a terminal."""
+        """The table for a terminal, line by line."""
         cells = [self.head, *self.rows]
         wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
         lines = [self.title] if self.title else []
@@ -35,26 +35,26 @@ class Table:
 
 
 def seconds(value: float | None) -> str:
-    """With its sign."""
+    """Seconds with their sign and a fitting unit."""
     if value is None:
         return "—"
     return "0 s" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{duration(abs(value))}"
 
 
 def joules(value: float | None) -> str:
-    """With its sign."""
+    """Joules with their sign and a fitting unit."""
     if value is None:
         return "—"
     return "0 J" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{energy(abs(value))}"
 
 
 def mebibytes(value: float | None) -> str:
-    """With its sign."""
+    """Bytes with their sign, in MiB."""
     return "—" if value is None else f"{'−' if value < 0 else ''}{number(abs(value) / _MIB)} MiB"
 
 
 def percent(value: float | None) -> str:
-    """With its sign; three digits."""
+    """A percentage with its sign and three digits."""
     if value is None:
         return ""
     size = abs(value)

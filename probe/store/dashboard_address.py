@@ -1,8 +1,8 @@
 """``watch(dashboard=True)``: which address the dashboard of a directory of runs has, or will have.
 
 The training process only finds a free port and says the address; the recorder starts the server
-(``recorder/companion.py``), so that nothing of it is a child of the training. A dashboard that is
-there already serves new runs of its directory, too.
+(``recorder/servers/dashboard.py``), so that nothing of it is a child of the training. A dashboard
+that is there already serves new runs of its directory, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def port_for(directory: Path, wanted: int) -> int:
 
 
 def address(port: int, run_id: str) -> str:
-    """Of a run's page, in words."""
+    """What to open for a run's page, in words."""
     guarded = "  (asks for PROBE_TOKEN)" if os.environ.get("PROBE_TOKEN") else ""
     return f"http://127.0.0.1:{port}/run/{run_id}{guarded}"
 

@@ -188,7 +188,7 @@ class Looking:
 
 
 def _page(value: Any) -> LivePage | None:
-    """None for one of another version."""
+    """The page of one node; None if another version wrote it."""
     if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA_VERSION:
         return None
     try:

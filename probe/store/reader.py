@@ -390,7 +390,7 @@ class RunReader:
 
 
 def _merged(columns: Logged, other: Logged) -> Logged:
-    """In order of time."""
+    """Values of two ranks in order of time, (n + m,)."""
     time_ns, values = (np.concatenate([a, b]) for a, b in zip(columns, other, strict=True))
     order = np.argsort(time_ns, kind="stable")
     return time_ns[order].astype(np.int64), values[order].astype(np.float64)

@@ -37,24 +37,24 @@ _SUMS = ("busy", "timed", "exposed", "cost", "adding")
 
 @dataclass(slots=True)
 class RunningMean:
-    """Of some values: mean and 95 % interval of the mean come of it."""
+    """Sums of some values, from which come their mean and the 95 % interval of that mean."""
 
     number: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Some more."""
+        """Add more values, (n,)."""
         self.number += len(values)
         self.total += float(values.sum())
         self.squares += float((values**2).sum())
 
     def mean(self) -> float | None:
-        """None of too few."""
+        """Mean of the values; None if they are too few."""
         return self.total / self.number if self.number >= _FEWEST else None
 
     def half(self) -> float | None:
-        """Of the interval."""
+        """Half-width of the mean's 95 % interval; None if there are too few values."""
         mean = self.mean()
         if mean is None:
             return None
@@ -63,7 +63,7 @@ class RunningMean:
 
 
 class DdpReductions:
-    """Of one rank; fed with batches of its main ring as they come."""
+    """What reducing gradients cost one rank; fed with batches of its main ring as they come."""
 
     def __init__(self) -> None:
         self.busy, self.exposed, self.cost, self.adding = (
@@ -80,7 +80,7 @@ class DdpReductions:
         self._held = SpanTable.empty()  # of the step that has not closed
 
     def feed(self, rows: Rows, table: SpanTable | None) -> None:
-        """Edges, and the spans that they decided."""
+        """Take edges, and the spans that they decided."""
         syncs = rows[rows["kind"] == Record.SYNC]
         if len(syncs):
             self._syncs = np.concatenate(
@@ -145,13 +145,13 @@ class DdpReductions:
         self._of_two += int(of_two[len(of_two) - len(cost) :].sum())
 
     def _warm(self, name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Without the first few."""
+        """The values without the first few of the run."""
         left_out = min(self._warming[name], len(values))
         self._warming[name] -= left_out
         return values[left_out:]
 
     def state(self) -> dict[str, Any]:
-        """To be stored."""
+        """The sums as JSON, to be stored."""
         sums = {name: asdict(getattr(self, name)) for name in _SUMS}
         tails_ns = self._tails_ns + _waited_ns(self._held, _backwards(self._held)[1])
         return sums | {"of_two": self._of_two, "tails_s": tails_ns / 1e9}

@@ -17,7 +17,7 @@ _NONE: Rows = np.empty(0, SLOT_DTYPE)
 
 
 class DeviceTimeShift:
-    """Feed the records of one main ring in order; collect them moved."""
+    """Moves edges to when the device reached them. Feed one main ring's records in order."""
 
     def __init__(self) -> None:
         self.marks = 0
@@ -39,7 +39,7 @@ class DeviceTimeShift:
         self.with_device_time += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
 
     def feed(self, rows: Rows) -> Rows:
-        """Those whose device time is settled now."""
+        """Take records; return those whose device time is settled by now, moved."""
         self.count(rows)
         device = rows["kind"] == Record.DEVICE
         kept = rows[~device].copy()
@@ -57,11 +57,11 @@ class DeviceTimeShift:
         return self._move(int(self._host[-1]))
 
     def drop(self) -> None:
-        """What is held is not asked for any more."""
+        """Forget the records that are held."""
         self._held = []
 
     def finish(self) -> Rows:
-        """The rest."""
+        """Return the records that were held back, moved."""
         return self._move(None)
 
     def _move(self, until_ns: int | None) -> Rows:

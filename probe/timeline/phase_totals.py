@@ -15,7 +15,10 @@ from .span_table import SpanTable
 
 @dataclass(frozen=True, slots=True)
 class PhaseTotals:
-    """Of one rank, by phase code; ``follows[a, b]``: how often phase b came right after a."""
+    """What one rank's spans come to, by phase code.
+
+    ``follows[a, b]`` is how often phase b came right after phase a.
+    """
 
     rank: int
     names: Mapping[int, str]
@@ -26,13 +29,13 @@ class PhaseTotals:
     inferred_forward: bool
 
     def name(self, code: int) -> str:
-        """Phase name of a code."""
+        """Name of the phase with a code."""
         return self.names.get(code, str(Phase.OTHER))
 
 
 @dataclass(slots=True)
 class PhaseCounter:
-    """The sums of a :class:`PhaseTotals` so far."""
+    """Sums up spans for :class:`PhaseTotals`."""
 
     time_ns: Counter[int] = field(default_factory=Counter)
     counts: Counter[int] = field(default_factory=Counter)
@@ -41,7 +44,7 @@ class PhaseCounter:
     _last: int | None = None
 
     def take(self, table: SpanTable) -> None:
-        """Spans that follow those before; what is outside the watched block is no phase."""
+        """Take spans that follow those before; what is outside the watched block is no phase."""
         table = table.take(table.code != Code.OUTSIDE)
         if not len(table):
             return
@@ -61,11 +64,11 @@ class PhaseCounter:
         self._last = int(code[-1])
 
     def seconds(self) -> dict[int, float]:
-        """Total time per code."""
+        """Seconds per code."""
         return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
 
     def totals(self, rank: int, names: Mapping[int, str], steps: int) -> PhaseTotals:
-        """With what the spans do not tell."""
+        """The totals so far, with what the spans do not tell."""
         return PhaseTotals(
             rank,
             dict(names),

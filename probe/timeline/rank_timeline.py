@@ -19,8 +19,10 @@ from .spans import decode
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Non-overlapping spans of one rank; ``entered`` is False where one only goes on with a phase
-    that something interrupted. ``step_ns`` is when each step closed.
+    """Non-overlapping spans of one rank, arrays (n,), ns.
+
+    ``entered`` is False where a span only goes on with a phase that something interrupted.
+    ``step_ns`` (steps,) is when each step closed.
     """
 
     rank: int
@@ -34,15 +36,15 @@ class Timeline:
 
     @property
     def steps(self) -> int:
-        """How many steps closed."""
+        """Number of steps that closed."""
         return len(self.step_ns)
 
     def name(self, code: int) -> str:
-        """Phase name of a code."""
+        """Name of the phase with a code."""
         return self.names.get(code, str(Phase.OTHER))
 
     def totals(self) -> PhaseTotals:
-        """What they come to."""
+        """The phase totals of these spans."""
         none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
         counting = PhaseCounter(inferred_forward=self.inferred_forward)
         counting.take(
@@ -51,7 +53,7 @@ class Timeline:
         return counting.totals(self.rank, self.names, self.steps)
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
-        """What lies between two instants."""
+        """The spans between two instants, cut there."""
         begin = np.clip(self.begin_ns, begin_ns, end_ns)
         end = np.clip(self.end_ns, begin_ns, end_ns)
         keep = end > begin

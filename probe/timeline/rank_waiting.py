@@ -42,7 +42,7 @@ class Arrivals:
 
     @property
     def waiting_s(self) -> npt.NDArray[np.float64]:
-        """Until the last one has come."""
+        """Seconds from each rank's arrival until the last rank has come, (steps, ranks)."""
         latest = self.time_ns.max(axis=1, keepdims=True)
         return np.asarray((latest - self.time_ns) / NS_PER_S, np.float64)
 

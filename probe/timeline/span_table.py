@@ -49,7 +49,7 @@ class SpanTable:
         return len(self.begin_ns)
 
     def take(self, which: Bools | Ints) -> SpanTable:
-        """The chosen spans."""
+        """The spans that a mask or indices choose."""
         return SpanTable(*(getattr(self, f.name)[which] for f in fields(self)))
 
     def counts(self) -> dict[int, int]:
@@ -70,7 +70,7 @@ class SpanTable:
         return key >> 16, key & 0xFFFF, count, time
 
     def seconds(self) -> dict[tuple[int, int], float]:
-        """(step, code) → seconds."""
+        """Seconds of each (step, code)."""
         step, code, _, time = self.per_step()
         return {(int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)}
 

@@ -58,7 +58,7 @@ class _Change:
 
 
 class CounterUpdateFinder:
-    """Feed the reads of one counter in order; collect dated updates."""
+    """Finds the updates of a counter in its reads. Feed them in order; collect the updates."""
 
     exact = False
 
@@ -87,7 +87,10 @@ class CounterUpdateFinder:
         self._out: list[tuple[float, float, float, float, float, bool]] = []
 
     def feed(self, time_s: Floats, span_s: Floats, joules: Floats) -> Updates:
-        """Reads: when they returned, how long they took, what they said in J."""
+        """Take reads in order, arrays (n,): when each returned, how long it took, its value in J.
+
+        Returns the updates that are decided by now.
+        """
         for time, span, value in zip(
             time_s.tolist(), span_s.tolist(), joules.tolist(), strict=True
         ):
@@ -99,16 +102,16 @@ class CounterUpdateFinder:
 
     @property
     def period_s(self) -> float:
-        """Of the lattice; 1 s until it is known."""
+        """Seconds between updates; 1 until that is known."""
         return self._line[1]
 
     def interrupt(self) -> None:
-        """What the counter does from the last read to the next is not energy."""
+        """Count no energy for what the counter does from the last read to the next."""
         self._before = None
         self._fresh = True
 
     def finish(self) -> Updates:
-        """The updates that were held back."""
+        """Return the updates that were held back."""
         self._flush()
         return self._take()
 
@@ -261,7 +264,8 @@ def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
     """Places on the lattice that updates at these times have, the first one 0.
 
     Args:
-        ordinal: each one's number among all changes that were seen, these and others.
+        middle: middles of their brackets in s, (n,).
+        ordinal: each one's number among all changes that were seen, these and others, (n,).
     """
     if len(middle) < 3:
         return [int(i) for i in ordinal - ordinal[0]] if len(ordinal) else []

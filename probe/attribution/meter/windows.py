@@ -22,7 +22,7 @@ _AHEAD_S = 2.5  # of spans, to see how long a phase usually is before it gets it
 
 
 class WindowUpdateFinder:
-    """Feed the readings of one meter in order; get updates."""
+    """Makes updates of readings whose windows are known. Feed them in order."""
 
     exact = True
 
@@ -40,7 +40,7 @@ class WindowUpdateFinder:
         self._fresh = True
 
     def feed(self, time_s: Floats, span_s: Floats, value: Floats) -> Updates:
-        """Reads: when they returned, how long they took, what they said."""
+        """Take reads in order, arrays (n,): when each returned, how long it took, its value."""
         if not len(time_s):
             return Updates.of([])
         at = time_s - span_s / 2
@@ -63,9 +63,9 @@ class WindowUpdateFinder:
         return Updates(at, total, sigma, span_s / 2, time_s + _AHEAD_S, fresh)
 
     def interrupt(self) -> None:
-        """What lies between the last read and the next is not known."""
+        """Count nothing for what lies between the last read and the next."""
         self._fresh = True
 
     def finish(self) -> Updates:
-        """Nothing is held back."""
+        """Return no updates: none is held back."""
         return Updates.of([])

@@ -3,7 +3,7 @@
 A sensor with a first-order lag τ sees power P(t) as y(t) with τ y' = P − y, so energy seen
 up to t is ∫P − τ (y(t) − y(0)): exactly linear in the columns. With H_j the filtered
 indicator of column j, the row of an update interval is ΔC_j − τ ΔH_j.
-(research: Part B1 of the estimator's notes; derivation in METHOD.md)
+METHOD.md says where this comes from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Phase instances in order; time between them belongs to UNATTRIBUTED."""
+    """Phase instances in order of time, arrays (n,); time between them belongs to UNATTRIBUTED."""
 
     begin_s: Floats
     end_s: Floats
@@ -32,14 +32,14 @@ class Spans:
 
     @classmethod
     def empty(cls) -> Spans:
-        """None."""
+        """Spans without any instance."""
         return cls(np.empty(0), np.empty(0), np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.begin_s)
 
     def append(self, more: Spans) -> Spans:
-        """These, then ``more``."""
+        """These spans, then ``more``."""
         return Spans(
             np.concatenate([self.begin_s, more.begin_s]),
             np.concatenate([self.end_s, more.end_s]),
@@ -47,29 +47,29 @@ class Spans:
         )
 
     def codes(self) -> list[int]:
-        """Which occur, ascending."""
+        """The codes that occur, ascending."""
         if not len(self):
             return []
         lowest = int(self.code.min())
         return [lowest + at for at in np.flatnonzero(np.bincount(self.code - lowest)).tolist()]
 
     def after(self, time_s: float) -> Spans:
-        """Those that end after ``time_s``."""
+        """The spans that end after ``time_s``."""
         k = int(np.searchsorted(self.end_s, time_s, "right"))
         return Spans(self.begin_s[k:], self.end_s[k:], self.code[k:])
 
     def until(self, time_s: float) -> Spans:
-        """Those that begin by ``time_s``."""
+        """The spans that begin by ``time_s``."""
         k = int(np.searchsorted(self.begin_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
     def ending_by(self, time_s: float) -> Spans:
-        """Those that end by ``time_s``."""
+        """The spans that end by ``time_s``."""
         k = int(np.searchsorted(self.end_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
     def moments(self) -> dict[int, Floats]:
-        """By code (count, Σd, Σd²) of the instances' durations."""
+        """By code, (count, Σd, Σd²) of the instances' durations d in s, (3,)."""
         codes = self.codes()
         if not codes:
             return {}
@@ -101,7 +101,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class SpanSlices:
-    """Spans cut into slices, with the columns that each adds to."""
+    """Spans cut into n slices, with the columns that each adds to; arrays (n,)."""
 
     begin_s: Floats
     end_s: Floats
@@ -113,7 +113,7 @@ class SpanSlices:
         return len(self.begin_s)
 
     def take(self, which: slice | Ints) -> SpanSlices:
-        """Some of them."""
+        """The slices that a slice object or indices (m,) choose."""
         return SpanSlices(
             self.begin_s[which],
             self.end_s[which],
@@ -123,12 +123,12 @@ class SpanSlices:
         )
 
     def between(self, begin_s: Floats, end_s: Floats) -> SpanSlices:
-        """The same slices, cut."""
+        """The same slices with other begins and ends, (n,) each."""
         return SpanSlices(begin_s, end_s, self.column, self.count, self.per_s)
 
 
 def cut(spans: Spans, columns: Columns) -> SpanSlices:
-    """Each span in as many equal slices as its phase has columns."""
+    """Cut each span into as many equal slices as its phase has columns."""
     codes = spans.codes()
     place = np.zeros(1 + max(codes) - min(codes), np.int64)
     place[np.array(codes) - min(codes)] = np.arange(len(codes))
@@ -156,7 +156,7 @@ def cut(spans: Spans, columns: Columns) -> SpanSlices:
 
 
 class Crossing(NamedTuple):
-    """Slices that follow each other without a hole, cut at the borders of rows.
+    """Slices that follow each other without a hole, cut at the borders of n rows.
 
     A row has one *head*, the slice that runs when it begins, and as many *bodies* as slices
     begin in it; each runs until the next begins or the row ends.
@@ -172,11 +172,11 @@ class Crossing(NamedTuple):
     counts: Ints  # likewise, of the phases' counts
 
     def time(self) -> Floats:
-        """Seconds per row and column, instances per row and count."""
+        """Seconds per row and column, instances per row and count; (n, width)."""
         return self._sums(self.head.end_s - self.head.begin_s, self.body.end_s - self.body.begin_s)
 
     def arrivals(self, tau_s: float) -> Floats:
-        """The same with ∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through."""
+        """What a lag lets through: the same, (n, width), of ∫ exp((t − row's end)/τ) dt / τ."""
         head, until = self.head, self.ends_s[1:]
         risen = np.exp((self.body.begin_s - np.repeat(until, self.number)) / tau_s)
         at_end = np.append(risen, 1.0)[1:]  # a piece ends where the next begins,
@@ -196,7 +196,10 @@ class Crossing(NamedTuple):
 
 
 def cross(ends_s: Floats, slices: SpanSlices, width: int) -> Crossing:
-    """Rows between successive ``ends_s`` against slices that cover all of them."""
+    """Cut slices at the borders of the n rows between successive ``ends_s`` (n + 1,).
+
+    The slices must cover all of them.
+    """
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
     until = ends_s[1:]
@@ -217,7 +220,7 @@ def cross(ends_s: Floats, slices: SpanSlices, width: int) -> Crossing:
 
 
 class RowBuilder:
-    """Rows for one assumed lag, clock offset and disturbance of the instants."""
+    """Builds rows for one assumed lag, clock offset and disturbance of the instants."""
 
     def __init__(self, tau_s: float, offset_s: float, disturb: float = 0.0):
         """``disturb``: instants are moved by this many standard errors times a common noise."""
@@ -226,10 +229,13 @@ class RowBuilder:
         self._level = np.empty(0)  # H at that instant
 
     def rows(self, instants_s: Floats, slices: SpanSlices, width: int) -> tuple[Floats, Floats]:
-        """(rows as the meter shows them, time per column), for the intervals that end at these.
+        """Build the rows of the intervals that end at ``instants_s`` (n,); slices must cover them.
 
         The first interval begins at the last instant of the call before; the very first
-        instant ends none, so there is one row less. SpanSlices must cover all of it.
+        instant ends none, so there is one row less.
+
+        Returns:
+            (seconds per column as the meter shows them, as they were), (n, width) each.
         """
         if self.last_s is None:
             self.begin(float(instants_s[0]), slices, width)
@@ -253,7 +259,7 @@ class RowBuilder:
             yield builder._of(crossing)
 
     def begin(self, first_s: float, slices: SpanSlices, width: int) -> None:
-        """Rows begin at this instant, when the meter has settled in the slice that runs then."""
+        """Begin the rows at this instant; the meter has settled in the slice that runs then."""
         self.last_s = first_s
         at = min(int(np.searchsorted(slices.end_s, first_s, "right")), len(slices) - 1)
         self._level = np.zeros(width)

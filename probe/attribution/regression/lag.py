@@ -36,7 +36,7 @@ _FEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class SensorLag:
-    """First-order lag of the sensor, and how far its clock is ahead of the spans'."""
+    """First-order lag of the sensor in s, and how far its clock is ahead of the spans'."""
 
     tau_s: float
     offset_s: float = 0.0
@@ -49,9 +49,9 @@ _USUAL = SensorLag(0.008)
 
 @dataclass(frozen=True, slots=True)
 class LagPosterior:
-    """What a stretch of data says about lag and offset: mean and covariance, in s.
+    """What a stretch of data says about (lag, offset): mean (2,) and covariance (2, 2), in s.
 
-    ``gains`` are the weights of the innovations filter's gains.
+    ``gains`` (gains,) are the weights of the innovations filter's gains.
     """
 
     mean: Floats
@@ -67,11 +67,11 @@ def lag_posterior(
     taus_s: Sequence[float] = _TAUS_S,
     offsets_s: Sequence[float] = _OFFSETS_S,
 ) -> LagPosterior:
-    """Fit every lag and offset of a grid.
+    """Fit every lag and offset of a grid to n updates.
 
     Args:
         pieces, columns: the slices of the spans around the updates, and their columns.
-        usable: per update, whether the interval before it can be regressed.
+        usable: per update, whether the interval before it can be regressed, (n,).
         taus_s, offsets_s: the grid.
     """
     from .solve import DurationModel, Normal, evidence, prior_of
@@ -118,10 +118,14 @@ def likely_lags(
     pure: npt.NDArray[np.int64],
     grain_s: tuple[float, float] = _GRAIN_S,
 ) -> tuple[list[SensorLag], tuple[float, ...]]:
-    """(lags and offsets that explain these updates, the likeliest first; gains likewise).
+    """(lags and offsets that explain n updates, the likeliest first; the filter's gains likewise).
 
-    The grid's lag_posterior is carried on by five points: its mean, and one standard deviation
+    The grid's posterior is carried on by five points: its mean, and one standard deviation
     to either side along both principal axes. Lag and offset trade off.
+
+    Args:
+        pure: code of the long phase that fills the interval before an update, or MIXED, (n,).
+        grain_s: resolution of the grid in lag and offset, one sigma.
     """
     mixed = (pure == MIXED) & ~updates.fresh
     mixed[0] = False

@@ -32,9 +32,9 @@ FREE = -1  # owner of a column that belongs to no phase's energy
 
 
 class Normal(NamedTuple):
-    """Normal equations over slices only, with durations' columns folded in.
+    """Normal equations over p slices only, with durations' columns folded in.
 
-    Several at once where the sums have leading axes.
+    Several at once where the sums have leading axes (…).
     """
 
     gram: Floats  # (…, p, p)
@@ -53,7 +53,12 @@ class Normal(NamedTuple):
         mixed_s: Floats,
         lengths: DurationModel | None = None,
     ) -> Normal:
-        """From zᵀz over all columns, (…, width + 1, width + 1)."""
+        """Normal equations from zᵀz over all columns, (…, width + 1, width + 1).
+
+        Args:
+            rows: number of rows that were summed.
+            mixed_s: seconds per column in them, (width,).
+        """
         fold, time_s, owner = folding(columns, mixed_s, lengths or DurationModel())
         folded = fold.T @ sums @ fold
         return cls(folded[..., 1:, 1:], folded[..., 0, 1:], folded[..., 0, 0], rows, time_s, owner)
@@ -74,10 +79,17 @@ class DurationModel:
 def folding(
     columns: Columns, mixed_s: Floats, lengths: DurationModel
 ) -> tuple[Floats, Floats, Ints]:
-    """(matrix from all columns to the used ones, seconds and owner of each used one).
+    """Reduce the ``width`` columns to the p that are solved for.
 
     With the count column F of a phase, d̄/d − 1 integrates to d̄ F − C: linear in what was
     summed, and zero over the run, so that it moves no energy between phases by itself.
+
+    Args:
+        mixed_s: seconds per column, (width,).
+
+    Returns:
+        (matrix from all columns to the used ones (width + 1, p + 1), seconds of each used one (p,),
+        its owner (p,), FREE for a column of durations).
     """
     owners = columns.owners
     places = [columns.slice_columns(code) for code in owners]
@@ -109,7 +121,7 @@ def folding(
 
 
 class Prior(NamedTuple):
-    """p ~ N(mean, cov)."""
+    """p ~ N(mean (p,), cov (p, p)) of the slices' powers in W, with the inverse of cov (p, p)."""
 
     mean: Floats
     cov: Floats
@@ -117,7 +129,12 @@ class Prior(NamedTuple):
 
 
 def prior_of(normal: Normal, joules: float, spread: float = PHASE_SPREAD) -> Prior:
-    """Around the mean power of the mixed intervals."""
+    """The prior of the slices' powers, around the mean power of the mixed intervals.
+
+    Args:
+        joules: energy of these intervals.
+        spread: how far a phase's power differs from the mean, relative to it.
+    """
     mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
     free = normal.owner == FREE
     same = (normal.owner[:, None] == normal.owner[None]) & ~free
@@ -153,7 +170,7 @@ def evidence(normal: Normal, prior: Prior) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Powers of the slices with what is needed to judge them."""
+    """Powers of p slices with what is needed to judge them."""
 
     power_w: Floats
     matrix: Floats  # G + σ² S₀⁻¹
@@ -163,7 +180,7 @@ class Fit:
 
 
 def fit(normal: Normal, prior: Prior) -> Fit:
-    """The shrunken powers; the noise is found along with them."""
+    """The shrunken powers of p slices; the noise is found along with them."""
     gram, moment, n = normal.gram, normal.moment, normal.rows
     p = len(moment)
     ridge = np.eye(p) * (1e-9 * float(np.trace(gram)) / p)
@@ -184,7 +201,14 @@ def fit(normal: Normal, prior: Prior) -> Fit:
 def covariance(
     fitted: Fit, prior: Prior, normal: Normal, block_gram: Floats, block_moment: Floats
 ) -> Floats:
-    """Jackknife over blocks, and the squared bias that the prior itself expects."""
+    """Covariance of the powers in W², (p, p).
+
+    Jackknife over n blocks, and the squared bias that the prior itself expects.
+
+    Args:
+        block_gram: each block's part of the gram matrix, (n, p, p).
+        block_moment: and of the moment, (n, p).
+    """
     number = len(block_gram)
     left = np.linalg.solve(
         fitted.matrix[None] - block_gram,
@@ -198,14 +222,22 @@ def covariance(
 
 
 def along(cov: Floats) -> Floats:
-    """How much of what the sum is off by belongs to each; adds up to 1."""
+    """How much of what the sum is off by belongs to each, (k,); adds up to 1."""
     part = cov.sum(1)
     total = float(part.sum())
     return part / total if total > 0 else np.full(len(part), 1 / len(part))
 
 
 def close(energy: Floats, cov: Floats, total_j: float) -> tuple[Floats, Floats]:
-    """Energies that add up to the total, the difference spread along their covariance."""
+    """Energies that add up to the total, the difference spread along their covariance.
+
+    Args:
+        energy: in J, (k,).
+        cov: in J², (k, k).
+
+    Returns:
+        (energies (k,), their covariance (k, k)).
+    """
     share = along(cov)
     keep = np.eye(len(energy)) - np.outer(share, np.ones(len(energy)))
     return energy + share * (total_j - float(energy.sum())), keep @ cov @ keep.T

@@ -52,21 +52,21 @@ class Statistics:
 
     @property
     def mixed_s(self) -> Floats:
-        """Seconds per column in the intervals that are regressed."""
+        """Seconds per column in the intervals that are regressed, (width,)."""
         return np.asarray(self.ledger[MIXED_S])
 
     @property
     def mixed_j(self) -> float:
-        """Energy of the intervals that are regressed."""
+        """Energy in J of the intervals that are regressed."""
         return float(self.ledger[MIXED_J, 0])
 
     @property
     def mixed_rows(self) -> int:
-        """How many of them there are."""
+        """Number of the intervals that are regressed."""
         return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
 
     def used_s(self) -> Floats:
-        """Seconds per owner in the intervals that are regressed."""
+        """Seconds per owner in the intervals that are regressed, (k,)."""
         mixed_s = self.mixed_s
         return np.array(
             [mixed_s[self.columns.slice_columns(c)].sum() for c in self.columns.owners], np.float64
@@ -78,13 +78,13 @@ class Statistics:
         return float(self.used_s().sum())
 
     def direct(self) -> tuple[Floats, Floats]:
-        """(energy, seconds) per owner from intervals that lie inside its phase."""
+        """(energy in J, seconds) per owner from intervals that lie inside its phase, (k,) each."""
         first = [self.columns.first[code] for code in self.columns.owners]
         ledger = self.ledger
         return ledger[DIRECT_J, first], ledger[DIRECT_S, first]
 
     def between(self, begin_s: float, end_s: float) -> Statistics:
-        """Those of a part of the run; gates' evidence stays the whole run's."""
+        """The statistics of a part of the run; occupancy and moments stay the whole run's."""
         return replace(
             self,
             begin_s=max(self.begin_s, begin_s),
@@ -95,13 +95,13 @@ class Statistics:
         )
 
     def scaled(self, gain: float) -> Statistics:
-        """As if the meter had shown ``gain`` times its joules."""
+        """The statistics as if the meter had shown ``gain`` times its joules."""
         return replace(
             self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
         )
 
     def widen(self) -> None:
-        """Make room for the columns that were added."""
+        """Make room in all candidates for the columns that were added."""
         width = self.columns.width
         for candidate in self.candidates:
             candidate.blocks.widen(width)

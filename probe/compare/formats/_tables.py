@@ -42,7 +42,7 @@ def what(comparison: dict[str, Any]) -> str:
 
 
 def parts(comparison: dict[str, Any]) -> list[Part]:
-    """One for every other side."""
+    """What is told of every other side, one part each."""
     return [_part(other) for other in comparison["comparisons"]]
 
 

@@ -45,7 +45,7 @@ def _table(report: dict[str, Any], device: str) -> list[str]:
 
 
 def line(cells: Iterable[str]) -> str:
-    """A row of a table."""
+    """One row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
