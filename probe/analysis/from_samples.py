@@ -21,7 +21,8 @@ from ..timeline.ddp_reductions import DdpReductions
 from ..timeline.device_times import on_device
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
-from ..timeline.spans import Rows, decode
+from ..timeline.span_table import Rows
+from ..timeline.spans import decode
 from ..units import NS_PER_S
 from . import device_energy
 from .base import RunAnalysis, bounds_of

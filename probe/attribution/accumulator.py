@@ -20,11 +20,12 @@ import numpy.typing as npt
 from .intervals import ledger_rows, long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
+from .regression.allocation import allocate
 from .regression.blocks import Blocks, Innovations
-from .regression.columns import MIXED, UNATTRIBUTED, slices
+from .regression.columns import MIXED, UNATTRIBUTED
 from .regression.design import RowBuilder, Spans, SpanSlices, cut
 from .regression.lag import EXACT_GRAIN_S, GAINS, SensorLag, likely_lags
-from .regression.statistics import Candidate, Statistics
+from .regression.statistics import Candidate, Statistics, add_rows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -244,35 +245,12 @@ class Accumulator:
                 ledger = ledger_rows(
                     statistics.columns, time, joules[skip:], fresh[skip:], long_phase[skip:]
                 )
-            self._fit(rows, joules[skip:], updates.time_s[skip:], keep, ledger, filters, candidates)
+            filters.widen(width)
+            add_rows(rows, joules[skip:], updates.time_s[skip:], keep, ledger, filters, candidates)
         self._count_occupancy(updates)
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         self._forget()
-
-    def _fit(
-        self,
-        rows: Floats,
-        joules: Floats,
-        time_s: Floats,
-        keep: Bools,
-        ledger: Floats | None,
-        filters: Innovations,
-        candidates: list[Candidate],
-    ) -> None:
-        filters.widen(self.statistics.columns.width)
-        filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
-        used = np.flatnonzero(keep)
-        used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
-        for place, candidate in enumerate(candidates):
-            ledger_rows = None
-            if place == 0 and ledger is not None:  # what lies between two rows goes with the later
-                total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
-                until = total[np.append(0, used + 1)]
-                ledger_rows = np.diff(until, axis=0)
-            candidate.blocks.add(filtered[place], time_s[used], ledger_rows)
-            if ledger_rows is not None:
-                candidate.blocks.note(total[-1] - until[-1])
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
         settle_s = _SETTLED * (self._lag.tau_s if self._lag else SensorLag.LONGEST_TAU_S)
@@ -290,27 +268,11 @@ class Accumulator:
             )
 
     def _allocate(self, updates: Updates) -> SpanSlices:
-        """Columns for phases that these updates need; the spans that they need, in slices.
-
-        How long a phase is is judged by what was known when it was first used, so that it
-        does not matter how the data were cut.
-        """
+        """Give columns to phases that these updates need; return the spans needed, in slices."""
         columns = self.statistics.columns
         spans = self._spans.until(float(updates.time_s[-1]) + _REACH_S)
-        everything = self._spans
-        new = [c for c in spans.codes() if c not in columns.first]
-        firsts = {c: float(spans.begin_s[spans.code == c][0]) for c in new}
-        for code in sorted(new, key=firsts.__getitem__):
-            user = int(np.searchsorted(updates.time_s + _REACH_S, firsts[code], "right"))
-            known_s = float(updates.horizon_s[min(user, len(updates) - 1)])
-            instances = (everything.code == code) & (
-                everything.begin_s <= max(known_s, firsts[code])
-            )
-            begin, end = everything.begin_s[instances], everything.end_s[instances]
-            usual = float(np.median(end - begin))  # the first one of a run may be long
-            cycle = float(np.median(np.diff(begin))) if len(begin) > 1 else usual
-            fine = self._finder.period_s < _FINE_S
-            columns.add(code, 1 if code == UNATTRIBUTED else slices(usual, cycle, fine=fine))
+        fine = self._finder.period_s < _FINE_S
+        allocate(columns, spans.codes(), self._spans, updates, _REACH_S, fine=fine)
         self.statistics.widen()
         return cut(spans, columns)
 

@@ -18,7 +18,7 @@ from . import phase_classes as kinds
 from .cells import Floats, Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
 from .scaling import scaling
-from .sides import Question, Side, quality, sample_factors
+from .sides import Question, Side, early_gains, quality, sample_factors
 
 
 def compare(
@@ -135,7 +135,9 @@ class _Comparison:
             else {name: limits for name, (_, limits) in four.items()},
             "four_of": by,
             "scaling": self._scaling(),
-            "early_at": self._early(by, leading["gain"] if has_gain else None),
+            "early_at": early_gains(
+                self._base, self._other, by, leading["gain"] if has_gain else None
+            ),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),
             "runs": len(self._frame.pairs) or min(len(s.trials) for s in (self._base, self._other)),
@@ -280,28 +282,6 @@ class _Comparison:
             )
         (base_low, base_high), (other_low, other_high) = halves
         return [joule["gain"] - base_low - other_high, joule["gain"] + base_high + other_low]
-
-    def _early(self, by: str, total: float | None) -> list[dict[str, Any]]:
-        """What the early stage gained if it ended at another mark."""
-        place = 1 if by == "energy" else 0
-        rows = []
-        for mark in sorted({mark for trial in self._base.trials for mark in trial.early}):
-            sides = [
-                [trial.early[mark][place] for trial in side.trials if mark in trial.early]
-                for side in (self._base, self._other)
-            ]
-            values = [[value for value in side if value is not None] for side in sides]
-            if all(values):
-                gained = fmean(values[0]) - fmean(values[1])
-                rows.append(
-                    {
-                        "share_of_samples": mark,
-                        "of": by,
-                        "gain": gained,
-                        "share": gained / total if total else None,
-                    }
-                )
-        return rows
 
 
 def _modelled(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,3 +99,26 @@ def sample_factors(base: Side, other: Side, question: Question) -> Floats:
                 if base_trial.samples > 0 and theirs.samples > 0:
                     factors[i, j] = base_trial.samples / theirs.samples
     return factors
+
+
+def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[dict[str, Any]]:
+    """What the early stage gained if it ended at another mark."""
+    place = 1 if by == "energy" else 0
+    rows = []
+    for mark in sorted({mark for trial in base.trials for mark in trial.early}):
+        sides = [
+            [trial.early[mark][place] for trial in side.trials if mark in trial.early]
+            for side in (base, other)
+        ]
+        values = [[value for value in side if value is not None] for side in sides]
+        if all(values):
+            gained = fmean(values[0]) - fmean(values[1])
+            rows.append(
+                {
+                    "share_of_samples": mark,
+                    "of": by,
+                    "gain": gained,
+                    "share": gained / total if total else None,
+                }
+            )
+    return rows

@@ -24,7 +24,7 @@ from .sensor_threads import Sensing
 
 if TYPE_CHECKING:
     from ..timeline.span_table import SpanTable
-from ..timeline.spans import Rows
+from ..timeline.span_table import Rows
 
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005

@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
-from .span_table import Bools, SpanTable
-from .spans import Rows
+from .span_table import Bools, Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
 _NOTHING = 1e-6  # of communication: sums of floats differ by so much

@@ -11,7 +11,7 @@ import numpy as np
 from ..attribution.meter.energy_curve import Floats, Times
 from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
-from .spans import Rows
+from .span_table import Rows
 
 _NONE: Rows = np.empty(0, SLOT_DTYPE)
 

@@ -12,6 +12,7 @@ from ..ring.layout import Code
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]  # records of a ring
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks
+from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
 from .columns import Columns
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -105,3 +106,35 @@ class Statistics:
         width = self.columns.width
         for candidate in self.candidates:
             candidate.blocks.widen(width)
+
+
+def add_rows(
+    rows: Floats,
+    joules: Floats,
+    time_s: Floats,
+    keep: Bools,
+    ledger: Floats | None,
+    filters: Innovations,
+    candidates: list[Candidate],
+) -> None:
+    """Add n rows to candidates that differ in the filter's gain only.
+
+    Args:
+        rows: seconds per column, (n, width).
+        joules, time_s: energy of each interval, and when it ended, (n,).
+        keep: the rows that may be used, (n,).
+        ledger: what each interval adds to the first candidate's ledger, (n, LINES, width).
+        filters: of the candidates' gains, in their order.
+    """
+    filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
+    used = np.flatnonzero(keep)
+    used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
+    for place, candidate in enumerate(candidates):
+        of_rows = None
+        if place == 0 and ledger is not None:  # what lies between two rows goes with the later
+            total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
+            until = total[np.append(0, used + 1)]
+            of_rows = np.diff(until, axis=0)
+        candidate.blocks.add(filtered[place], time_s[used], of_rows)
+        if of_rows is not None:
+            candidate.blocks.note(total[-1] - until[-1])

@@ -19,8 +19,9 @@ from ...ring.layout import Code
 from ...ring.reader import SLOT_DTYPE
 from ...timeline.ddp_reductions import DdpReductions
 from ...timeline.device_times import DeviceTimeShift
-from ...timeline.span_table import SpanTable
-from ...timeline.spans import Rows, SpanDecoder, overlay
+from ...timeline.overlay import overlay
+from ...timeline.span_table import Rows, SpanTable
+from ...timeline.spans import SpanDecoder
 
 SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
 MOST_SPANS = 150_000  # that wait
