@@ -102,8 +102,8 @@ class Stack:
             lines.append(f"  {front}  {row[3]}".rstrip())
         return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
 
-    def told(self) -> list[dict[str, Any]]:
-        """For run.json."""
+    def as_json(self) -> list[dict[str, Any]]:
+        """The techniques with their settings, for run.json."""
         return [{"technique": t.name, "settings": settings(t)} for t in self.techniques]
 
 

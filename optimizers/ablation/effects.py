@@ -153,7 +153,7 @@ def _shapley(
             _block(design, block, trials, layout, row_of, scaled=question.target is None)
             for block in blocks
         ]
-        by_metric[name] = _told(design, per_block, gains=not worse)
+        by_metric[name] = _shapley_json(design, per_block, gains=not worse)
         if name == "energy_j":
             _silence(by_metric[name], layout, [trial for side in trials.values() for trial in side])
     return by_metric
@@ -201,7 +201,7 @@ def _block(
     return values(worth, design.joining(block)), pairs
 
 
-def _told(
+def _shapley_json(
     design: Design,
     per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
     *,

@@ -188,7 +188,7 @@ class Trainer:
             config={
                 **self._config,
                 "stack": self.stack.name,
-                "techniques": self.stack.told(),
+                "techniques": self.stack.as_json(),
                 "batch_size": self.plan.batch_size,
                 "lr": self.plan.lr,
                 "seed": self._seed,
@@ -202,7 +202,7 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
-                self._told(run, before)
+                self._log_at_end(run, before)
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -257,7 +257,7 @@ class Trainer:
             self._evaluated(run)
         return "samples"
 
-    def _told(self, run: Any, before: int) -> None:
+    def _log_at_end(self, run: Any, before: int) -> None:
         """What is known only at the end, for the comparison of runs.
 
         Args:

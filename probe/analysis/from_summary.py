@@ -49,9 +49,13 @@ class AnalysisFromSummary(RunAnalysis):
         if not nodes or ranks != set(reader.ranks()):
             return None
         analysis = cls(reader, nodes)
-        return analysis if all(analysis._told(meter.source) for meter in analysis.meters) else None
+        return (
+            analysis
+            if all(analysis._is_complete(meter.source) for meter in analysis.meters)
+            else None
+        )
 
-    def _told(self, source: Source) -> bool:
+    def _is_complete(self, source: Source) -> bool:
         """True if everything is known of a meter whose phases are one rank's."""
         totals = self.owner_of(source)
         if totals is None or not totals.seconds:

@@ -38,7 +38,7 @@ def compare(
     target = question.target
     return {
         "schema": SCHEMA_VERSION,
-        "base": base.told(),
+        "base": base.as_json(),
         "mode": question.mode,
         "target": None
         if target is None
@@ -50,7 +50,7 @@ def compare(
         "unit": base.trials[0].unit,
         "classes": {phase: dict(shared) for phase, shared in shares.items()},
         "comparisons": [
-            _Comparison(base, other, question, shares, why).told()
+            _Comparison(base, other, question, shares, why).as_json()
             for other, why in zip(others, problems or [()] * len(others), strict=True)
         ],
     }
@@ -107,12 +107,12 @@ class _Comparison:
         rows = scaling(self._base.trials, self._other.trials)
         return rows if len(rows) > 1 else []
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The comparison as JSON."""
         time = self._quantity(energy=False)
         joules = self._quantity(energy=True) if self._energy is not None else None
-        time_g = time.told()
-        energy_g = nothing() if joules is None else joules.told()
+        time_g = time.as_json()
+        energy_g = nothing() if joules is None else joules.as_json()
         if self._energy is Provenance.MODELLED:
             energy_g |= _modelled(energy_g)
         energy_g["provenance"] = None if self._energy is None else str(self._energy)
@@ -123,7 +123,7 @@ class _Comparison:
         has_gain = verdict != NO_EVIDENCE and leading["gain"] is not None
         four = leader.four() if has_gain else None
         return {
-            "other": self._other.told(),
+            "other": self._other.as_json(),
             "time_s": time_g,
             "energy_j": energy_g,
             "memory_bytes": self._memory(),

@@ -92,7 +92,7 @@ class ComparedQuantity:
         self._contrast = frame.contrast(len(bases), len(others), pair)
         self._p = self._contrast.p_values()
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The gain of the total as JSON: base, other, gain, interval, progress, cost, verdict."""
         total = self._width - 1
         base_missed, other_missed = self._frame.missed

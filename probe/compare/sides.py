@@ -23,7 +23,7 @@ class Side:
     name: str
     trials: Sequence[Trial]
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The side's name and ids as JSON."""
         return {"name": self.name, "ids": [trial.id for trial in self.trials]}
 

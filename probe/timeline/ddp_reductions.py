@@ -182,7 +182,7 @@ def row(
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
     Args:
-        told: as :meth:`DdpReductions.state`.
+        sums: as :meth:`DdpReductions.state`.
         communication_s: in the phase of that name, over all steps. What backward did not wait at
             its end is of collectives that block.
         steps: that closed.

@@ -50,7 +50,7 @@ def build(
     hosts = reader.hosts()
     several = len(reader.ranks()) > 1
 
-    def told(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
+    def report_of(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
         return _of_host(
             open_analysis(host, recompute=recompute, part_s=part_s),
             tariffs,
@@ -59,7 +59,7 @@ def build(
         )
 
     if len(hosts) == 1:
-        report = told(hosts[0], part_s)
+        report = report_of(hosts[0], part_s)
         return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
     begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
     reports = {}
@@ -71,7 +71,7 @@ def build(
             else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
         )
         if part is None or part[0] < part[1]:
-            reports[str(host.node)] = told(host, part)
+            reports[str(host.node)] = report_of(host, part)
     if not reports:
         raise UsageError(f"{part_s} s is no part of the run")
     report = joined(reports, reader.clocks, begins_s)
