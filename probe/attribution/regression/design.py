@@ -162,14 +162,14 @@ class Crossing(NamedTuple):
     begin in it; each runs until the next begins or the row ends.
     """
 
-    ends_s: Floats  # of the rows, the first row's begin before them
+    ends_s: Floats  # (n + 1,) ends of the rows, the first row's begin before them
     width: int
-    head: SpanSlices  # one a row, cut
-    body: SpanSlices  # in order, cut
-    number: Ints  # bodies of each row
+    head: SpanSlices  # n, one a row, cut
+    body: SpanSlices  # m in order, cut
+    number: Ints  # (n,) bodies of each row
     last: Ints  # place of each row's last body; rows without any are left out
-    columns: Ints  # of the bodies: places in the flat table of rows and columns
-    counts: Ints  # likewise, of the phases' counts
+    columns: Ints  # (m,) places of the bodies in the flat table of rows and columns
+    counts: Ints  # (m,) the same, of the phases' counts
 
     def time(self) -> Floats:
         """Seconds per row and column, instances per row and count; (n, width)."""

@@ -163,20 +163,20 @@ def evidence(normal: Normal, prior: Prior) -> Floats:
         rest = square - 2 * (moment * step).sum(-1) + (size * step * step).sum(-1)
         variance = np.maximum(rest / np.maximum(n - trace, 1.0), _LEAST_VARIANCE)[..., None]
     explained = (moment**2 / (size + variance)).sum(-1)
-    determinant = np.log1p(size / variance).sum(-1)
+    log_determinant = np.log1p(size / variance).sum(-1)
     noise = variance[..., 0]
-    return np.asarray(n * np.log(noise) + determinant + (square - explained) / noise)
+    return np.asarray(n * np.log(noise) + log_determinant + (square - explained) / noise)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """Powers of p slices with what is needed to judge them."""
 
-    power_w: Floats
-    matrix: Floats  # G + σ² S₀⁻¹
-    pull: Floats  # σ² S₀⁻¹ p̄
-    ridge: Floats  # σ² S₀⁻¹
-    sigma2: float
+    power_w: Floats  # (p,)
+    matrix: Floats  # (p, p) G + σ² S₀⁻¹
+    pull: Floats  # (p,) σ² S₀⁻¹ p̄
+    ridge: Floats  # (p, p) σ² S₀⁻¹
+    sigma2: float  # σ² of the noise, J²
 
 
 def fit(normal: Normal, prior: Prior) -> Fit:

@@ -30,19 +30,17 @@ class Candidate:
 class Statistics:
     """All that the solver needs; constant size, additive over time.
 
-    ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
-    in its cycle updates fell. The first candidate's blocks carry the ledger. With
-    ``lag_is_unsure`` the candidates' lags stand for what cannot be known of it, whatever fits.
+    The first candidate's blocks carry the ledger.
     """
 
     columns: Columns = field(default_factory=Columns)
     candidates: list[Candidate] = field(default_factory=list)
-    moments: dict[int, Floats] = field(default_factory=dict)
-    occupancy: dict[int, Ints] = field(default_factory=dict)
+    moments: dict[int, Floats] = field(default_factory=dict)  # (3,) count, Σd, Σd² of instances
+    occupancy: dict[int, Ints] = field(default_factory=dict)  # (BINS,) updates by place in cycle
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
-    lag_is_unsure: bool = False
+    lag_is_unsure: bool = False  # candidates stand for lags that no fit can tell
 
     @property
     def ledger(self) -> Floats:
