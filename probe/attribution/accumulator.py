@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Floats, Ints
 from .intervals import ledger_rows, long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
@@ -26,10 +26,6 @@ from .regression.columns import MIXED, UNATTRIBUTED
 from .regression.design import RowBuilder, Spans, SpanSlices, cut
 from .regression.lag import EXACT_GRAIN_S, GAINS, SensorLag, likely_lags
 from .regression.statistics import Candidate, Statistics, add_rows
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _SETTLED = 5.0  # lags after which a phase's power has arrived
 _BLIND_UPDATES = 400  # seen before lag and offset are chosen

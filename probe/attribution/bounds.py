@@ -10,12 +10,10 @@ What is left is a linear programme per phase and side (HiGHS, scipy).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Floats
 from .estimate import Estimate
 from .regression.solve import FREE
-
-Floats = npt.NDArray[np.float64]
 
 _ERRORS = 3.0
 _WIDEST = 16.0  # times that; what contradicts itself even then has no bounds

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..model import Status
+from .arrays import Floats
 from .identifiability import Evidence, occupancy, verdict
 from .regression.candidate_models import (
     Model,
@@ -23,8 +23,6 @@ from .regression.candidate_models import (
 from .regression.columns import Columns
 from .regression.solve import PHASE_SPREAD, DurationModel, Fit, Normal, fit
 from .regression.statistics import Statistics
-
-Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred

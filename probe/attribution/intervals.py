@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Bools, Floats, Ints
 from .meter.updates import Updates
 from .regression.blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
 from .regression.columns import MIXED, Columns
 from .regression.design import Spans
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 BINS = 20  # of the position of an update in a phase's cycle
 _LONG_S = 2.0

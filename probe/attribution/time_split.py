@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .meter.energy_curve import Bools, EnergyCurve, Floats, Times
+from .arrays import Bools, Floats, Times
+from .meter.energy_curve import EnergyCurve
 from .regression.columns import UNATTRIBUTED
 
 

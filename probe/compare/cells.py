@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..attribution.arrays import Floats
 from ..model import Status
 from . import phase_classes as kinds
 from .run_record import ONCE, STAGES, Stage, Trial
 
-Floats = npt.NDArray[np.float64]
 Cell = tuple[str, str]  # stage, class
 
 GAIN, PROGRESS, COST = 0, 1, 2

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..attribution.arrays import Floats
 from ..model import SCHEMA_VERSION, Provenance
 from . import phase_classes as kinds
-from .cells import Floats, Layout, energy_row, time_row
+from .cells import Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
 from .scaling import scaling
 from .sides import Question, Side, early_gains, quality, sample_factors

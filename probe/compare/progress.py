@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..attribution.arrays import Floats, Times
 from ..target import Target
 
-Floats = npt.NDArray[np.float64]
-Times = npt.NDArray[np.int64]
 Logged = Mapping[str, tuple[Times, Floats]]
 
 UNITS = ("samples", "tokens")

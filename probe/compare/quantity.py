@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..attribution.arrays import Floats
 from . import phase_classes as kinds
-from .cells import COST, GAIN, PROGRESS, Cell, Floats, Row, differences
+from .cells import COST, GAIN, PROGRESS, Cell, Row, differences
 from .run_record import EARLY, Trial
 from .statistics import Contrast, Pair, holm, paired, unpaired
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..attribution.arrays import Floats
 from ..target import Target
 from . import TOLERANCE
-from .cells import Floats
 from .run_record import Trial
 
 

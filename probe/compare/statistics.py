@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-Floats = npt.NDArray[np.float64]
+from ..attribution.arrays import Floats
+
 Pair = Callable[[int, int], Floats]
 
 LEVEL = 0.95

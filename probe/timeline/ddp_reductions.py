@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.arrays import Bools
 from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
-from .span_table import Bools, Rows, SpanTable
+from .span_table import Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
 _NOTHING = 1e-6  # of communication: sums of floats differ by so much

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..attribution.meter.energy_curve import Floats, Times
+from ..attribution.arrays import Floats, Times
 from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
 from .span_table import Rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution.meter.energy_curve import Times
+from ..attribution.arrays import Times
 from ..model import Phase
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.arrays import Ints
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from ..units import NS_PER_S
@@ -28,8 +29,6 @@ _FEWEST = 20
 _FIRST_LOOK_NS = 2_000_000_000
 _SURE = 0.01  # chance that an equal rank would have come last as often
 _WORTH = 0.005  # of a step, else it is nobody's business who was last
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.arrays import Bools, Ints
 from ..ring.layout import Code
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.void]  # records of a ring
 
 

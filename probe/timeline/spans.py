@@ -18,9 +18,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from ..attribution.arrays import Bools, Ints
 from ..ring.layout import Code, Record
 from .overlay import overlay
-from .span_table import Bools, Ints, Rows, SpanTable
+from .span_table import Rows, SpanTable
 
 Hole = tuple[int, int, int]  # time before, time after, records missing
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from probe.attribution.meter.energy_curve import EnergyCurve, Floats, Times
+from probe.attribution.arrays import Floats, Times
+from probe.attribution.meter.energy_curve import EnergyCurve
 from probe.attribution.meter.energy_knots import CounterKnots, PowerKnots
 
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Times = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from ..arrays import Floats, Times
 
 # Mean power over so many updates, and so much time, continues the curve beyond its ends: the
 # error of two update instants must not become one of power.

@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .energy_curve import Bools, EnergyCurve, Floats, Times
+from ..arrays import Bools, Floats, Times
+from .energy_curve import EnergyCurve
 from .update_times import CLOSE, WIDE_S
 
 _WIDER = 1.6  # a bracket wider than the narrow ones by this is not close

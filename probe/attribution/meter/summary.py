@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..arrays import Bools, Floats, Times
 from ..time_split import TimeShares, split
-from .energy_curve import Bools, EnergyCurve, Floats, Times
+from .energy_curve import EnergyCurve
 from .energy_knots import EnergyKnots
 
 # Bounds are kept for these powers, since the highest is known at the end only; 10 % apart.

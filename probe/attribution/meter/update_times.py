@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from .updates import Updates
-
-Floats = npt.NDArray[np.float64]
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1

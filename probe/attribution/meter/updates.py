@@ -7,10 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from ..arrays import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)

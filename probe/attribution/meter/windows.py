@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from .updates import Updates
-
-Floats = npt.NDArray[np.float64]
 
 _LONG = 1.6  # windows; a longer one has lost a read, and what it means is not known
 _LEAST_SIGMA_S = 1e-4

@@ -9,12 +9,9 @@ so that a part of the run can be solved by itself.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Ints
 from .iir_filter import fading
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MOST = 64
 _FIRST_ROWS = 4

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats
 from .columns import Columns
 from .solve import (
     FREE,
@@ -26,8 +26,6 @@ from .solve import (
     prior_of,
 )
 from .statistics import Candidate, Statistics
-
-Floats = npt.NDArray[np.float64]
 
 _TEMPER = 3.0  # evidence counts a third: neighbouring rows share errors
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it

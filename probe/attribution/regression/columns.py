@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from ..arrays import Ints
 
 UNATTRIBUTED = -1  # the time between spans, a phase like any other
 CROWD = -2  # all phases that found no column left

@@ -14,12 +14,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import Floats
 from ..meter.updates import Updates
 from .blocks import Innovations
 from .columns import MIXED, Columns
 from .design import RowBuilder, SpanSlices
-
-Floats = npt.NDArray[np.float64]
 
 GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
 _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)

@@ -16,12 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Ints
 from .columns import Columns
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 PHASE_SPREAD = 0.6
 _SLICE_SPREAD = 0.12

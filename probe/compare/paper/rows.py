@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...attribution.arrays import Floats
 from ...model import Phase, Provenance
 from ...units import J_PER_KWH
-from ..cells import Floats
 from ..quantity import pairs
 from ..run_record import Trial
 from ..scaling import scaling
