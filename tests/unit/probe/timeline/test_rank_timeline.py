@@ -115,7 +115,7 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     assert moving.known
 
 
-def test_a_tally_is_the_same_in_any_portions() -> None:
+def test_phase_totals_are_the_same_in_any_portions() -> None:
     rng = np.random.default_rng(2)
     code = rng.choice([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OUTSIDE, 300], 500)
     edges = np.cumsum(rng.integers(1, 50, 501))
