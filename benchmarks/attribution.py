@@ -29,11 +29,11 @@ from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
 from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import Kernel
+from probe.attribution.regression.lag import SensorLag
 from probe.model import Status
 from tests.fakes.power_traces import STEPS, Counter, Trace, World, make_trace, scheduled_reads
 
-KNOWN = Kernel(0.008)
+KNOWN = SensorLag(0.008)
 WORKLOADS = ("180 ms", "60 ms", "12 ms")
 #            misattributed: median, p95; resolved energy; half-width of forward and backward
 BARS = {
@@ -44,7 +44,7 @@ BARS = {
         "12 ms": (1.2, None, None, None),
     },
 }
-WORLDS: dict[str, tuple[World, Counter, Kernel | None]] = {
+WORLDS: dict[str, tuple[World, Counter, SensorLag | None]] = {
     "as assumed": (World(), Counter(), KNOWN),
     "lag unknown": (World(), Counter(), None),
     "waits at constant energy": (World(waits=True), Counter(), KNOWN),
@@ -79,13 +79,13 @@ def others(trace: Trace, at: Any, value: Any) -> dict[str, Any]:
 def one(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
     """One trace: errors, coverage, widths and statuses."""
     world_name, step, period, seconds, seed = job
-    world, counter, kernel = WORLDS[world_name]
+    world, counter, lag = WORLDS[world_name]
     rng = np.random.default_rng([seed, round(period * 1000), WORKLOADS.index(step)])
     trace = make_trace(STEPS[step], seconds, rng, world)
     at, value = replace(counter, period_s=period).updates(trace, rng)
     reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
     began = time.process_time()
-    accumulator = Accumulator(kernel)
+    accumulator = Accumulator(lag)
     accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
     accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
     statistics = accumulator.finish()

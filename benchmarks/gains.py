@@ -24,7 +24,8 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))
 
-from probe.compare.comparison import Question, Side, compare
+from probe.compare.comparison import compare
+from probe.compare.sides import Question, Side
 from probe.target import Target
 from tests.fakes.simulated_campaign import (
     Technique,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from probe.analysis.open import open_scenes
+from probe.analysis.open import open_analyses
 from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 from probe.units import J_PER_KWH
@@ -102,9 +102,9 @@ def _rows(run: StoredRun) -> list[Row]:
     ranks = reader.ranks()
     host = timeline(reader, ranks[0]) if ranks else None
     curves = [
-        (d.curve, scene.reader.ahead_ns)
-        for scene in open_scenes(run.path)
-        for d in scene.devices
+        (d.curve, analysis.reader.ahead_ns)
+        for analysis in open_analyses(run.path)
+        for d in analysis.devices
         if d.source.in_total and d.curve is not None
     ]
     if host is None or not host.steps or not curves:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probe.analysis.from_samples import RawScene
+from probe.analysis.from_samples import AnalysisFromSamples
 from probe.store.reader import Series
 from probe.timeline.rank_timeline import Timeline, timeline
 
@@ -126,15 +126,15 @@ def _steps(group: str, host: Timeline, begin_ns: int, end_ns: int) -> Slices:
 
 
 def _levels(run: StoredRun) -> Iterator[Levels]:
-    scene = RawScene(run.reader)
-    for device in scene.devices:
+    analysis = AnalysisFromSamples(run.reader)
+    for device in analysis.devices:
         curve = device.curve
         if curve is not None and len(curve.time_ns) > 1:
             seconds = np.diff(curve.time_ns) / 1e9
             watts = np.diff(curve.joules) / np.maximum(seconds, 1e-9)
             label = "power" if device.source.provenance == "measured" else "power (model)"
             yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
-    for one in scene.series:
+    for one in analysis.series:
         if one.source.quantity in _COUNTERS:
             yield _level(one)
 

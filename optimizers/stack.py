@@ -63,15 +63,15 @@ class Stack:
         """
         if text in ("baseline", "paper"):
             return cls.baseline() if text == "baseline" else cls.paper()
-        known = discover()
+        available = discover()
         names = [word.strip() for word in text.split(",") if word.strip()]
         for name in names:
-            if name not in known:
+            if name not in available:
                 raise TechniqueRefused(
                     f"no technique is called {name!r}; there are: baseline, "
-                    f"paper, {', '.join(sorted(known))}"
+                    f"paper, {', '.join(sorted(available))}"
                 )
-        return cls([known[name]() for name in names], name="+".join(names))
+        return cls([available[name]() for name in names], name="+".join(names))
 
     def __iter__(self) -> Iterator[Technique]:
         return iter(self.techniques)
@@ -102,8 +102,8 @@ class Stack:
             lines.append(f"  {front}  {row[3]}".rstrip())
         return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
 
-    def told(self) -> list[dict[str, Any]]:
-        """For run.json."""
+    def as_json(self) -> list[dict[str, Any]]:
+        """The techniques with their settings, for run.json."""
         return [{"technique": t.name, "settings": settings(t)} for t in self.techniques]
 
 
@@ -123,13 +123,13 @@ def discover() -> dict[str, type[Technique]]:
     Raises:
         TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
     """
-    found: dict[str, type[Technique]] = {}
+    by_name: dict[str, type[Technique]] = {}
     for info in pkgutil.iter_modules(techniques.__path__):
         module = importlib.import_module(f"{techniques.__name__}.{info.name}")
         kinds: list[Any] = [v for v in vars(module).values() if inspect.isclass(v)]
         for kind in kinds:
             if kind.__module__ == module.__name__ and _is_one(kind):
-                found[kind.name] = kind
+                by_name[kind.name] = kind
     for entry in sorted(entry_points(group=GROUP)):
         try:
             kind = entry.load()
@@ -143,10 +143,10 @@ def discover() -> dict[str, type[Technique]]:
                 f"{entry.value} is no technique: it lacks one of name, "
                 "equation, requires, conflicts, after, plan, predicts"
             )
-        if kind.name in found:
+        if kind.name in by_name:
             raise TechniqueRefused(f"{entry.value} calls itself {kind.name!r}, which is taken")
-        found[kind.name] = kind
-    return found
+        by_name[kind.name] = kind
+    return by_name
 
 
 def _is_one(kind: Any) -> bool:

@@ -14,7 +14,8 @@ from probe.ring.layout import Code
 from probe.store.reader import Rings
 from probe.store.steps import StepTimes
 from probe.timeline.device_times import on_device
-from probe.timeline.spans import SpanTable, decode
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import decode
 
 from ..chart_data import MEASURED, Anatomy, Drift, Floats, Lane
 from .power import knots, power, read_all, speaking

@@ -23,7 +23,7 @@ def ablate(options: argparse.Namespace) -> int:
     else:
         ablation = Ablation.open(folder)
     ablation.run(lambda line: print(line, file=sys.stderr, flush=True))
-    found = analyse(ablation)
-    write_json(folder / "result.json", found)  # for `probe tables`
-    print(json.dumps(found, indent=1, allow_nan=False) if options.json else render(found))
+    result = analyse(ablation)
+    write_json(folder / "result.json", result)  # for `probe tables`
+    print(json.dumps(result, indent=1, allow_nan=False) if options.json else render(result))
     return 0

@@ -48,11 +48,11 @@ class Design:
             raise UsageError("a technique is named twice: leave one out")
         if blocks < 1:
             raise UsageError("--blocks: at least 1, and 3 before anything can be called a gain")
-        known = discover()
+        available = discover()
         for name in techniques:
-            if name not in known:
+            if name not in available:
                 raise UsageError(
-                    f"no technique is called {name!r}; there are: {', '.join(sorted(known))}"
+                    f"no technique is called {name!r}; there are: {', '.join(sorted(available))}"
                 )
         made = cls(kind, tuple(techniques), blocks, seed)
         if not valid(frozenset(techniques)):
@@ -72,10 +72,10 @@ class Design:
             UsageError: no order passes through stacks that can run.
         """
         if self.exact:
-            found = orders(self.techniques, valid)
-            if not found:
+            valid_orders = orders(self.techniques, valid)
+            if not valid_orders:
                 raise UsageError("no order of these techniques passes through stacks that can run")
-            return found
+            return valid_orders
         try:
             return sampled_orders(
                 self.techniques, valid, _ORDERS, random.Random(f"{self.seed} orders {block}")

@@ -12,10 +12,11 @@ import numpy as np
 
 from probe.compare import TOLERANCE
 from probe.compare.cells import Layout, Row, energy_row, time_row
-from probe.compare.comparison import Question, Side, compare
+from probe.compare.comparison import compare
 from probe.compare.groups import Campaign
-from probe.compare.phase_classes import Shares, classes
+from probe.compare.phase_classes import ClassShares, classes
 from probe.compare.run_record import Trial
+from probe.compare.sides import Question, Side
 from probe.compare.statistics import Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance
@@ -36,12 +37,12 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
     """
     design = ablation.design
     missing = {block for block, _ in ablation.missing()}
-    whole = [block for block in range(design.blocks) if block not in missing]
-    if not whole:
+    complete = [block for block in range(design.blocks) if block not in missing]
+    if not complete:
         raise NothingToReport(f"no block of the ablation in {ablation.folder} is complete yet")
-    runs = {(one.block, one.arm): ablation.folder / one.run for one in ablation.done()}
-    names = list(dict.fromkeys(arm.name for block in whole for arm in design.arms(block)))
-    places = {name: [block for block in whole if (block, name) in runs] for name in names}
+    runs = {(done.block, done.arm): ablation.folder / done.run for done in ablation.done()}
+    names = list(dict.fromkeys(arm.name for block in complete for arm in design.arms(block)))
+    places = {name: [block for block in complete if (block, name) in runs] for name in names}
     campaign = Campaign.over(
         [(name, [runs[block, name] for block in places[name]]) for name in names]
     )
@@ -52,7 +53,7 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
         ]
         for name, side in zip(names, campaign.sides, strict=True)
     }
-    return evaluate(design, whole, sides, campaign.question(tolerance)) | {
+    return evaluate(design, complete, sides, campaign.question(tolerance)) | {
         "folder": str(ablation.folder),
         "command": ablation.command,
         "trials": len(ablation.done()),
@@ -68,10 +69,10 @@ def evaluate(
     shares = classes(bases)
 
     def against(base: str, other: str) -> dict[str, Any]:
-        found = compare(
+        comparison = compare(
             Side(base, trials[base]), [Side(other, trials[other])], question, shares=shares
         )
-        return dict(found["comparisons"][0])
+        return dict(comparison["comparisons"][0])
 
     nothing = against(_BASE, NO_OP)
     told_of = [
@@ -79,7 +80,7 @@ def evaluate(
         for kind in ("time_s", "energy_j")
         if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None
     ]
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "schema": 1,
         "design": design.kind,
         "techniques": list(design.techniques),
@@ -90,7 +91,7 @@ def evaluate(
     }
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
-        told["steps"] = [
+        result["steps"] = [
             {
                 "technique": technique,
                 "step": against(before, after),
@@ -101,22 +102,22 @@ def evaluate(
     elif design.kind == "leave-one-out":
         by_set = {arm.techniques: arm.name for arm in design.arms(0)[2:]} | {frozenset(): _BASE}
         full = frozenset(design.techniques)
-        told["all"] = against(_BASE, by_set[full])
-        told["left_out"] = [
+        result["all"] = against(_BASE, by_set[full])
+        result["left_out"] = [
             {"technique": name, "gain": against(by_set[full - {name}], by_set[full])}
             for name in design.techniques
             if full - {name} in by_set
         ]
     else:
-        told["shapley"] = _shapley(design, blocks, trials, shares, question, against)
-    return told
+        result["shapley"] = _shapley(design, blocks, trials, shares, question, against)
+    return result
 
 
 def _shapley(
     design: Design,
     blocks: Sequence[int],
     trials: Mapping[str, Sequence[Trial]],
-    shares: Shares,
+    shares: ClassShares,
     question: Question,
     against: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def _shapley(
     energies = {trial.energy for side in trials.values() for trial in side}
     measured = energies == {Provenance.MEASURED}
     cells = [{"stage": stage, "class": kind} for stage, kind in layout.cells]
-    found: dict[str, Any] = {
+    by_metric: dict[str, Any] = {
         "exact": design.exact,
         "cells": cells,
         "worse_in_quality": worse,
@@ -146,24 +147,24 @@ def _shapley(
     }
     for name, row_of in (("time_s", time_row), ("energy_j", energy_row)):
         if name == "energy_j" and not measured:
-            found[name] = None
+            by_metric[name] = None
             continue
         per_block = [
             _block(design, block, trials, layout, row_of, scaled=question.target is None)
             for block in blocks
         ]
-        found[name] = _told(design, per_block, gains=not worse)
+        by_metric[name] = _shapley_json(design, per_block, gains=not worse)
         if name == "energy_j":
-            _silence(found[name], layout, [trial for side in trials.values() for trial in side])
-    return found
+            _silence(by_metric[name], layout, [trial for side in trials.values() for trial in side])
+    return by_metric
 
 
-def _silence(told: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
+def _silence(result: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
     """A class of which nothing could be told apart has no joules; they stand in `unidentified`."""
     for at, cell in enumerate(layout.cells):
         stated, refused, _ = layout.known(cell, trials)
         if refused and not stated:
-            for row in told["techniques"]:
+            for row in result["techniques"]:
                 row["cells"][at] = {"gain": None, "interval": None, "verdict": "no evidence"}
 
 
@@ -190,23 +191,23 @@ def _block(
             row = row.scaled(base.samples / trial.samples)
         return np.append(row.all, row.all.sum())
 
-    mine = cells(base)
-    worth: dict[Set, Floats] = {frozenset(): np.zeros(len(mine))}
+    base_cells = cells(base)
+    worth: dict[Set, Floats] = {frozenset(): np.zeros(len(base_cells))}
     for arm in design.arms(block)[2:]:
         trial = of_block[arm.name]
         assert trial is not None
-        worth[arm.techniques] = mine - cells(trial)
+        worth[arm.techniques] = base_cells - cells(trial)
     pairs = interactions(worth, design.techniques) if design.exact else {}
     return values(worth, design.joining(block)), pairs
 
 
-def _told(
+def _shapley_json(
     design: Design,
     per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
     *,
     gains: bool,
 ) -> dict[str, Any]:
-    each = np.array([[told[name] for name in design.techniques] for told, _ in per_block])
+    each = np.array([[values[name] for name in design.techniques] for values, _ in per_block])
     pairs = list(per_block[0][1])
     return {
         "techniques": [
@@ -223,7 +224,7 @@ def _told(
             for pair, entry in zip(
                 pairs,
                 _rows(
-                    np.array([[told[pair][-1:] for pair in pairs] for _, told in per_block]),
+                    np.array([[values[pair][-1:] for pair in pairs] for _, values in per_block]),
                     gains=gains,
                 ),
                 strict=True,

@@ -71,7 +71,7 @@ class Ablation:
         if not any(_SEED in word for word in command) and design.blocks > 1:
             raise UsageError("the command must say where the seed goes: … --seed {seed}")
         self.folder, self.design, self.command = folder, design, list(command)
-        told = {
+        settings = {
             "schema": 1,
             "design": asdict(design) | {"techniques": list(design.techniques)},
             "command": self.command,
@@ -79,13 +79,13 @@ class Ablation:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / "ablation.json").exists():
-                if self._stored() != told:
+                if self._stored() != settings:
                     raise UsageError(
                         f"{folder} holds another ablation: give another --dir, or "
                         "the same words to go on with it"
                     )
             else:
-                write_json(folder / "ablation.json", told)
+                write_json(folder / "ablation.json", settings)
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
 
@@ -93,14 +93,14 @@ class Ablation:
     def open(cls, folder: Path) -> Ablation:
         """One that was begun. Raises UsageError."""
         try:
-            told = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
-            design = told["design"]
+            settings = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
+            design = settings["design"]
             return cls(
                 folder,
                 Design(
                     design["kind"], tuple(design["techniques"]), design["blocks"], design["seed"]
                 ),
-                told["command"],
+                settings["command"],
             )
         except (OSError, ValueError, KeyError, TypeError):
             raise UsageError(f"{folder} holds no ablation") from None
@@ -112,23 +112,23 @@ class Ablation:
 
     def done(self) -> list[Done]:
         """Trials that ended well, whose runs are still there."""
-        found = []
+        trials = []
         with contextlib.suppress(FileNotFoundError):
             for line in (self.folder / "trials.jsonl").read_text(encoding="utf-8").splitlines():
                 with contextlib.suppress(ValueError, TypeError):  # a torn last line
-                    one = Done(**json.loads(line))
-                    if (self.folder / one.run).is_dir():
-                        found.append(one)
-        return list({(one.block, one.arm): one for one in found}.values())
+                    trial = Done(**json.loads(line))
+                    if (self.folder / trial.run).is_dir():
+                        trials.append(trial)
+        return list({(trial.block, trial.arm): trial for trial in trials}.values())
 
     def missing(self) -> list[tuple[int, Arm]]:
         """Trials still to be run, in their order."""
-        known = {(one.block, one.arm) for one in self.done()}
+        finished = {(trial.block, trial.arm) for trial in self.done()}
         return [
             (block, arm)
             for block in range(self.design.blocks)
             for arm in self.design.order(block)
-            if (block, arm.name) not in known
+            if (block, arm.name) not in finished
         ]
 
     def run(self, say: Say) -> None:
@@ -185,11 +185,11 @@ class Ablation:
                 "one: watch it with optimizers.Trainer, probe.watch() or `probe run --`, and let "
                 "it keep its run where PROBE_DIR says"
             )
-        told = Done(
+        trial = Done(
             block, arm.name, str(runs[0].relative_to(self.folder)), time.monotonic() - begin
         )
         with (self.folder / "trials.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(told)) + "\n")
+            file.write(json.dumps(asdict(trial)) + "\n")
             file.flush()
             os.fsync(file.fileno())
 

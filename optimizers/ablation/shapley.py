@@ -48,17 +48,17 @@ def sampled_orders(
     Raises:
         ValueError: hardly any order is valid.
     """
-    found: list[tuple[str, ...]] = []
+    sampled: list[tuple[str, ...]] = []
     for _ in range(1000 * number):
         order = list(players)
         chance.shuffle(order)
-        for one in (tuple(order), tuple(reversed(order))):
-            if len(found) < number and all(
-                valid(frozenset(one[:size])) for size in range(len(one) + 1)
+        for candidate in (tuple(order), tuple(reversed(order))):
+            if len(sampled) < number and all(
+                valid(frozenset(candidate[:size])) for size in range(len(candidate) + 1)
             ):
-                found.append(one)
-        if len(found) == number:
-            return found
+                sampled.append(candidate)
+        if len(sampled) == number:
+            return sampled
     raise ValueError("hardly any order passes through sets that can run")
 
 
@@ -84,7 +84,7 @@ def interactions(
     """Pair → by how much two players do more (or less) together than apart: the Shapley
     interaction index (Grabisch and Roubens 1999), over sets of which all four corners are known.
     """
-    found: dict[tuple[str, str], Floats] = {}
+    by_pair: dict[tuple[str, str], Floats] = {}
     for a, b in combinations(players, 2):
         others = [player for player in players if player not in (a, b)]
         total: Floats = np.zeros(())
@@ -102,5 +102,5 @@ def interactions(
             total = total + weight * (both - first - second + none)
             weights += weight
         if weights > 0:
-            found[a, b] = total / weights
-    return found
+            by_pair[a, b] = total / weights
+    return by_pair

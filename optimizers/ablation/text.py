@@ -7,61 +7,61 @@ from typing import Any
 from probe.report.text_tables import Table, between, joules, percent, seconds
 
 
-def render(found: dict[str, Any]) -> str:
+def render(result: dict[str, Any]) -> str:
     """Whether it is sound, then a row for every technique."""
-    lines = [_headline(found), _soundness(found), ""]
+    lines = [_headline(result), _soundness(result), ""]
     kinds = {"cumulative": _cumulative, "leave-one-out": _left_out, "shapley": _shapley}
-    for table in kinds[found["design"]](found):
+    for table in kinds[result["design"]](result):
         lines += [*table.lines(), ""]
-    for name in (found.get("shapley") or {}).get("worse_in_quality") or []:
+    for name in (result.get("shapley") or {}).get("worse_in_quality") or []:
         lines.append(f"! {name} is worse in quality than the baseline, so no gain is called one")
-    lines += [f"{name}: {why}" for name, why in _reasons(found)]
-    if found.get("missing"):
-        lines.append(f"! {found['missing']} trials are still to be run")
+    lines += [f"{name}: {why}" for name, why in _reasons(result)]
+    if result.get("missing"):
+        lines.append(f"! {result['missing']} trials are still to be run")
     return "\n".join(lines).rstrip()
 
 
-def _headline(found: dict[str, Any]) -> str:
-    work = "the same work" if found["mode"] == "equal_work" else "cost to the target"
+def _headline(result: dict[str, Any]) -> str:
+    work = "the same work" if result["mode"] == "equal_work" else "cost to the target"
     return (
-        f"ablation of {', '.join(found['techniques'])}: {found['design']}, "
-        f"{found['blocks']} blocks, {work}; positive is saved"
+        f"ablation of {', '.join(result['techniques'])}: {result['design']}, "
+        f"{result['blocks']} blocks, {work}; positive is saved"
     )
 
 
-def _soundness(found: dict[str, Any]) -> str:
-    nothing = found["no_op"]
+def _soundness(result: dict[str, Any]) -> str:
+    nothing = result["no_op"]
     parts = [f"time {_gained(nothing['time_s'], seconds)}"]
     if nothing["energy_j"]["provenance"] == "measured":
         parts.append(f"energy {_gained(nothing['energy_j'], joules)}")
-    told = f"no-op (the baseline again): {', '.join(parts)}"
-    if found["sound"] is None:
-        return f"{told}; whether the ablation is sound cannot be told ({nothing['reason']})"
-    if found["sound"]:
-        return f"{told}: holds zero, as it must"
-    return f"{told}\n! UNSOUND: doing nothing made a difference, so no figure below can be trusted"
+    line = f"no-op (the baseline again): {', '.join(parts)}"
+    if result["sound"] is None:
+        return f"{line}; whether the ablation is sound cannot be told ({nothing['reason']})"
+    if result["sound"]:
+        return f"{line}: holds zero, as it must"
+    return f"{line}\n! UNSOUND: doing nothing made a difference, so no figure below can be trusted"
 
 
-def _reasons(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _reasons(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Why a technique has no verdict, where it is more than an interval that holds zero."""
-    rows = [(f"+ {row['technique']}", row["step"]) for row in found.get("steps", [])]
-    rows += [(row["technique"], row["gain"]) for row in found.get("left_out", [])]
+    rows = [(f"+ {row['technique']}", row["step"]) for row in result.get("steps", [])]
+    rows += [(row["technique"], row["gain"]) for row in result.get("left_out", [])]
     return [
-        (name, one["reason"])
-        for name, one in rows
-        if one["reason"] and not one["reason"].startswith("the interval")
+        (name, reason["reason"])
+        for name, reason in rows
+        if reason["reason"] and not reason["reason"].startswith("the interval")
     ]
 
 
-def _gained(g: dict[str, Any], said: Any) -> str:
+def _gained(g: dict[str, Any], verb: Any) -> str:
     if g["gain"] is None:
         return "not known"
-    return f"{said(g['gain'])} ({between(g['interval'], said)})"
+    return f"{verb(g['gain'])} ({between(g['interval'], verb)})"
 
 
-def _cumulative(found: dict[str, Any]) -> list[Table]:
-    rows: list[list[str]] = [["baseline", *_side(found["no_op"], "base"), *[""] * 6]]
-    for row in found["steps"]:
+def _cumulative(result: dict[str, Any]) -> list[Table]:
+    rows: list[list[str]] = [["baseline", *_side(result["no_op"], "base"), *[""] * 6]]
+    for row in result["steps"]:
         step, all_ = row["step"], row["in_all"]
         time, energy = step["time_s"], step["energy_j"]
         rows.append(
@@ -119,9 +119,9 @@ def _called(g: dict[str, Any]) -> str:
     return "modelled" if g.get("provenance") == "modelled" else str(g["verdict"])
 
 
-def _left_out(found: dict[str, Any]) -> list[Table]:
+def _left_out(result: dict[str, Any]) -> list[Table]:
     rows = []
-    for row in [{"technique": "all of them", "gain": found["all"]}, *found["left_out"]]:
+    for row in [{"technique": "all of them", "gain": result["all"]}, *result["left_out"]]:
         time, energy = row["gain"]["time_s"], row["gain"]["energy_j"]
         rows.append(
             [
@@ -144,40 +144,40 @@ def _left_out(found: dict[str, Any]) -> list[Table]:
     ]
 
 
-def _shapley(found: dict[str, Any]) -> list[Table]:
-    told = found["shapley"]
-    if told["refused"]:
-        return [Table("no Shapley values", ["why"], [[told["refused"]]])]
+def _shapley(result: dict[str, Any]) -> list[Table]:
+    values = result["shapley"]
+    if values["refused"]:
+        return [Table("no Shapley values", ["why"], [[values["refused"]]])]
     tables = []
-    for key, said, what in (("time_s", seconds, "time"), ("energy_j", joules, "energy")):
-        if told[key] is None:
+    for key, formatted, what in (("time_s", seconds, "time"), ("energy_j", joules, "energy")):
+        if values[key] is None:
             continue
-        cells = [f"{cell['stage']} {cell['class']}" for cell in told["cells"]]
+        cells = [f"{cell['stage']} {cell['class']}" for cell in values["cells"]]
         rows = [
             [
                 row["technique"],
-                said(row["gain"]),
-                between(row["interval"], said) if row["interval"] else "",
+                formatted(row["gain"]),
+                between(row["interval"], formatted) if row["interval"] else "",
                 row["verdict"],
-                *(said(cell["gain"]) for cell in row["cells"]),
+                *(formatted(cell["gain"]) for cell in row["cells"]),
             ]
-            for row in told[key]["techniques"]
+            for row in values[key]["techniques"]
         ]
         total = [
-            _sum([row["cells"][i]["gain"] for row in told[key]["techniques"]])
+            _sum([row["cells"][i]["gain"] for row in values[key]["techniques"]])
             for i in range(len(cells))
         ]
-        every = _sum([row["gain"] for row in told[key]["techniques"]])
-        rows.append(["all of them", said(every), "", "", *map(said, total)])
+        every = _sum([row["gain"] for row in values[key]["techniques"]])
+        rows.append(["all of them", formatted(every), "", "", *map(formatted, total)])
         tables.append(
             Table(
-                f"{what} saved, Shapley values ({_over(told)})",
+                f"{what} saved, Shapley values ({_over(values)})",
                 ["", "saved", "95 % interval", "verdict", *cells],
                 rows,
                 frozenset({0, 3}),
             )
         )
-        pairs = [row for row in told[key]["interactions"] if row["verdict"] != "no evidence"]
+        pairs = [row for row in values[key]["interactions"] if row["verdict"] != "no evidence"]
         if pairs:
             tables.append(
                 Table(
@@ -186,8 +186,8 @@ def _shapley(found: dict[str, Any]) -> list[Table]:
                     [
                         [
                             " and ".join(row["techniques"]),
-                            said(row["gain"]),
-                            between(row["interval"], said),
+                            formatted(row["gain"]),
+                            between(row["interval"], formatted),
                         ]
                         for row in pairs
                     ],
@@ -197,13 +197,13 @@ def _shapley(found: dict[str, Any]) -> list[Table]:
 
 
 def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None
 
 
-def _over(told: dict[str, Any]) -> str:
-    if not told["exact"]:
-        return f"{told['orders']} orders sampled in each block"
-    if told["valid_orders_only"]:
-        return f"over the {told['orders']} orders that pass through stacks that can run"
-    return f"over all {told['orders']} orders"
+def _over(numbers: dict[str, Any]) -> str:
+    if not numbers["exact"]:
+        return f"{numbers['orders']} orders sampled in each block"
+    if numbers["valid_orders_only"]:
+        return f"over the {numbers['orders']} orders that pass through stacks that can run"
+    return f"over all {numbers['orders']} orders"

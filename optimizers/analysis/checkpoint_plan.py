@@ -46,17 +46,17 @@ def place(model: nn.Module, loss: Loss, batch: Any, budget_bytes: int) -> Placem
     """
     names = {id(module): name for name, module in model.named_modules()}
     blocks = [block for stack in stacks(model).values() for block in stack]
-    found = kept(model, blocks, loss, batch)
+    measured = kept(model, blocks, loss, batch)
     seconds = _seconds(model, blocks, loss, batch)
-    saved = [max(0, a - b) for a, b in zip(found.blocks, found.inputs, strict=True)]
+    saved = [max(0, a - b) for a, b in zip(measured.blocks, measured.inputs, strict=True)]
     worth = sorted(range(len(blocks)), key=lambda i: seconds[i] / max(saved[i], 1))
     dropped: list[int] = []
 
     def needed() -> int:
         stays = sum(
-            found.inputs[i] if i in dropped else found.blocks[i] for i in range(len(blocks))
+            measured.inputs[i] if i in dropped else measured.blocks[i] for i in range(len(blocks))
         )
-        return found.rest + stays + max((found.blocks[i] for i in dropped), default=0)
+        return measured.rest + stays + max((measured.blocks[i] for i in dropped), default=0)
 
     for i in worth:
         if needed() <= budget_bytes:

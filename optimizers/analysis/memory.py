@@ -50,9 +50,9 @@ class Memory:
 
 
 @contextlib.contextmanager
-def saving(known: Iterable[torch.Tensor]) -> Iterator[list[int]]:
+def saving(resident: Iterable[torch.Tensor]) -> Iterator[list[int]]:
     """Sees what autograd keeps inside: [bytes so far]. ``known`` are there anyway."""
-    seen = {_identity(tensor) for tensor in known}
+    seen = {_identity(tensor) for tensor in resident}
     total = [0]
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -81,7 +81,7 @@ def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
 
 def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> Kept:
     """Run one forward and see what it keeps. The blocks must not be checkpointed yet."""
-    known = (*model.parameters(), *model.buffers(), *_tensors(batch))
+    resident = (*model.parameters(), *model.buffers(), *_tensors(batch))
     total: list[int] = [0]
     at: list[int] = []
     sizes: list[int] = []
@@ -97,7 +97,7 @@ def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) 
     handles = [block.register_forward_pre_hook(before) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks]
     try:
-        with saving(known) as total:
+        with saving(resident) as total:
             value = loss(model, batch)
     finally:
         for handle in handles:
@@ -107,7 +107,7 @@ def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) 
 
 
 def predict(
-    model: nn.Module, blocks: Sequence[nn.Module], found: Kept, plan: Plan, every: int | None = 0
+    model: nn.Module, blocks: Sequence[nn.Module], measured: Kept, plan: Plan, every: int | None = 0
 ) -> Memory:
     """The peak of a step, above a process that has nothing yet.
 
@@ -119,7 +119,7 @@ def predict(
     numbers = sum(p.numel() for p in model.parameters() if p.requires_grad)
     of_block = [sum(p.numel() for p in block.parameters()) * width for block in blocks]
     outside = numbers * width - sum(of_block)
-    length = len(found.blocks)
+    length = len(measured.blocks)
     groups = [range(i, i + 1) for i in range(length)] if every == 0 else segments(length, every)
     best, moment = -1, (0, 0, 0)
     gradients = outside // 2  # the head's are there before the last block's
@@ -127,14 +127,14 @@ def predict(
         group = groups[number]
         # What waits for its turn: all blocks before, or only what their segments were given.
         waiting = (
-            sum(found.blocks[: group.start])
+            sum(measured.blocks[: group.start])
             if every == 0
-            else sum(found.inputs[g.start] for g in groups[: number + 1])
+            else sum(measured.inputs[g.start] for g in groups[: number + 1])
         )
         for place in reversed(group):
             gradients += of_block[place]
-            held = found.rest + waiting + sum(found.blocks[group.start : place + 1])
-            working = found.blocks[place]
+            held = measured.rest + waiting + sum(measured.blocks[group.start : place + 1])
+            working = measured.blocks[place]
             if gradients + held + working > best:
                 best, moment = gradients + held + working, (gradients, held, working)
     moments = 8 if plan.precision.mode != "master" else 12  # Adam's, and the masters

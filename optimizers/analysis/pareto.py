@@ -104,20 +104,20 @@ def score(
     base = costs[0]
     limits = {"L": loss_target, "M": memory_budget, "‖∇L‖": gradient_bound}
     terms = _terms(base, weights)
-    found = []
-    for one in costs:
+    judged = []
+    for cost in costs:
         broken = tuple(
             f"{name} {'unknown' if value is None else f'{value:.4g}'} > {limit:.4g}"
             for (name, limit), value in zip(
-                limits.items(), (one.loss, one.memory_bytes, one.gradient_norm), strict=True
+                limits.items(), (cost.loss, cost.memory_bytes, cost.gradient_norm), strict=True
             )
             if limit is not None and (value is None or value > limit)
         )
-        found.append((one, broken))
-    feasible = [one for one, broken in found if not broken]
-    front = {one.run for one in pareto(feasible)}
+        judged.append((cost, broken))
+    feasible = [cost for cost, broken in judged if not broken]
+    front = {cost.run for cost in pareto(feasible)}
     scores = [
-        Score(_cost(one, base, terms), one, broken, one.run in front) for one, broken in found
+        Score(_cost(cost, base, terms), cost, broken, cost.run in front) for cost, broken in judged
     ]
     return sorted(scores, key=lambda s: (bool(s.broken), math.inf if s.cost is None else s.cost))
 
@@ -130,14 +130,14 @@ def pareto(costs: Sequence[Cost]) -> list[Cost]:
             math.inf if v is None else v for v in (cost.time_s, cost.memory_bytes, cost.energy_j)
         )
 
-    def beaten(one: Cost) -> bool:
-        mine = values(one)
+    def beaten(candidate: Cost) -> bool:
+        own = values(candidate)
         return any(
-            all(a <= b for a, b in zip(values(other), mine, strict=True)) and values(other) != mine
+            all(a <= b for a, b in zip(values(other), own, strict=True)) and values(other) != own
             for other in costs
         )
 
-    return [one for one in costs if not beaten(one)]
+    return [candidate for candidate in costs if not beaten(candidate)]
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -184,8 +184,8 @@ def _terms(base: Cost, weights: Weights) -> list[tuple[str, float]]:
     return terms
 
 
-def _cost(one: Cost, base: Cost, terms: Sequence[tuple[str, float]]) -> float | None:
-    values = [(weight, getattr(one, name), getattr(base, name)) for name, weight in terms]
+def _cost(cost: Cost, base: Cost, terms: Sequence[tuple[str, float]]) -> float | None:
+    values = [(weight, getattr(cost, name), getattr(base, name)) for name, weight in terms]
     if any(value is None for _, value, _ in values):
         return None
     return sum(weight * float(value) / float(unit) for weight, value, unit in values)
@@ -207,8 +207,8 @@ def _gradient(values: dict[str, Any], ranks: int) -> float | None:
     if not len(norm) == len(variance) == len(k):
         return None
     square = norm**2 - variance / (k * ranks)
-    known = square[np.isfinite(square)]
-    return math.sqrt(max(float(np.mean(known)), 0.0)) if len(known) else None
+    finite = square[np.isfinite(square)]
+    return math.sqrt(max(float(np.mean(finite)), 0.0)) if len(finite) else None
 
 
 def _number(value: float | None, unit: str = "") -> str:

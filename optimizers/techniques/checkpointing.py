@@ -66,28 +66,28 @@ def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, li
     Raises:
         TechniqueRefused: a name is none, or nothing was found.
     """
-    found: dict[str, list[nn.Module]] = {}
+    by_kind: dict[str, list[nn.Module]] = {}
     for name, module in model.named_modules():
         if names is not None:
             if name in names:
-                found[name] = list(module.children())
+                by_kind[name] = list(module.children())
             continue
-        if any(not outer or name.startswith(f"{outer}.") for outer in found):
+        if any(not outer or name.startswith(f"{outer}.") for outer in by_kind):
             continue
         blocks = list(module.children())
         alike = len({type(block) for block in blocks}) == 1 and len(blocks) >= _FEWEST
         deep = alike and any(True for _ in blocks[0].children())
         if isinstance(module, nn.Sequential | nn.ModuleList) and deep:
-            found[name] = blocks
-    missing = set(names or ()) - set(found)
-    if missing or not found:
+            by_kind[name] = blocks
+    missing = set(names or ()) - set(by_kind)
+    if missing or not by_kind:
         what = (
             f"the model has no {', '.join(sorted(missing))}"
             if missing
             else ("the model has no stack of like layers (an nn.Sequential or nn.ModuleList)")
         )
         raise TechniqueRefused(f"checkpointing: {what}; name them: Checkpointing(layers=('…',))")
-    return found
+    return by_kind
 
 
 def segments(length: int, every: int | None) -> list[range]:

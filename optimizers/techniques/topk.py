@@ -98,8 +98,8 @@ def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
 
     def gather(_done: Any) -> torch.Tensor:
         buffer.zero_()
-        for one, numbers in zip(places, values, strict=True):
-            buffer.index_add_(0, one.long(), numbers)
+        for index, numbers in zip(places, values, strict=True):
+            buffer.index_add_(0, index.long(), numbers)
         mean: torch.Tensor = buffer.div_(world)
         return mean
 

@@ -54,14 +54,14 @@ class Purse:
         """Which budget is used up: ``time``, ``energy``, ``memory`` or None; ranks agree."""
         if not self._limited:
             return None
-        budget, found = self._budget, None
+        budget, exhausted = self._budget, None
         if seconds > budget.seconds:
-            found = "time"
+            exhausted = "time"
         elif budget.joules < math.inf and self._joules() > budget.joules:
-            found = "energy"
+            exhausted = "energy"
         elif budget.memory_bytes < math.inf and peak_memory(self._device) > budget.memory_bytes:
-            found = "memory"
-        return agreed(found)
+            exhausted = "memory"
+        return agreed(exhausted)
 
     def _joules(self) -> float:
         now = time.monotonic()

@@ -32,13 +32,13 @@ class Order(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         """Without end."""
         epoch, at = divmod(self.consumed, self.per_epoch)
-        mine = self._batch // self._world
+        per_rank = self._batch // self._world
         while True:
             source = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
             order = torch.randperm(self._length, generator=source).tolist()
             for begin in range(at, self.per_epoch, self._batch):
-                first = begin + self._rank * mine
-                yield order[first : first + mine]
+                first = begin + self._rank * per_rank
+                yield order[first : first + per_rank]
             epoch, at = epoch + 1, 0
 
 

@@ -79,8 +79,8 @@ def save(folder: Path, step: int, state: dict[str, Any], engine: Callable[[Path]
 
 def latest(folder: Path) -> Path | None:
     """The newest complete one."""
-    found = sorted(folder.glob("step-*"))
-    return found[-1] if found else None
+    snapshots = sorted(folder.glob("step-*"))
+    return snapshots[-1] if snapshots else None
 
 
 def load(path: Path) -> dict[str, Any]:

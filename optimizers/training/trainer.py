@@ -151,7 +151,7 @@ class Trainer:
             sample = default_collate([data[0]])
             ridge = roofline.ridge(self.device, self.plan.precision.dtype)
             bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
-            told = (
+            counts = (
                 None
                 if bound is None
                 else {
@@ -160,7 +160,7 @@ class Trainer:
                     "bytes_per_s": ridge.bytes_per_s,
                 }
             )
-            return flops.per_sample(model, self._loss, sample), told
+            return flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
 
@@ -188,7 +188,7 @@ class Trainer:
             config={
                 **self._config,
                 "stack": self.stack.name,
-                "techniques": self.stack.told(),
+                "techniques": self.stack.as_json(),
                 "batch_size": self.plan.batch_size,
                 "lr": self.plan.lr,
                 "seed": self._seed,
@@ -202,7 +202,7 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
-                self._told(run, before)
+                self._log_at_end(run, before)
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -227,11 +227,11 @@ class Trainer:
     def _utilisation(self) -> tuple[float | None, str]:
         """(MFU over the training without its evaluations, whose peak)."""
         seconds = self._at.seconds - self._at.eval_seconds
-        found = flops.peak(self.device, self.plan.precision.dtype)
-        if self._flops is None or found is None or seconds <= 0:
+        peak = flops.peak(self.device, self.plan.precision.dtype)
+        if self._flops is None or peak is None or seconds <= 0:
             return None, ""
         speed = self._flops * self._at.samples / seconds
-        return speed / (found.per_s * self._world), found.source
+        return speed / (peak.per_s * self._world), peak.source
 
     def _train(self, run: Any, bar: Bar) -> str:
         at, purse = self._at, Purse(self._budget, self.device, run)
@@ -257,7 +257,7 @@ class Trainer:
             self._evaluated(run)
         return "samples"
 
-    def _told(self, run: Any, before: int) -> None:
+    def _log_at_end(self, run: Any, before: int) -> None:
         """What is known only at the end, for the comparison of runs.
 
         Args:
@@ -294,12 +294,12 @@ class Trainer:
         if self._rate is None or not self._steady:
             self._set_rate((at.samples + step_samples) / self._samples, step_samples)
         micro_batches = self._micro_batches(k)
-        whole = step_samples // self._world  # of this rank
+        rank_samples = step_samples // self._world  # of this rank
         mean: torch.Tensor | None = None
         if variance is not None:
             variance.arm()
         for j, batch in enumerate(micro_batches):
-            share = 1.0 if k == 1 else size(batch) / whole
+            share = 1.0 if k == 1 else size(batch) / rank_samples
             with engine.micro_batch(last=j == k - 1):
                 loss = self._loss(engine.model, batch) if self._held else self._first(batch)
                 engine.backward(loss if k == 1 else loss * share)
@@ -313,7 +313,7 @@ class Trainer:
             self._held |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
-        values: dict[str, Any] = {"loss": mean, "samples": whole}
+        values: dict[str, Any] = {"loss": mean, "samples": rank_samples}
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
@@ -429,8 +429,8 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
 def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    said = str(error)  # torch's allocator of a CPU has no class of its own
-    return "allocate memory" in said or "not enough memory" in said
+    message = str(error)  # torch's allocator of a CPU has no class of its own
+    return "allocate memory" in message or "not enough memory" in message
 
 
 def _line(error: BaseException) -> str:

@@ -1,7 +1,8 @@
-"""A stored run, opened for its account: phases, meters, and whose phases each meter explains.
+"""A stored run, opened for its analysis: phases, meters, and whose phases each meter explains.
 
-What a report needs comes either from what the recorder summed up and sealed (:mod:`sealed`), in
-seconds however long the run, or from all samples and edges (:mod:`raw`).
+What a report needs comes either from what the recorder summed up at the end of the run
+(:mod:`from_summary`), in seconds however long the run, or from all samples and edges
+(:mod:`from_samples`).
 """
 
 from __future__ import annotations
@@ -13,46 +14,46 @@ from typing import Any
 
 from ..attribution.meter_kinds import is_attributed, is_energy, is_sampled_power
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares
+from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..store.reader import RunReader
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .device_owner import owner
 from .meter_choice import elect, finer
-from .phase_rows import Rows, phase_rows
+from .phase_rows import PhaseRows, phase_rows
 
 
-class Scene(ABC):
+class RunAnalysis(ABC):
     """What all parts of a report look at.
 
-    ``run`` is its begin and end, or those of the part that is looked at; ``on_device`` are the
-    ranks that recorded device times.
+    ``run`` is its begin and end in ns, or those of the part that is looked at; ``on_device`` are
+    the ranks that recorded device times.
     """
 
     whole: tuple[int, int]
     on_device: Collection[int] = ()
 
     def __init__(
-        self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.Meter]
+        self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.MeterReadings]
     ):
         self.reader, self.run = reader, run
         self.whole = bounds_of(reader)
         self.gaps = tuple(reader.gaps())
         elected = elect([(meter.source, meter.summary.samples) for meter in meters], self.gaps)
         self.meters = tuple(
-            device_energy.Meter(source, meter.summary)
+            device_energy.MeterReadings(source, meter.summary)
             for source, meter in zip(elected, meters, strict=True)
         )
 
     @property
     @abstractmethod
-    def tallies(self) -> Sequence[Tally]:
-        """Of every rank that recorded edges, on the host's clock."""
+    def phase_totals(self) -> Sequence[PhaseTotals]:
+        """The phase totals of every rank that recorded edges, on the host's clock."""
 
     @abstractmethod
-    def clocked(self) -> Sequence[Tally]:
-        """Of every rank that recorded edges, on its device's clock where that was recorded."""
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
+        """The same, on a rank's device clock where that was recorded."""
 
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:
@@ -60,58 +61,63 @@ class Scene(ABC):
 
     @abstractmethod
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
-        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+        """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
 
     @abstractmethod
-    def _tally_on(self, source: Source, rank: int) -> Tally:
-        """Of the clock on which a source's energy is attributed."""
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
+        """A rank's phase totals on the clock on which a source's energy is attributed."""
 
     @abstractmethod
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         """How a rank's phases share a device's energy by time."""
 
     @abstractmethod
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
-        """The estimator's, of an attributed source and a rank's phases."""
+        """The estimator's statistics of an attributed source and a rank's phases."""
 
     @cached_property
-    def devices(self) -> list[device_energy.Device]:
-        """The energy meters, measured ones first."""
+    def devices(self) -> list[device_energy.DeviceEnergy]:
+        """The energy meters of the devices, measured ones first."""
         return device_energy.devices(self.meters)
 
-    def owner_of(self, source: Source) -> Tally | None:
-        """The one rank's phases that a device's meter explains; on a GPU's own clock if known."""
-        meters = [one.source for one in self.meters]
-        ranks = [tally.rank for tally in self.tallies]
-        mine = owner(source, meters, self.reader.members, ranks)
-        return None if mine is None else self._tally_on(source, mine)
+    def owner_of(self, source: Source) -> PhaseTotals | None:
+        """The phase totals of the one rank whose phases a device's meter explains.
 
-    def rows_of(self, device: device_energy.Device) -> tuple[Rows, Tally | None]:
-        """Energy by phase, and whose phases they are."""
-        mine = self.owner_of(device.source)
+        They lie on a GPU's own clock if that is known; None if the device is no one rank's.
+        """
+        meters = [meter.source for meter in self.meters]
+        ranks = [phases.rank for phases in self.phase_totals]
+        rank = owner(source, meters, self.reader.members, ranks)
+        return None if rank is None else self._totals_on(source, rank)
+
+    def rows_of(self, device: device_energy.DeviceEnergy) -> tuple[PhaseRows, PhaseTotals | None]:
+        """(energy by phase, totals of the rank whose phases they are)."""
+        totals = self.owner_of(device.source)
         rows = phase_rows(
             device,
-            mine,
+            totals,
             self.run,
             device.name,
-            self.shares_of(device, mine),
-            self.energy_statistics(device, mine),
+            self.shares_of(device, totals),
+            self.energy_statistics(device, totals),
         )
-        return rows, mine
+        return rows, totals
 
-    def shares_of(self, device: device_energy.Device, mine: Tally | None) -> Shares | None:
+    def shares_of(
+        self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
+    ) -> TimeShares | None:
         """How phases share a device's energy by time; None if it has no phases or no energy."""
-        if mine is None or not mine.seconds or device.curve is None:
+        if totals is None or not totals.seconds or device.curve is None:
             return None
-        return self._shares(device, mine.rank)
+        return self._shares(device, totals.rank)
 
     def energy_statistics(
-        self, device: device_energy.Device, mine: Tally | None
+        self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
     ) -> Statistics | None:
-        """What tells a device's phases apart; scaled to its energy."""
+        """The statistics that tell a device's phases apart, scaled to its energy."""
         if device.curve is None:
             return None
-        own = self.statistics_of(device.source, mine)
+        own = self.statistics_of(device.source, totals)
         if not is_energy(device.source):
             return own
         samples = next(
@@ -124,16 +130,17 @@ class Scene(ABC):
         )
         if samples is None:
             return own
-        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, mine))
+        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, totals))
 
-    def statistics_of(self, source: Source, mine: Tally | None) -> Statistics | None:
-        """The estimator's, as the recorder sealed them or anew from raw data; None if the source
-        is none that is attributed, or too little was read.
+    def statistics_of(self, source: Source, totals: PhaseTotals | None) -> Statistics | None:
+        """The estimator's statistics of a source, as the recorder left them or anew from raw data.
+
+        None if the source is not attributed to phases, or too little was read.
         """
-        if mine is None or not mine.seconds or not is_attributed(source):
+        if totals is None or not totals.seconds or not is_attributed(source):
             return None
         samples = next(m.summary.samples for m in self.meters if m.source.id == source.id)
-        return self._statistics(source, mine.rank) if samples > 1 else None
+        return self._statistics(source, totals.rank) if samples > 1 else None
 
 
 def bounds_of(reader: RunReader) -> tuple[int, int]:

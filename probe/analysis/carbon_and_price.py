@@ -43,16 +43,16 @@ class Tariff:
 
     @classmethod
     def constant(cls, value: float, unit: str, label: str) -> Tariff:
-        """The same at any time."""
+        """A tariff that is the same at any time."""
         return cls(np.array([np.iinfo(np.int64).min]), np.array([value]), math.inf, unit, label)
 
     def covers(self, run: tuple[int, int], anchor: Anchor) -> bool:
-        """Whether it says anything of the whole run."""
+        """True if the tariff says something of the whole run."""
         ahead_ns = anchor.wall_ns - anchor.monotonic_ns
         return int(self.begin_ns[0]) <= run[0] + ahead_ns and run[1] + ahead_ns <= self.end_ns
 
     def of(self, curve: EnergyCurve, run: tuple[int, int], anchor: Anchor) -> float:
-        """Σ energy × value over a run, in the unit."""
+        """Σ energy × value over a run, in the tariff's unit."""
         ahead_ns = anchor.wall_ns - anchor.monotonic_ns
         wall = run[0] + ahead_ns, run[1] + ahead_ns
         inside = self.begin_ns[(self.begin_ns > wall[0]) & (self.begin_ns < wall[1])]
@@ -77,18 +77,18 @@ class Tariffs:
         Raises:
             UsageError: an argument is no number, and no file that can be read.
         """
-        found: dict[str, Tariff] = {}
+        tariffs: dict[str, Tariff] = {}
         problems = []
         for what, text, unit in (("intensity", intensity, "g"), ("price", price, "")):
-            told = os.environ.get(f"PROBE_{what.upper()}")
+            configured = os.environ.get(f"PROBE_{what.upper()}")
             if text:
-                found[what] = tariff(text, what, unit)
-            elif told:
+                tariffs[what] = tariff(text, what, unit)
+            elif configured:
                 try:
-                    found[what] = tariff(told, what, unit)
+                    tariffs[what] = tariff(configured, what, unit)
                 except UsageError as error:  # no reason to go without a report
                     problems.append(f"PROBE_{what.upper()}: {error}")
-        return cls(found.get("intensity"), found.get("price"), tuple(problems))
+        return cls(tariffs.get("intensity"), tariffs.get("price"), tuple(problems))
 
 
 def tariff(text: str, what: str, unit: str) -> Tariff:
@@ -134,7 +134,7 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
             f"but is {','.join(head)[:80]!r}"
         )
     column = (named or columns)[0]
-    found: dict[int, float] = {}
+    values: dict[int, float] = {}
     for number, row in enumerate(rows[1:], 2):
         try:
             when = datetime.fromisoformat(row[at].strip())
@@ -144,16 +144,16 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
                 f"{path}, line {number}: no time and number in {','.join(row)[:60]!r}"
             ) from None
         when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        found[round(when.timestamp() * NS_PER_S)] = value
-    if len(found) < 2 or not all(map(math.isfinite, found.values())):
+        values[round(when.timestamp() * NS_PER_S)] = value
+    if len(values) < 2 or not all(map(math.isfinite, values.values())):
         raise UsageError(f"{path}: it needs two rows at least, all of them numbers")
-    begin_ns = np.array(sorted(found), np.int64)
+    begin_ns = np.array(sorted(values), np.int64)
     scale = 1e-3 if "mwh" in head[column].lower() else 1.0
     currency = _CURRENCY.search(head[column])
     end_ns = float(begin_ns[-1] + np.diff(begin_ns)[-1])  # the last holds as long as the one before
     return Tariff(
         begin_ns,
-        np.array([found[at_ns] for at_ns in begin_ns.tolist()]) * scale,
+        np.array([values[at_ns] for at_ns in begin_ns.tolist()]) * scale,
         end_ns,
         unit or (currency[1] if currency else ""),
         path.name,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..attribution.meter.energy_curve import EnergyCurve
-from ..attribution.meter.energy_knots import CounterKnots, Knots, PowerKnots
-from ..attribution.meter.summary import Summary
+from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKnots
+from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Provenance, Source, device_kind
 from .meter_choice import POWERS
 
@@ -25,33 +25,33 @@ LIMIT_HEADROOM = 1.1  # boards overshoot their limit for milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
-    """A source and what was read of it."""
+class MeterReadings:
+    """A source and the summary of what was read of it."""
 
     source: Source
-    summary: Summary
+    summary: MeterSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """One device's energy meter; ``highest_w`` is more than it can ever draw."""
+class DeviceEnergy:
+    """One device's energy meter; ``highest_w`` is more than the device can ever draw."""
 
     source: Source
-    summary: Summary
+    summary: MeterSummary
     highest_w: float
 
     @property
     def curve(self) -> EnergyCurve | None:
-        """Its energy over the run; None if it hardly moved, or is nobody's to attribute."""
+        """The device's energy over the run; None if it hardly moved, or must not be attributed."""
         return self.summary.curve if self.source.attributable else None
 
     @property
     def name(self) -> str:
-        """Of the device."""
+        """Name of the device."""
         return self.source.device
 
 
-def knots_of(source: Source) -> Knots | None:
+def knots_of(source: Source) -> EnergyKnots | None:
     """What makes an energy curve of this source's reads; None if it tells no energy."""
     if source.is_energy_counter:
         wrap_j = source.wrap_raw * source.scale if source.wrap_raw else None
@@ -63,9 +63,9 @@ def knots_of(source: Source) -> Knots | None:
     return None
 
 
-def devices(meters: Sequence[Meter]) -> list[Device]:
+def devices(meters: Sequence[MeterReadings]) -> list[DeviceEnergy]:
     """The meters that speak for a device's energy, and modelled powers; measured ones first."""
-    found = []
+    meters_of_energy = []
     for meter in meters:
         source, summary = meter.source, meter.summary
         power = source.unit == "W" and (source.in_total or source.provenance is Provenance.MODELLED)
@@ -74,8 +74,10 @@ def devices(meters: Sequence[Meter]) -> list[Device]:
         curve = summary.curve
         if power and curve is not None and curve.length_s() < SHORTEST_POWER_S:
             summary = replace(summary, curve=None)  # one moment says nothing of a run
-        found.append(Device(source, summary, _highest(meter, meters)))
-    return sorted(found, key=lambda d: (d.source.provenance != "measured", natural(d.name)))
+        meters_of_energy.append(DeviceEnergy(source, summary, _highest(meter, meters)))
+    return sorted(
+        meters_of_energy, key=lambda d: (d.source.provenance != "measured", natural(d.name))
+    )
 
 
 def natural(name: str) -> list[str | int]:
@@ -83,7 +85,7 @@ def natural(name: str) -> list[str | int]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
-def source_row(device: Device, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
+def source_row(device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
     """The row of ``sources`` in the report."""
     source, curve = device.source, device.curve
     energy = energy_of(curve, run) if curve else None
@@ -108,7 +110,7 @@ def _kind_beyond_name(source: Source) -> dict[str, str]:
     return {} if said else {"device_kind": str(source.device_kind)}
 
 
-def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
+def power_row(device: DeviceEnergy, run: tuple[int, int]) -> dict[str, Any] | None:
     """Mean power of a device over time, in bins of one length that hold its energy exactly; a bin
     without any update inside or beside it is null.
     """
@@ -133,15 +135,17 @@ def power_row(device: Device, run: tuple[int, int]) -> dict[str, Any] | None:
     }
 
 
-def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | None:
+def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, Any] | None:
     """Mean power of all meters that are in the total, else of the models', in some bins."""
-    known = [one for one in devices if one.curve is not None]
-    counted = [one for one in known if one.source.in_total]
-    shown = counted or [one for one in known if one.source.provenance is Provenance.MODELLED]
+    metered = [device for device in devices if device.curve is not None]
+    counted = [device for device in metered if device.source.in_total]
+    shown = counted or [
+        device for device in metered if device.source.provenance is Provenance.MODELLED
+    ]
     if not shown:
         return None
     edges = np.linspace(run[0], run[1], SKETCH_BINS + 1).astype(np.int64)
-    joules = np.sum([np.diff(one.curve.at(edges)) for one in shown if one.curve], axis=0)
+    joules = np.sum([np.diff(device.curve.at(edges)) for device in shown if device.curve], axis=0)
     watts = joules / (np.diff(edges).clip(1) / 1e9)
     return {
         "provenance": str(shown[0].source.provenance),
@@ -149,9 +153,11 @@ def sketch(devices: Sequence[Device], run: tuple[int, int]) -> dict[str, Any] | 
     }
 
 
-def total_interval(device: Device, run: tuple[int, int]) -> tuple[float, float]:
-    """Known to one update period at the mean power, plus all that was extrapolated; polled power
-    to the error of its mean, too.
+def total_interval(device: DeviceEnergy, run: tuple[int, int]) -> tuple[float, float]:
+    """(low, high) of a device's energy over the run, in J.
+
+    It is known to one update period at the mean power, plus all that was extrapolated; polled
+    power to the error of its mean, too.
     """
     assert device.curve is not None
     curve = device.curve
@@ -172,10 +178,10 @@ def energy_of(curve: EnergyCurve, run: tuple[int, int]) -> float:
     return float(ends[1] - ends[0])
 
 
-def _highest(meter: Meter, meters: Iterable[Meter]) -> float:
-    mine = meter.source
+def _highest(meter: MeterReadings, meters: Iterable[MeterReadings]) -> float:
+    source = meter.source
     for other in meters:
-        same = other.source.uuid == mine.uuid and other.source.device == mine.device
+        same = other.source.uuid == source.uuid and other.source.device == source.device
         if same and other.source.quantity == "power_limit" and other.summary.samples:
             return max(meter.summary.highest_w, other.summary.highest * LIMIT_HEADROOM)
     return meter.summary.highest_w * HEADROOM

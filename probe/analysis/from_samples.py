@@ -1,4 +1,4 @@
-"""The scene of a run from all its samples and edges."""
+"""The analysis of a run from all its samples and edges."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from ..attribution.meter.summary import Levels, Summary
+from ..attribution.meter.summary import MeterSummary, SampleStatistics
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares, split
+from ..attribution.time_split import TimeShares, split
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
-from ..timeline.ddp_reductions import Reductions
+from ..timeline.ddp_reductions import DdpReductions
 from ..timeline.device_times import on_device
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
-from ..timeline.spans import Rows, decode
+from ..timeline.span_table import Rows
+from ..timeline.spans import decode
 from ..units import NS_PER_S
 from . import device_energy
-from .base import Scene, bounds_of
-from .statistics_source import replay, sealed
+from .base import RunAnalysis, bounds_of
+from .statistics_source import load_statistics, replay
 
 
-class RawScene(Scene):
-    """Of a run, or a part of it.
+class AnalysisFromSamples(RunAnalysis):
+    """The analysis of a run, or of a part of it.
 
     Args:
-        recompute: do not use the statistics that the recorder sealed either.
+        recompute: do not use the statistics that the recorder left either.
         part_s: only what lies between these seconds of the run.
 
     Raises:
@@ -47,42 +48,45 @@ class RawScene(Scene):
         recompute: bool = False,
         part_s: tuple[float, float] | None = None,
     ):
-        whole = bounds_of(reader)
-        run = whole if part_s is None else _part(whole, *part_s)
+        whole_run = bounds_of(reader)
+        run = whole_run if part_s is None else _part(whole_run, *part_s)
         self._recompute = recompute
         self.series = reader.series()
         gaps = reader.gaps()
         super().__init__(
             reader,
             run,
-            [device_energy.Meter(one.source, summary(one, gaps)) for one in self.series],
+            [
+                device_energy.MeterReadings(series.source, summary(series, gaps))
+                for series in self.series
+            ],
         )
         self._host: dict[int, Timeline] = {}
         self._device: dict[int, Timeline] = {}
         for rank in reader.ranks():
-            for told, device in ((self._host, False), (self._device, True)):
-                found = timeline(reader, rank, device=device)
-                if found is not None:
-                    told[rank] = found if run == whole else found.part(*run)
+            for timelines, device in ((self._host, False), (self._device, True)):
+                spans = timeline(reader, rank, device=device)
+                if spans is not None:
+                    timelines[rank] = spans if run == whole_run else spans.part(*run)
         self.on_device = self._device
 
     @cached_property
-    def tallies(self) -> Sequence[Tally]:
+    def phase_totals(self) -> Sequence[PhaseTotals]:
         """Of every rank that recorded edges, on the host's clock."""
-        return [one.tally() for one in self._host.values()]
+        return [spans.totals() for spans in self._host.values()]
 
-    def clocked(self) -> Sequence[Tally]:
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(rank, one).tally() for rank, one in self._host.items()]
+        return [self._device.get(rank, spans).totals() for rank, spans in self._host.items()]
 
-    def part(self, begin_ns: int, end_ns: int) -> RawScene:
-        """What lies between two instants of this one; nothing is read again."""
+    def part(self, begin_ns: int, end_ns: int) -> AnalysisFromSamples:
+        """The analysis of what lies between two instants of this one; nothing is read again."""
         part = copy(self)
-        part.__dict__.pop("tallies", None)  # of the whole
+        part.__dict__.pop("phase_totals", None)  # of the whole run
         part.run = begin_ns, end_ns
         part._host, part._device = (
-            {rank: one.part(begin_ns, end_ns) for rank, one in told.items()}
-            for told in (self._host, self._device)
+            {rank: spans.part(begin_ns, end_ns) for rank, spans in timelines.items()}
+            for timelines in (self._host, self._device)
         )
         part.on_device = part._device
         return part
@@ -102,16 +106,16 @@ class RawScene(Scene):
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
         """By rank, what reducing gradients cost it."""
-        found = {}
+        by_rank = {}
         for rank in self.reader.ranks():
-            one = Reductions()
+            reductions = DdpReductions()
             for name, rows in self.reader.rings(rank):
                 if name.startswith("main") and (rows["kind"] == Record.SYNC).any():
                     moved = on_device(rows)
                     clocked = self._between(rows if moved is None else moved)
-                    one.feed(clocked, decode(clocked))
-            found[rank] = one.state()
-        return found
+                    reductions.feed(clocked, decode(clocked))
+            by_rank[rank] = reductions.state()
+        return by_rank
 
     def _between(self, rows: Rows) -> Rows:
         if self.run == self.whole:
@@ -124,10 +128,10 @@ class RawScene(Scene):
             return self._device[rank]
         return self._host[rank]
 
-    def _tally_on(self, source: Source, rank: int) -> Tally:
-        return self._timeline(source, rank).tally()
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
+        return self._timeline(source, rank).totals()
 
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         assert device.curve is not None
         spans = self._timeline(device.source, rank)
         return split(
@@ -140,52 +144,58 @@ class RawScene(Scene):
         )
 
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
-        """Of a part of the run, the sealed ones hold the blocks inside it: 1/64 to 1/32 of the
-        run is as close as they come to its ends.
+        """Statistics of a source.
+
+        Those that the recorder left consist of whole blocks. Of a part they hold the blocks
+        inside it: 1/64 to 1/32 of the run is as close as they come to its ends.
         """
-        found = self._sealed(source, rank)
-        if found is None:
+        statistics = self._sealed(source, rank)
+        if statistics is None:
             restarts = [
                 gap.end_ns for gap in self.gaps if gap.what == source.id and gap.reason == RESTARTED
             ]
-            series = next(one for one in self.series if one.source.id == source.id)
+            series = next(
+                candidate for candidate in self.series if candidate.source.id == source.id
+            )
             return replay(series, self._timeline(source, rank), self.run, self.whole[0], restarts)
         if self.run == self.whole:
-            return found
-        return found.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
+            return statistics
+        return statistics.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
 
     def _sealed(self, source: Source, rank: int) -> Statistics | None:
         if self._recompute:
             return None
         on_device = source.is_accelerator and rank in self._device
-        return sealed(self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device)
+        return load_statistics(
+            self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
+        )
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:
-        """Names per rank; to list them is to read them, which once for all meters is enough."""
+        """Names of each rank's rings; to list them is to read them, so once for all meters."""
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
-def summary(one: Series, gaps: Sequence[Gap]) -> Summary:
-    """What all samples of a source come to."""
-    levels = Levels()
-    levels.feed(one.value)
-    found = levels.finish()
-    knots = device_energy.knots_of(one.source)
+def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
+    """The summary of all samples of a source."""
+    levels = SampleStatistics()
+    levels.feed(series.value)
+    statistics = levels.finish()
+    knots = device_energy.knots_of(series.source)
     if knots is None:
-        return found
+        return statistics
     for gap in gaps:
-        if gap.what == one.source.id and gap.reason == RESTARTED:
+        if gap.what == series.source.id and gap.reason == RESTARTED:
             knots.restart(gap.end_ns)
-    knots.feed(one.time_ns, one.value, one.span_ns)
-    return found.with_curve(knots.curve())
+    knots.feed(series.time_ns, series.value, series.span_ns)
+    return statistics.with_curve(knots.curve())
 
 
-def _part(whole: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
-    begin, end = (whole[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
-    if not whole[0] <= begin < min(end, whole[1]):
+def _part(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    begin, end = (run[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
+    if not run[0] <= begin < min(end, run[1]):
         raise UsageError(
             f"{from_s:g} s to {to_s:g} s is no part of a run of "
-            f"{(whole[1] - whole[0]) / NS_PER_S:.1f} s"
+            f"{(run[1] - run[0]) / NS_PER_S:.1f} s"
         )
-    return begin, min(end, whole[1])
+    return begin, min(end, run[1])

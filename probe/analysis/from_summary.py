@@ -1,4 +1,4 @@
-"""A finished run from what its recorder summed up: no sample and no edge is read."""
+"""The analysis of a finished run from what its recorder summed up: no sample, no edge is read."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 
 from ..attribution.meter_kinds import is_attributed
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import Shares
+from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..store.reader import COUNTS, RunReader, read_sources
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
-from .base import Scene, bounds_of
-from .statistics_source import sealed
+from .base import RunAnalysis, bounds_of
+from .statistics_source import load_statistics
 from .summary_file import NodeSummary, read_summary
 
 
-class SealedScene(Scene):
-    """Of a whole run. Made by :meth:`open`."""
+class AnalysisFromSummary(RunAnalysis):
+    """The analysis of a whole run. Made by :meth:`open`."""
 
     def __init__(self, reader: RunReader, nodes: Sequence[tuple[list[Source], NodeSummary]]):
         self._nodes = [node for _, node in nodes]
         self._known: dict[str, Statistics | None] = {}
-        self._device = {tally.rank: tally for node in self._nodes for tally in node.on_device}
+        self._device = {phases.rank: phases for node in self._nodes for phases in node.on_device}
         self.on_device = self._device
         super().__init__(
             reader,
             bounds_of(reader),
             [
-                device_energy.Meter(source, node.meters[source.id])
+                device_energy.MeterReadings(source, node.meters[source.id])
                 for sources, node in nodes
                 for source in sources
             ],
         )
 
     @classmethod
-    def open(cls, reader: RunReader) -> SealedScene | None:
-        """None if the recorder did not sum up all of the run, and raw data must be read."""
+    def open(cls, reader: RunReader) -> AnalysisFromSummary | None:
+        """The analysis; None if the recorder did not sum up all of the run."""
         nodes = []
         for folder in reader.nodes():
             node = read_summary(reader.path, folder.name[5:])
@@ -45,76 +45,82 @@ class SealedScene(Scene):
             if node is None or any(source.id not in node.meters for source in sources):
                 return None
             nodes.append((sources, node))
-        known = {tally.rank for _, node in nodes for tally in node.tallies}
-        if not nodes or known != set(reader.ranks()):
+        ranks = {phases.rank for _, node in nodes for phases in node.phase_totals}
+        if not nodes or ranks != set(reader.ranks()):
             return None
-        scene = cls(reader, nodes)
-        return scene if all(scene._told(meter.source) for meter in scene.meters) else None
+        analysis = cls(reader, nodes)
+        return (
+            analysis
+            if all(analysis._is_complete(meter.source) for meter in analysis.meters)
+            else None
+        )
 
-    def _told(self, source: Source) -> bool:
-        """Whether everything is known of a meter whose phases are one rank's."""
-        mine = self.owner_of(source)
-        if mine is None or not mine.seconds:
+    def _is_complete(self, source: Source) -> bool:
+        """True if everything is known of a meter whose phases are one rank's."""
+        totals = self.owner_of(source)
+        if totals is None or not totals.seconds:
             return True
-        device = next((one for one in self.devices if one.source.id == source.id), None)
+        device = next(
+            (candidate for candidate in self.devices if candidate.source.id == source.id), None
+        )
         if device is not None and device.curve is not None:
             owners = [node.owners.get(source.id) for node in self._nodes]
-            if device.summary.shares is None or mine.rank not in owners:
+            if device.summary.shares is None or totals.rank not in owners:
                 return False
         followed = any(source.id in node.followed for node in self._nodes)
         return followed or not is_attributed(source)
 
     @property
-    def tallies(self) -> Sequence[Tally]:
-        """Of every rank that recorded edges."""
-        return sorted((t for node in self._nodes for t in node.tallies), key=lambda t: t.rank)
+    def phase_totals(self) -> Sequence[PhaseTotals]:
+        """The phase totals of every rank that recorded edges."""
+        return sorted((t for node in self._nodes for t in node.phase_totals), key=lambda t: t.rank)
 
-    def clocked(self) -> Sequence[Tally]:
+    def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(tally.rank, tally) for tally in self.tallies]
+        return [self._device.get(phases.rank, phases) for phases in self.phase_totals]
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum."""
-        found: dict[str, dict[str, Any]] = {}
+        merged: dict[str, dict[str, Any]] = {}
         for _, logged in sorted(
-            (rank, told) for node in self._nodes for rank, told in node.values.items()
+            (rank, by_name) for node in self._nodes for rank, by_name in node.values.items()
         ):
-            first = not found
+            first = not merged
             for name, value in logged.items():
-                if first or (name in COUNTS and name not in found):
-                    found[name] = dict(value)
+                if first or (name in COUNTS and name not in merged):
+                    merged[name] = dict(value)
                 elif name in COUNTS:
-                    found[name] = added(found[name], value)
-        return {name: value for name, value in found.items() if value["last"] is not None}
+                    merged[name] = added(merged[name], value)
+        return {name: value for name, value in merged.items() if value["last"] is not None}
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
         """By rank, what reducing gradients cost it."""
-        return {rank: told for node in self._nodes for rank, told in node.reductions.items()}
+        return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
 
-    def _tally_on(self, source: Source, rank: int) -> Tally:
+    def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
         if source.is_accelerator and rank in self._device:
             return self._device[rank]
-        return next(tally for tally in self.tallies if tally.rank == rank)
+        return next(phases for phases in self.phase_totals if phases.rank == rank)
 
-    def _shares(self, device: device_energy.Device, rank: int) -> Shares:
+    def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
         assert device.summary.shares is not None
         return device.summary.shares
 
     def _statistics(self, source: Source, rank: int) -> Statistics | None:
         if source.id not in self._known:
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
-            on_device = source.is_accelerator and rank in self._device
-            self._known[source.id] = sealed(
-                self.reader.nodes(), source, rank, rings, on_device=on_device
+            gpu = source.is_accelerator
+            self._known[source.id] = load_statistics(
+                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self._device
             )
         return self._known[source.id]
 
 
-def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Counts of two ranks, or of two hosts, together."""
-    sums = [told["sum"] for told in (one, other) if told["sum"] is not None]
+    sums = [counts["sum"] for counts in (first, second) if counts["sum"] is not None]
     return {
-        "count": one["count"] + other["count"],
-        "last": one["last"],
+        "count": first["count"] + second["count"],
+        "last": first["last"],
         "sum": sum(sums) if sums else None,
     }

@@ -9,10 +9,10 @@ from ..model import RunStatus
 from ..store.reader import RunReader
 from ..store.segments import segment_files
 from . import device_energy
-from .base import Scene
+from .base import RunAnalysis
 from .carbon_and_price import Tariffs
-from .from_samples import RawScene
-from .from_summary import SealedScene
+from .from_samples import AnalysisFromSamples
+from .from_summary import AnalysisFromSummary
 from .rates import rates
 from .totals import totals
 
@@ -20,14 +20,14 @@ from .totals import totals
 _MOST_BYTES = 16 << 20
 
 
-def open_scenes(path: Path) -> list[Scene]:
+def open_analyses(path: Path) -> list[RunAnalysis]:
     """One for each host of a run. Raises StoreError, StoreVersionError."""
-    return [open_scene(host) for host in RunReader(path).hosts()]
+    return [open_analysis(host) for host in RunReader(path).hosts()]
 
 
-def open_scene(
+def open_analysis(
     reader: RunReader, *, recompute: bool = False, part_s: tuple[float, float] | None = None
-) -> Scene:
+) -> RunAnalysis:
     """What the recorder of one host summed up if that is enough, else all samples and edges.
 
     Raises:
@@ -35,10 +35,10 @@ def open_scene(
         StoreError: it cannot be read.
     """
     if not recompute and part_s is None and reader.status is not RunStatus.RUNNING:
-        scene = SealedScene.open(reader)
-        if scene is not None:
-            return scene
-    return RawScene(reader, recompute=recompute, part_s=part_s)
+        analysis = AnalysisFromSummary.open(reader)
+        if analysis is not None:
+            return analysis
+    return AnalysisFromSamples(reader, recompute=recompute, part_s=part_s)
 
 
 def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
@@ -50,8 +50,8 @@ def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
         StoreError: it cannot be read.
     """
     reader = RunReader(path, node)
-    scene: Scene | None = SealedScene.open(reader)
-    if scene is None:
+    analysis: RunAnalysis | None = AnalysisFromSummary.open(reader)
+    if analysis is None:
         if (
             sum(
                 path.stat().st_size
@@ -61,20 +61,20 @@ def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
             > _MOST_BYTES
         ):
             return None
-        scene = RawScene(reader)
-    logged = scene.values()
+        analysis = AnalysisFromSamples(reader)
+    logged = analysis.values()
     return {
-        "total": totals(scene, Tariffs())[0],
+        "total": totals(analysis, Tariffs())[0],
         "logged": {name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged},
-        "power": device_energy.sketch(scene.devices, scene.run),
+        "power": device_energy.sketch(analysis.devices, analysis.run),
     }
 
 
 def rates_of(path: Path) -> list[dict[str, Any]]:
     """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
-    scenes = open_scenes(path)
+    analyses = open_analyses(path)
     return [
-        one | {"device": f"{scene.reader.node}/{one['device']}"} if len(scenes) > 1 else one
-        for scene in scenes
-        for one in rates(scene)
+        row | {"device": f"{analysis.reader.node}/{row['device']}"} if len(analyses) > 1 else row
+        for analysis in analyses
+        for row in rates(analysis)
     ]

@@ -16,37 +16,28 @@ from ..attribution.estimate import Estimate, PhaseEstimate, estimate
 from ..attribution.identifiability import RESOLVED_HALF, WEAK_HALF
 from ..attribution.regression.columns import CROWD, UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
-from ..attribution.time_split import PhaseEnergy, Shares
+from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status
-from ..timeline.phase_totals import Tally
-from .device_energy import Device, energy_of, total_interval
+from ..timeline.phase_totals import PhaseTotals
+from .device_energy import DeviceEnergy, energy_of, total_interval
+from .phase_groups import PhasePart, group_rows, lock_warnings, phase_name
 
 Run = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Rows:
-    """What devices add to the report."""
+class PhaseRows:
+    """Rows of ``phases`` and ``groups`` in the report, and the warnings that go with them."""
 
     phases: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def __iadd__(self, more: Rows) -> Rows:
+    def __iadd__(self, more: PhaseRows) -> PhaseRows:
         self.phases += more.phases
         self.groups += more.groups
         self.warnings += more.warnings
         return self
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One phase on its way to a row."""
-
-    code: int
-    seconds: float
-    known: PhaseEstimate
-    bounds_j: tuple[float, float]
 
 
 def row(
@@ -60,7 +51,7 @@ def row(
     provenance: Provenance,
     bounds_j: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """One row of ``phases``."""
+    """One row of ``phases`` in the report; times in s, energies in J."""
     power = energy_j / time_s if energy_j is not None and time_s > 0 else None
     return {
         "phase": phase,
@@ -77,46 +68,46 @@ def row(
 
 
 def phase_rows(
-    device: Device,
-    tally: Tally | None,
+    device: DeviceEnergy,
+    phases: PhaseTotals | None,
     run: Run,
     label: str,
-    shares: Shares | None,
+    shares: TimeShares | None,
     statistics: Statistics | None,
-) -> Rows:
+) -> PhaseRows:
     """Rows of one device.
 
     Args:
-        tally: of the one rank that the device belongs to; None if there is none.
+        phases: of the one rank that the device belongs to; None if there is none.
         shares: of that rank's phases by time; None if there are none.
         statistics: of its counter and that rank's spans; None if there are none.
     """
-    rows = Rows()
+    rows = PhaseRows()
     if device.curve is None:
         return rows
     total = energy_of(device.curve, run)
-    if tally is None or shares is None:
+    if phases is None or shares is None:
         rows.phases.append(_whole(device, run, label, total))
         return rows
     by_time = shares.bounded(device.highest_w)
     if device.source.provenance is Provenance.MODELLED:
-        rows.phases = _modelled(by_time, tally, label, total)
+        rows.phases = _modelled(by_time, phases, label, total)
         return rows
     seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
-    found = estimate(statistics, total, seconds) if statistics is not None else None
-    if found is not None:
-        parts = _estimated(found, by_time, device.highest_w)
-        rows.groups = _groups(found, parts, tally, label)
-        rows.warnings = _locked(found, tally, label)
-        refused = _together(found, parts, total_interval(device, run))
+    estimated = estimate(statistics, total, seconds) if statistics is not None else None
+    if estimated is not None:
+        parts = _estimated(estimated, by_time, device.highest_w)
+        rows.groups = group_rows(estimated, parts, phases, label)
+        rows.warnings = lock_warnings(estimated, phases, label)
+        refused = _together(estimated, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
         refused = _remainder(parts, total_interval(device, run))
-    rows.phases = _rows(parts, refused, tally, label, total)
+    rows.phases = _rows(parts, refused, phases, label, total)
     return rows
 
 
-def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]:
+def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> dict[str, Any]:
     """The one row of a device that no rank's phases explain."""
     provenance = device.source.provenance
     interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
@@ -132,23 +123,19 @@ def _whole(device: Device, run: Run, label: str, total: float) -> dict[str, Any]
     )
 
 
-def _name(code: int, tally: Tally) -> str:
-    return str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code)
-
-
 def _modelled(
-    by_time: Mapping[int, PhaseEnergy], tally: Tally, label: str, total: float
+    by_time: Mapping[int, PhaseEnergy], phases: PhaseTotals, label: str, total: float
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
-    counts = tally.counts
+    counts = phases.counts
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
             energy = total - math.fsum(r["energy_j"] for r in rows)
         rows.append(
             row(
-                _name(code, tally),
+                phase_name(code, phases),
                 label,
                 counts.get(code, 1),
                 part.time_ns / 1e9,
@@ -161,37 +148,37 @@ def _modelled(
     return rows
 
 
-def _by_time(part: PhaseEnergy) -> _Part:
+def _by_time(part: PhaseEnergy) -> PhasePart:
     """A share by time, with the status that its bounds allow."""
     half = (part.high_j - part.low_j) / 2
     status = Status.NOT_IDENTIFIABLE
     if part.energy_j > 0 and half <= WEAK_HALF * part.energy_j:
         status = Status.RESOLVED if half <= RESOLVED_HALF * part.energy_j else Status.WEAK
-    known = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
-    return _Part(part.code, part.time_ns / 1e9, known, (part.low_j, part.high_j))
+    share = PhaseEstimate(part.energy_j, part.low_j, part.high_j, status)
+    return PhasePart(part.code, part.time_ns / 1e9, share, (part.low_j, part.high_j))
 
 
 def _estimated(
-    found: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
-) -> list[_Part]:
+    estimated: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
+) -> list[PhasePart]:
     parts = []
     for code, part in by_time.items():
         seconds = part.time_ns / 1e9
         hard = part.low_j, part.high_j
-        if code not in found.codes:
-            known = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
+        if code not in estimated.codes:
+            energy = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
         else:
-            known = found.of(code)
-            if known.status is Status.NOT_IDENTIFIABLE:
-                linear = bounds(found, code, highest_w)
+            energy = estimated.of(code)
+            if energy.status is Status.NOT_IDENTIFIABLE:
+                linear = bounds(estimated, code, highest_w)
                 if linear is not None:
                     least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
                     hard = (least, most) if least <= most else hard
-        parts.append(_Part(code, seconds, known, hard))
+        parts.append(PhasePart(code, seconds, energy, hard))
     return parts
 
 
-def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstimate | None:
+def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
     """What refused phases have used together: no more than they can, no less than is left."""
     refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
@@ -204,35 +191,41 @@ def _remainder(parts: Sequence[_Part], total: tuple[float, float]) -> PhaseEstim
 
 
 def _together(
-    found: Estimate, parts: Sequence[_Part], total: tuple[float, float]
+    estimated: Estimate, parts: Sequence[PhasePart], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
     refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
-    codes = [p.code for p in refused if p.code in found.codes]
-    if any(p.code not in found.codes for p in refused) and CROWD in found.codes:
+    codes = [p.code for p in refused if p.code in estimated.codes]
+    if any(p.code not in estimated.codes for p in refused) and CROWD in estimated.codes:
         codes.append(CROWD)
-    return found.of(*codes) if codes else _remainder(parts, total)
+    return estimated.of(*codes) if codes else _remainder(parts, total)
 
 
 def _rows(
-    parts: Sequence[_Part], refused: PhaseEstimate | None, tally: Tally, label: str, total: float
+    parts: Sequence[PhasePart],
+    refused: PhaseEstimate | None,
+    phases: PhaseTotals,
+    label: str,
+    total: float,
 ) -> list[dict[str, Any]]:
     rows = []
-    counts = tally.counts
+    counts = phases.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
-        known = part.known
-        stated = known.status is not Status.NOT_IDENTIFIABLE
+        energy_of_phase = part.known
+        stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
-                _name(part.code, tally),
+                phase_name(part.code, phases),
                 label,
                 counts.get(part.code, 1),
                 part.seconds,
-                known.energy_j if stated else None,
-                (max(0.0, known.low_j), min(total, known.high_j)) if stated else None,
-                known.status,
+                energy_of_phase.energy_j if stated else None,
+                (max(0.0, energy_of_phase.low_j), min(total, energy_of_phase.high_j))
+                if stated
+                else None,
+                energy_of_phase.status,
                 Provenance.ESTIMATED,
                 None if stated else (max(0.0, part.bounds_j[0]), min(total, part.bounds_j[1])),
             )
@@ -257,51 +250,3 @@ def _rows(
         )
     )
     return rows
-
-
-def _groups(
-    found: Estimate, parts: Sequence[_Part], tally: Tally, label: str
-) -> list[dict[str, Any]]:
-    """For refused phases: the smallest sum with neighbours in time that is resolved."""
-    refused = [
-        p.code for p in parts if p.known.status is Status.NOT_IDENTIFIABLE and p.code in found.codes
-    ]
-    neighbours = tally.follows
-    groups: list[frozenset[int]] = []
-    for code in refused:
-        joined = [code]
-        while len(joined) < len(found.codes):
-            near = [
-                (count, other)
-                for (a, b), count in neighbours.items()
-                for mine, other in ((a, b), (b, a))
-                if mine in joined and other not in joined and other in found.codes
-            ]
-            if not near:
-                break
-            joined.append(max(near)[1])
-            if found.of(*joined).status is Status.RESOLVED:
-                groups.append(frozenset(joined))
-                break
-    rows = []
-    for group in dict.fromkeys(groups):
-        known = found.of(*group)
-        rows.append(
-            {
-                "device": label,
-                "phases": [_name(c, tally) for c in found.codes if c in group],
-                "energy_j": known.energy_j,
-                "energy_j_interval": [max(0.0, known.low_j), known.high_j],
-            }
-        )
-    return rows
-
-
-def _locked(found: Estimate, tally: Tally, label: str) -> list[str]:
-    locked = [_name(c, tally) for c in found.codes if found.of(c).why == "locked"]
-    if not locked:
-        return []
-    return [
-        f"{label}: the step runs in lock with the meter's updates, so "
-        f"{', '.join(locked)} cannot be told apart; watch(dither=…) breaks the lock"
-    ]

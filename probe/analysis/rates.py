@@ -12,47 +12,47 @@ from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.columns import UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
 from ..model import Phase, Provenance, Source, Status
-from ..timeline.phase_totals import Tally
-from .base import Scene
+from ..timeline.phase_totals import PhaseTotals
+from .base import RunAnalysis
 
 
-def rates(scene: Scene) -> list[dict[str, Any]]:
+def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
     """Rows of every meter that tells a share, phase by phase."""
     rows = []
-    for meter in scene.meters:
+    for meter in analysis.meters:
         if is_rate(meter.source):
-            mine = scene.owner_of(meter.source)
-            statistics = scene.statistics_of(meter.source, mine)
-            if mine is not None and statistics is not None:
-                rows += rate_rows(meter.source, mine, scene.run, statistics)
+            totals = analysis.owner_of(meter.source)
+            statistics = analysis.statistics_of(meter.source, totals)
+            if totals is not None and statistics is not None:
+                rows += rate_rows(meter.source, totals, analysis.run, statistics)
     return rows
 
 
 def rate_rows(
-    source: Source, tally: Tally, run: tuple[int, int], statistics: Statistics
+    source: Source, phases: PhaseTotals, run: tuple[int, int], statistics: Statistics
 ) -> list[dict[str, Any]]:
     """One row per phase, values in [0, 1]; none if the run was too short.
 
     Args:
         statistics: of the source and the rank's spans.
     """
-    seconds = dict(tally.seconds)
+    seconds = dict(phases.seconds)
     seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
     never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
-    found = None if never else estimate(statistics, None, seconds, ACTIVITY)
-    if found is None and not never:
+    estimated = None if never else estimate(statistics, None, seconds, ACTIVITY)
+    if estimated is None and not never:
         return []
     rows = []
     for code, time_s in seconds.items():
         value, interval, status = 0.0, (0.0, 0.0), Status.RESOLVED
-        if found is not None:
+        if estimated is not None:
             status = Status.NOT_IDENTIFIABLE
-            if code in found.codes and time_s > 0:
-                known = found.of(code)
-                status = known.status
+            if code in estimated.codes and time_s > 0:
+                share = estimated.of(code)
+                status = share.status
                 value, low, high = (
                     min(1.0, max(0.0, amount / time_s))
-                    for amount in (known.energy_j, known.low_j, known.high_j)
+                    for amount in (share.energy_j, share.low_j, share.high_j)
                 )
                 interval = low, high
         stated = status is not Status.NOT_IDENTIFIABLE
@@ -61,7 +61,7 @@ def rate_rows(
                 "device": source.device,
                 "quantity": source.quantity,
                 "source": source.id,
-                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else tally.name(code),
+                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code),
                 "time_s": time_s,
                 "value": value if stated else None,
                 "interval": list(interval) if stated else None,

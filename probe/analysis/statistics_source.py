@@ -1,4 +1,4 @@
-"""A stored run through the estimator: the same class that the recorder feeds, window by window."""
+"""The estimator's statistics of a stored run: those that its recorder left, or computed again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from ..units import NS_PER_S
 _WINDOW_S = 60.0
 
 
-def sealed(
+def load_statistics(
     nodes: Sequence[Path], source: Source, rank: int, rings: Sequence[str], *, on_device: bool
 ) -> Statistics | None:
-    """What the recorder gathered over the whole run; None if it did not see all of it.
+    """The statistics that the recorder gathered over the whole run; None if it missed a part of it.
 
     Args:
-        nodes: directories of the recorders that may have.
+        nodes: directories of the recorders that may have them.
+        rank: whose phases.
         rings: of the rank, all that it wrote.
         on_device: the source is attributed on a device's own clock.
     """
@@ -39,9 +40,9 @@ def sealed(
             statistics, about = from_arrays(arrays)
         except ValueError:
             continue
-        whole = about["complete"] and not about["resumed"]
+        saw_all = about["complete"] and not about["resumed"]
         same = about["rings"] == list(rings) and about.get("on_device", False) == on_device
-        if whole and about["rank"] == rank and same:
+        if saw_all and about["rank"] == rank and same:
             return statistics
     return None
 
@@ -53,7 +54,11 @@ def replay(
     origin_ns: int,
     restarts_ns: Sequence[int],
 ) -> Statistics:
-    """Statistics of one meter and one rank's spans over ``run``; seconds count from origin."""
+    """Statistics of one meter and one rank's spans over ``run``, from raw data.
+
+    The accumulator is the class that the recorder feeds, here minute by minute; its seconds count
+    from ``origin_ns``.
+    """
     accumulator = accumulator_of(series.source, (run[0] - origin_ns) / NS_PER_S)
     time_s = (series.time_ns - origin_ns) / NS_PER_S
     span_s = series.span_ns / NS_PER_S

@@ -14,42 +14,37 @@ from typing import Any
 import numpy as np
 
 from ..attribution.meter.energy_curve import EnergyCurve
-from ..attribution.meter.summary import Summary
-from ..attribution.time_split import Share, Shares
+from ..attribution.meter.summary import MeterSummary
+from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
-from ..timeline.phase_totals import Tally
+from ..timeline.phase_totals import PhaseTotals
 
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """What one node's recorder knew at the end.
+    """What one node's recorder knew at the end."""
 
-    ``owners``: by source, the rank whose phases its shares are of; ``followed``: the sources that
-    the estimator followed from begin to end, though some said nothing; ``on_device``: tallies of
-    ranks on their device's clock; ``rings``: by rank, the names of its rings; ``values``: by rank,
-    what it logged; ``reductions``: by rank, what reducing gradients cost it.
-    """
-
-    meters: Mapping[str, Summary]
-    owners: Mapping[str, int]
-    followed: Sequence[str]
-    tallies: Sequence[Tally]
-    on_device: Sequence[Tally]
-    rings: Mapping[int, Sequence[str]]
-    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]
+    meters: Mapping[str, MeterSummary]  # by source
+    owners: Mapping[str, int]  # by source, the rank whose phases its shares are of
+    followed: Sequence[str]  # sources that the estimator saw from begin to end, silent ones too
+    phase_totals: Sequence[PhaseTotals]  # of its ranks, on the host's clock
+    on_device: Sequence[PhaseTotals]  # of those of its ranks that recorded device times
+    rings: Mapping[int, Sequence[str]]  # by rank, the names of its rings
+    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]  # by rank, what it logged
+    # By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`.
     reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:
-    """Of this node. Raises OSError."""
+    """Write the summary of this node. Raises OSError."""
     arrays: dict[str, Any] = {}
     meters = []
     for number, (id_, summary) in enumerate(node.meters.items()):
         curve, shares = summary.curve, summary.shares
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "source": id_,
             "samples": summary.samples,
             "highest": summary.highest,
@@ -59,31 +54,31 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         }
         if curve is not None:
             arrays[f"time_{number}"], arrays[f"joules_{number}"] = curve.time_ns, curve.joules
-            told["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
+            row["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
         if shares is not None:
             arrays[f"powers_{number}"] = shares.powers_w
             arrays[f"bounds_{number}"] = np.array(
                 [[share.low_j, share.high_j] for share in shares.of.values()]
             )
-            told["shares"] = [
+            row["shares"] = [
                 [code, share.time_ns, share.energy_j] for code, share in shares.of.items()
             ]
-        meters.append(told)
+        meters.append(row)
     about = {
         "version": VERSION,
         "meters": meters,
-        "tallies": [_tally_row(tally) for tally in node.tallies],
-        "on_device": [_tally_row(tally) for tally in node.on_device],
+        "tallies": [_totals_row(phases) for phases in node.phase_totals],
+        "on_device": [_totals_row(phases) for phases in node.on_device],
         "followed": list(node.followed),
         "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
-        "reductions": [[rank, dict(told)] for rank, told in node.reductions.items()],
+        "reductions": [[rank, dict(row)] for rank, row in node.reductions.items()],
     }
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
 
 
 def read_summary(run: Path, node: str) -> NodeSummary | None:
-    """None if there is none, or of another version, or damaged."""
+    """The summary of a node; None if there is none, or a damaged one, or one of another version."""
     arrays = files.read_arrays(summary_path(run, node))
     if arrays is None:
         return None
@@ -93,17 +88,17 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
             return None
         return NodeSummary(
             {
-                told["source"]: _summary(told, number, arrays)
-                for number, told in enumerate(about["meters"])
+                entry["source"]: _summary(entry, number, arrays)
+                for number, entry in enumerate(about["meters"])
             },
             {
-                told["source"]: told["owner"]
-                for told in about["meters"]
-                if told["owner"] is not None
+                entry["source"]: entry["owner"]
+                for entry in about["meters"]
+                if entry["owner"] is not None
             },
             about["followed"],
-            [_tally(row) for row in about["tallies"]],
-            [_tally(row) for row in about["on_device"]],
+            [_totals_of(row) for row in about["tallies"]],
+            [_totals_of(row) for row in about["on_device"]],
             dict(about["rings"]),
             dict(about["values"]),
             dict(about.get("reductions") or ()),
@@ -112,38 +107,38 @@ def read_summary(run: Path, node: str) -> NodeSummary | None:
         return None
 
 
-def _summary(told: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> Summary:
+def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> MeterSummary:
     curve = shares = None
-    if "curve" in told:
-        curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *told["curve"])
-    if "shares" in told:
+    if "curve" in row:
+        curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *row["curve"])
+    if "shares" in row:
         bounds = arrays[f"bounds_{number}"]
-        shares = Shares(
+        shares = TimeShares(
             arrays[f"powers_{number}"],
             {
-                code: Share(time_ns, energy_j, *bounds[place])
-                for place, (code, time_ns, energy_j) in enumerate(told["shares"])
+                code: TimeShare(time_ns, energy_j, *bounds[place])
+                for place, (code, time_ns, energy_j) in enumerate(row["shares"])
             },
         )
-    return Summary(
-        told["samples"], told["highest"], told["spread"], curve, told["highest_w"], shares
+    return MeterSummary(
+        row["samples"], row["highest"], row["spread"], curve, row["highest_w"], shares
     )
 
 
-def _tally_row(tally: Tally) -> dict[str, Any]:
+def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
     return {
-        "rank": tally.rank,
-        "steps": tally.steps,
-        "inferred_forward": tally.inferred_forward,
-        "names": list(tally.names.items()),
-        "seconds": list(tally.seconds.items()),
-        "counts": list(tally.counts.items()),
-        "follows": [[*pair, number] for pair, number in tally.follows.items()],
+        "rank": phases.rank,
+        "steps": phases.steps,
+        "inferred_forward": phases.inferred_forward,
+        "names": list(phases.names.items()),
+        "seconds": list(phases.seconds.items()),
+        "counts": list(phases.counts.items()),
+        "follows": [[*pair, number] for pair, number in phases.follows.items()],
     }
 
 
-def _tally(row: Mapping[str, Any]) -> Tally:
-    return Tally(
+def _totals_of(row: Mapping[str, Any]) -> PhaseTotals:
+    return PhaseTotals(
         row["rank"],
         dict(row["names"]),
         dict(row["seconds"]),

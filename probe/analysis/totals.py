@@ -9,29 +9,32 @@ from ..clock import Anchor
 from ..model import Provenance
 from ..units import J_PER_KWH
 from . import device_energy
-from .base import Scene
+from .base import RunAnalysis
 from .carbon_and_price import Tariff, Tariffs
 
 
 def totals(
-    scene: Scene, tariffs: Tariffs
+    analysis: RunAnalysis, tariffs: Tariffs
 ) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]:
     """(``total``, ``carbon``, ``cost``) of the report.
 
     Energy is weighted by when it was used; ``carbon`` and ``cost`` hold the mean per kWh that
     comes of it. A given intensity goes before the country's, which the recorder stored.
     """
-    run, devices = scene.run, [one for one in scene.devices if one.curve is not None]
-    counted = [one for one in devices if one.source.in_total]
-    modelled = [one for one in devices if one.source.provenance == Provenance.MODELLED]
-    stored = scene.reader.meta.get("carbon")
+    run, devices = analysis.run, [device for device in analysis.devices if device.curve is not None]
+    counted = [device for device in devices if device.source.in_total]
+    modelled = [device for device in devices if device.source.provenance == Provenance.MODELLED]
+    stored = analysis.reader.meta.get("carbon")
     intensity = tariffs.intensity or (
         Tariff.constant(float(stored["g_per_kwh"]), "g", "") if stored else None
     )
     joules, modelled_j = _joules(counted, run), _joules(modelled, run)
-    grams, modelled_g = _weighted(counted, scene, intensity), _weighted(modelled, scene, intensity)
-    intervals = [device_energy.total_interval(one, run) for one in counted]
-    shares = [one.curve.measured_share(*run) for one in counted if one.curve]
+    grams, modelled_g = (
+        _weighted(counted, analysis, intensity),
+        _weighted(modelled, analysis, intensity),
+    )
+    intervals = [device_energy.total_interval(device, run) for device in counted]
+    shares = [device.curve.measured_share(*run) for device in counted if device.curve]
     total: dict[str, Any] = {
         "energy_j": joules,
         "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]
@@ -41,8 +44,8 @@ def totals(
         "modelled_energy_j": modelled_j,
         "modelled_co2e_g": modelled_g,
         "coverage": min(shares) if shares else None,
-        "cost": _weighted(counted, scene, tariffs.price),
-        "modelled_cost": _weighted(modelled, scene, tariffs.price),
+        "cost": _weighted(counted, analysis, tariffs.price),
+        "modelled_cost": _weighted(modelled, analysis, tariffs.price),
     }
     carbon = stored
     if tariffs.intensity is not None:
@@ -68,23 +71,23 @@ def totals(
     return total, carbon, cost
 
 
-def _joules(devices: Sequence[device_energy.Device], run: tuple[int, int]) -> float | None:
-    curves = [one.curve for one in devices if one.curve is not None]
+def _joules(devices: Sequence[device_energy.DeviceEnergy], run: tuple[int, int]) -> float | None:
+    curves = [device.curve for device in devices if device.curve is not None]
     return sum(device_energy.energy_of(curve, run) for curve in curves) if curves else None
 
 
 def _weighted(
-    devices: Sequence[device_energy.Device], scene: Scene, tariff: Tariff | None
+    devices: Sequence[device_energy.DeviceEnergy], analysis: RunAnalysis, tariff: Tariff | None
 ) -> float | None:
-    anchor = Anchor(**scene.reader.meta["anchor"])
-    curves = [one.curve for one in devices if one.curve is not None]
-    if not curves or tariff is None or not tariff.covers(scene.run, anchor):
+    anchor = Anchor(**analysis.reader.meta["anchor"])
+    curves = [device.curve for device in devices if device.curve is not None]
+    if not curves or tariff is None or not tariff.covers(analysis.run, anchor):
         return None
-    return sum(tariff.of(curve, scene.run, anchor) for curve in curves)
+    return sum(tariff.of(curve, analysis.run, anchor) for curve in curves)
 
 
 def _mean(*parts: tuple[float | None, float | None]) -> float | None:
     """Per kWh, over all that is known."""
-    known = [(joules, value) for joules, value in parts if joules and value is not None]
-    joules = sum(part[0] for part in known)
-    return sum(part[1] for part in known) / (joules / J_PER_KWH) if joules else None
+    pairs = [(joules, value) for joules, value in parts if joules and value is not None]
+    joules = sum(part[0] for part in pairs)
+    return sum(part[1] for part in pairs) / (joules / J_PER_KWH) if joules else None

@@ -10,12 +10,10 @@ What is left is a linear programme per phase and side (HiGHS, scipy).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Floats
 from .estimate import Estimate
 from .regression.solve import FREE
-
-Floats = npt.NDArray[np.float64]
 
 _ERRORS = 3.0
 _WIDEST = 16.0  # times that; what contradicts itself even then has no bounds
@@ -24,10 +22,17 @@ _MOST_BLUR = 0.1  # of a direction's variation: more is not the phases' own
 
 
 def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, float] | None:
-    """(least, most) energy of a phase in J; None if the constraints contradict each other.
+    """The least and the most energy that a phase can have used, in J.
 
     Contradictions within the errors that were assumed say that these were too small: they are
     doubled until all fits, and once more.
+
+    Args:
+        code: of the phase.
+        highest_w: the most that the device can draw.
+
+    Returns:
+        (least, most), or None if the constraints contradict each other.
     """
     normal = estimate.fitted
     place = estimate.codes.index(code)
@@ -35,16 +40,18 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
     mean_w = estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12)
     highest = max(highest_w, mean_w)
     direction, at, error = _determined(estimate)
-    found, widened = None, 1.0
-    while found is None and widened <= _WIDEST:
-        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error)
+    extremes, widened = None, 1.0
+    while extremes is None and widened <= _WIDEST:
+        extremes = _least_and_most(estimate, wanted, highest, direction, at, widened * error)
         widened *= 2
-    if found is None:
+    if extremes is None:
         return None
     if widened > 2:
-        found = _least_and_most(estimate, wanted, highest, direction, at, widened * error) or found
+        extremes = (
+            _least_and_most(estimate, wanted, highest, direction, at, widened * error) or extremes
+        )
     direct = float(estimate.direct_j[place])
-    return found[0] + direct, found[1] + direct + highest * float(estimate.rest_s[place])
+    return extremes[0] + direct, extremes[1] + direct + highest * float(estimate.rest_s[place])
 
 
 def _least_and_most(
@@ -55,11 +62,18 @@ def _least_and_most(
     at: Floats,
     error: Floats,
 ) -> tuple[float, float] | None:
-    """Of Σ wanted·p, where direction·p lies within ``at`` ± ``error``; None if nothing does."""
+    """Extremes of Σ wanted·p over powers p that fit the constraints; None if none does.
+
+    Args:
+        wanted: seconds of each slice, (p,); 0 for slices of other phases.
+        highest_w: no power is higher.
+        direction: k directions that the data determine, (k, p).
+        at, error: direction·p lies within ``at`` ± ``error``, (k,) each.
+    """
     from scipy.optimize import linprog
 
     time_s = estimate.fitted.time_s
-    found = []
+    extremes = []
     for sign in (1.0, -1.0):
         answer = linprog(
             sign * wanted,
@@ -71,12 +85,16 @@ def _least_and_most(
         )
         if answer.status != 0:
             return None
-        found.append(sign * float(answer.fun or 0.0))
-    return found[0], found[1]
+        extremes.append(sign * float(answer.fun or 0.0))
+    return extremes[0], extremes[1]
 
 
 def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:
-    """(directions, where the powers lie along each, its error): what the normal equations say."""
+    """What the normal equations determine.
+
+    Returns:
+        (k directions (k, p), where the powers lie along each (k,), the error of that (k,)).
+    """
     normal = estimate.fitted
     assert not np.any(normal.owner == FREE)
     scale = np.sqrt(np.maximum(np.diag(normal.gram), 1e-30))

@@ -10,21 +10,19 @@ import numpy.typing as npt
 from ..model import Status
 
 OCCUPIED = 0.55
-APART = 0.05
 RESOLVED_HALF, WEAK_HALF = 0.25, 0.75  # half-width of the interval over the energy
 _FEWEST_VISITS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of one phase; energies in J, the rest ratios."""
+    """What is known of one phase's energy; energies in J, the rest ratios."""
 
     energy_j: float
     half_j: float  # half-width of the 95 % interval
     timing_j: float  # shift by the timing guard
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
-    apart: float = 1.0  # of a stream beside phases: share of its time that theirs does not explain
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
@@ -32,7 +30,13 @@ def occupancy(visits: npt.NDArray[np.int64] | None) -> float | None:
     """Share of a phase's cycle that updates visited: exp(entropy of the histogram) / bins.
 
     A step that is locked to the sensor is always seen at the same place, and then its
-    phases cannot be told apart however long it runs. None: too few visits to say.
+    phases cannot be told apart however long it runs.
+
+    Args:
+        visits: how many updates fell into each part of the cycle, (bins,).
+
+    Returns:
+        A number in (0, 1]; None if there were too few visits to say.
     """
     if visits is None or visits.sum() < _FEWEST_VISITS:
         return None
@@ -41,7 +45,11 @@ def occupancy(visits: npt.NDArray[np.int64] | None) -> float | None:
 
 
 def verdict(evidence: Evidence) -> tuple[Status, str]:
-    """(status, which gate failed)."""
+    """Judge whether a phase's energy may be stated.
+
+    Returns:
+        (status, name of the test that failed; empty if none did).
+    """
     energy = max(abs(evidence.energy_j), evidence.floor_j)
     timing = evidence.timing_j / energy if energy > 0 else np.inf
     half = evidence.half_j / energy if energy > 0 else np.inf
@@ -49,8 +57,6 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
-    if evidence.apart < APART:
-        return Status.NOT_IDENTIFIABLE, "overlap"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
         return Status.RESOLVED, ""
     failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"

@@ -4,51 +4,57 @@ from __future__ import annotations
 
 from ..model import Kind, Provenance, Source
 from .accumulator import Accumulator
-from .meter.update_times import Lattice
-from .meter.windows import Windows
-from .regression.lag import Kernel
+from .meter.update_times import CounterUpdateFinder
+from .meter.windows import WindowUpdateFinder
+from .regression.lag import SensorLag
 
 FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
 RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
 
 
 def is_rate(source: Source) -> bool:
-    """A share of time or of a unit's peak that is attributed like power."""
+    """True for a share of time, or of a unit's peak, that is attributed as power is."""
     return source.attributable and source.quantity in RATES
 
 
 def is_energy(source: Source) -> bool:
-    """A measured counter that counts into the total."""
+    """True for a measured counter that counts into the total."""
     measured = source.provenance is Provenance.MEASURED and source.attributable
     return measured and source.is_energy_counter and source.in_total
 
 
 def is_sampled_power(source: Source) -> bool:
-    """The driver's own samples, each the mean since the one before."""
+    """True for the driver's own power samples, each the mean since the one before."""
     return source.attributable and source.quantity == "power_samples"
 
 
 def is_attributed(source: Source) -> bool:
-    """Any of these."""
+    """True if the estimator attributes this source to phases."""
     return is_energy(source) or is_rate(source) or is_sampled_power(source)
 
 
 def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
-    """For an :func:`is_attributed` source; ``begin_s``: where the run begins."""
+    """Make the accumulator for an :func:`is_attributed` source.
+
+    Args:
+        begin_s: where the run begins, on the clock of the reads.
+    """
     if is_rate(source):
         gauge = source.kind is Kind.GAUGE
         return Accumulator(
-            Kernel(0.0), Windows(source.resolution_s if gauge else None), begin_s=begin_s
+            SensorLag(0.0),
+            WindowUpdateFinder(source.resolution_s if gauge else None),
+            begin_s=begin_s,
         )
     if is_sampled_power(source):
-        return Accumulator(None, Windows(source.resolution_s), begin_s=begin_s)
-    kernel = None
+        return Accumulator(None, WindowUpdateFinder(source.resolution_s), begin_s=begin_s)
+    lag = None
     if source.lag_s is not None:
-        kernel = Kernel(source.lag_s, source.offset_s or 0.0)
+        lag = SensorLag(source.lag_s, source.offset_s or 0.0)
     elif source.resolution_s is not None and source.resolution_s <= FINE_S:
-        kernel = Kernel(0.0)
-    lattice = Lattice(
+        lag = SensorLag(0.0)
+    lattice = CounterUpdateFinder(
         wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
         resolution_s=source.resolution_s,
     )
-    return Accumulator(kernel, lattice, begin_s=begin_s)
+    return Accumulator(lag, lattice, begin_s=begin_s)

@@ -13,7 +13,7 @@ intervals (an evaluation of seconds) therefore get tight intervals, phases of
 milliseconds honest wide ones.
 
 The bounds are sums over intervals, so a long run's come together piece by piece
-(:class:`Shares` add up). P is known for sure only at the end; the sums are therefore kept for
+(:class:`TimeShares` add up). P is known for sure only at the end; the sums are therefore kept for
 several P.
 """
 
@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .meter.energy_curve import Bools, EnergyCurve, Floats, Times
+from .arrays import Bools, Floats, Times
+from .meter.energy_curve import EnergyCurve
 from .regression.columns import UNATTRIBUTED
 
 
@@ -40,16 +41,16 @@ class PhaseEnergy:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Time and energy of one phase, and its bounds for each of the powers, shape (powers,)."""
+class TimeShare:
+    """Time and energy of one phase; its bounds for each of k powers have shape (k,), in J."""
 
     time_ns: int
     energy_j: float
     low_j: Floats
     high_j: Floats
 
-    def __add__(self, other: Share) -> Share:
-        return Share(
+    def __add__(self, other: TimeShare) -> TimeShare:
+        return TimeShare(
             self.time_ns + other.time_ns,
             self.energy_j + other.energy_j,
             self.low_j + other.low_j,
@@ -58,26 +59,26 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class TimeShares:
     """The phases of one device by code, the rest of the run as UNATTRIBUTED.
 
-    ``powers_w``: the powers P, increasing, for which bounds are known.
+    ``powers_w`` (k,), increasing: the powers P for which bounds are known.
     """
 
     powers_w: Floats
-    of: Mapping[int, Share]
+    of: Mapping[int, TimeShare]
 
-    def __add__(self, later: Shares) -> Shares:
+    def __add__(self, later: TimeShares) -> TimeShares:
         """Of two pieces of a run with the same powers."""
         codes = [*self.of, *(code for code in later.of if code not in self.of)]
-        none = Share(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
-        return Shares(
+        none = TimeShare(0, 0.0, np.zeros(len(self.powers_w)), np.zeros(len(self.powers_w)))
+        return TimeShares(
             self.powers_w,
             {code: self.of.get(code, none) + later.of.get(code, none) for code in codes},
         )
 
     def bounded(self, highest_w: float) -> dict[int, PhaseEnergy]:
-        """With bounds for a device that cannot exceed ``highest_w``; UNATTRIBUTED comes last.
+        """The phases, bounded for a device that cannot exceed ``highest_w``; UNATTRIBUTED last.
 
         The next higher of the powers is taken: wider bounds, never false ones.
         """
@@ -104,43 +105,43 @@ def split(
     code: Times,
     run: tuple[int, int],
     powers_w: Floats,
-) -> Shares:
-    """How the phases share the energy of a run, or of a piece of it.
+) -> TimeShares:
+    """Split the energy of a run, or of a piece of it, among its phases.
 
     Spans must not overlap. Σ of all energies equals the curve's energy over ``run``.
 
     Args:
-        begin_ns, end_ns, code: the spans.
+        begin_ns, end_ns, code: the n spans, (n,) each.
         run: (begin, end) in ns.
-        powers_w: powers in W, one of which the device cannot exceed, shape (powers,).
+        powers_w: powers in W, increasing, (k,); the device cannot exceed the last.
     """
     begin_ns, end_ns = np.clip(begin_ns, *run), np.clip(end_ns, *run)
     knots = _knots(curve, run)
     energy = np.diff(curve.at(knots))
     length = np.diff(knots) / 1e9
     # Outside the measured part only power's range bounds anything.
-    known = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
+    measured = (knots[:-1] >= curve.time_ns[0]) & (knots[1:] <= curve.time_ns[-1])
     slack = curve.slack_ns / 1e9
-    found: dict[int, Share] = {}
+    shares: dict[int, TimeShare] = {}
     covered = np.zeros(len(length))
     for value in np.unique(code):
-        mine = code == value
-        seconds = np.diff(_elapsed(begin_ns[mine], end_ns[mine], knots)) / 1e9
-        joules = float(np.sum(curve.at(end_ns[mine]) - curve.at(begin_ns[mine])))
-        found[int(value)] = Share(
-            int(np.sum(end_ns[mine] - begin_ns[mine])),
+        spans = code == value
+        seconds = np.diff(_elapsed(begin_ns[spans], end_ns[spans], knots)) / 1e9
+        joules = float(np.sum(curve.at(end_ns[spans]) - curve.at(begin_ns[spans])))
+        shares[int(value)] = TimeShare(
+            int(np.sum(end_ns[spans] - begin_ns[spans])),
             joules,
-            *_bounds(energy, length, seconds, slack, known, powers_w),
+            *_bounds(energy, length, seconds, slack, measured, powers_w),
         )
         covered += seconds
     total = float(np.diff(curve.at(np.array(run, np.int64)))[0])
-    rest_ns = run[1] - run[0] - sum(share.time_ns for share in found.values())
-    found[UNATTRIBUTED] = Share(
+    rest_ns = run[1] - run[0] - sum(share.time_ns for share in shares.values())
+    shares[UNATTRIBUTED] = TimeShare(
         max(0, rest_ns),
-        total - sum(share.energy_j for share in found.values()),
-        *_bounds(energy, length, np.maximum(0, length - covered), slack, known, powers_w),
+        total - sum(share.energy_j for share in shares.values()),
+        *_bounds(energy, length, np.maximum(0, length - covered), slack, measured, powers_w),
     )
-    return Shares(powers_w, found)
+    return TimeShares(powers_w, shares)
 
 
 def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
@@ -149,7 +150,7 @@ def _knots(curve: EnergyCurve, run: tuple[int, int]) -> Times:
 
 
 def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
-    """Time in ns spent in the given spans up to each instant."""
+    """Time in ns (m,) spent in the n given spans up to each instant of ``at`` (m,)."""
     corners = np.stack([begin_ns, end_ns], axis=1).ravel()
     spent = np.repeat(np.cumsum(end_ns - begin_ns), 2)
     spent[::2] -= end_ns - begin_ns
@@ -157,22 +158,30 @@ def _elapsed(begin_ns: Times, end_ns: Times, at: Times) -> Floats:
 
 
 def _bounds(
-    energy: Floats, length: Floats, seconds: Floats, slack: float, known: Bools, powers_w: Floats
+    energy: Floats, length: Floats, seconds: Floats, slack: float, measured: Bools, powers_w: Floats
 ) -> tuple[Floats, Floats]:
-    """(low, high), shape (powers,) each, of what one phase can have used in these intervals."""
+    """(low, high) of what one phase can have used in m intervals, in J, (k,) each.
+
+    Args:
+        energy, length, seconds: of each interval its energy, its length, and how long the phase ran
+            in it, (m,) each.
+        slack: seconds by which an interval's ends are unsure.
+        measured: intervals whose energy is known, (m,).
+        powers_w: (k,).
+    """
     touched = seconds > 0
     energy, length, seconds = energy[touched], length[touched], seconds[touched]
-    known = known[touched]
+    measured = measured[touched]
     more = np.minimum(length, seconds + slack)
     less = np.where(seconds >= length * (1 - 1e-9), length, np.maximum(0, seconds - slack))
-    joules, most = energy[known], more[known]
-    low = _excess(joules, (length - less)[known], powers_w)
+    joules, most = energy[measured], more[measured]
+    low = _excess(joules, (length - less)[measured], powers_w)
     high = joules.sum() - _excess(joules, most, powers_w)  # Σ min(E, P t)
-    return low, high + powers_w * more[~known].sum()
+    return low, high + powers_w * more[~measured].sum()
 
 
 def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:
-    """Σ max(0, E − P t) for every P: a sum of hinges, each of which ends at P = E / t."""
+    """Σ max(0, E − P t) for every power P, (k,): hinges, each of which ends at P = E / t."""
     with np.errstate(divide="ignore", invalid="ignore"):
         end_w = energy / seconds
     order = np.argsort(end_w)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution.meter.update_times import Lattice, Updates
+from ..attribution.meter.update_times import CounterUpdateFinder
+from ..attribution.meter.updates import Updates
 from ..attribution.regression.columns import Columns
 from ..attribution.regression.design import Spans, cut
-from ..attribution.regression.lag import posterior
+from ..attribution.regression.lag import lag_posterior
 from ..clock import MonotonicClock
 from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample
@@ -135,7 +136,7 @@ def measure(
 
 
 def _updates(samples: Sequence[Sample], origin_ns: int, scale: float) -> Updates:
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     table = np.array([(s.time_ns - origin_ns, s.span_ns, s.value) for s in samples], np.float64)
     if not len(table):
         return lattice.finish()
@@ -161,7 +162,7 @@ def _fit(
         columns.add(code, _SLICES)
     usable = ~updates.fresh
     usable[0] = False
-    fit = posterior(updates, cut(spans, columns), columns, usable, _TAUS_S, _OFFSETS_S)
+    fit = lag_posterior(updates, cut(spans, columns), columns, usable, _TAUS_S, _OFFSETS_S)
     error = np.sqrt(np.diag(fit.cov))
     return float(fit.mean[0]), float(fit.mean[1]), (float(error[0]), float(error[1]))
 

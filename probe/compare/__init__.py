@@ -3,10 +3,10 @@
     from probe.compare import compare
     found = compare("base", ["bf16"], directory="runs")     # the JSON of `probe compare`
 
-The flow: :mod:`recording` makes a :class:`trial.Trial` of each run (:mod:`progress` knows how far
-it was, :mod:`measured` what it used), :mod:`classes` decides on the base what kind of work a phase
-is, :mod:`cells` adds up stage × class, :mod:`contrast` and :mod:`quantity` say how sure the
-differences are, :mod:`comparison` writes the JSON.
+The flow: :mod:`read_run` makes a :class:`run_record.Trial` of each run (:mod:`progress` knows how
+far it was, :mod:`read_energy` what it used), :mod:`phase_classes` decides on the base what kind of
+work a phase is, :mod:`cells` adds up stage × class, :mod:`statistics` and :mod:`quantity` say how
+sure the differences are, :mod:`comparison` writes the JSON.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..analysis.open import open_scenes
+from ..analysis.open import open_analyses
 from ..model import SCHEMA_VERSION, Phase
 from ..report.build.report import build
 
@@ -23,7 +23,7 @@ _LEAST = 0.005  # of the run: less than that is not worth trying
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AdviceKind:
     """A thing to try: the phases that it would remove, and how."""
 
     what: str
@@ -32,28 +32,30 @@ class Kind:
 
 
 _KINDS = (
-    Kind(
+    AdviceKind(
         "data wait",
         (Phase.DATA,),
         "more loader workers (num_workers), pin_memory, prefetching, decoding beforehand",
     ),
-    Kind(
+    AdviceKind(
         "exposed communication",
         (Phase.COMMUNICATION,),
         "accumulate with no_sync, larger buckets, compressed gradients, a faster link",
     ),
-    Kind(
+    AdviceKind(
         "idle in the loop",
         (Phase.OTHER,),
         "look at what lies between the phases: logging, .item(), copies; name it by run.phase()",
     ),
-    Kind("evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"),
-    Kind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
+    AdviceKind(
+        "evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"
+    ),
+    AdviceKind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
 )
-_REMOVABLE = Kind(
+_REMOVABLE = AdviceKind(
     "recomputation", (Phase.RECOMPUTE,), "no activation checkpointing, or of fewer layers"
 )
-_PER_STEP = Kind(
+_PER_STEP = AdviceKind(
     "what every step costs",
     (Phase.OPTIMIZER, Phase.COMMUNICATION),
     "a larger batch: fewer steps for the same samples",
@@ -85,12 +87,12 @@ def of_report(
         for kind in (_REMOVABLE, _PER_STEP):
             kinds.append(kind)
             rests[kind.what] = {"peak_memory_bytes": peak_bytes, "memory_bytes": most_bytes}
-    found = [
+    tips = [
         advice
         for kind in kinds
         if (advice := _of(kind, rows, report, rests.get(kind.what, {}))) is not None
     ]
-    found.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
+    tips.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
     capped = _capped(report)
     return {
         "schema": SCHEMA_VERSION,
@@ -98,26 +100,26 @@ def of_report(
         "energy_j": measured,
         "duration_s": report["run"]["duration_s"],
         "ranked_by": "energy" if measured is not None else "time",
-        "advice": [*found, *([capped] if capped else [])],
+        "advice": [*tips, *([capped] if capped else [])],
     }
 
 
 def _of(
-    kind: Kind,
+    kind: AdviceKind,
     rows: Sequence[Mapping[str, Any]],
     report: Mapping[str, Any],
     rests: Mapping[str, Any],
 ) -> dict[str, Any] | None:
-    mine = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
-    if not mine:
+    spent = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
+    if not spent:
         return None
     # Devices run beside each other: the time that could be saved is that of the busiest.
     per_device: dict[str, float] = {}
-    for row in mine:
+    for row in spent:
         per_device[row["device"]] = per_device.get(row["device"], 0.0) + row["time_s"]
     seconds = max(per_device.values())
     measured = report["total"]["energy_j"]
-    highest = [_highest(row) for row in mine] if measured is not None else []
+    highest = [_highest(row) for row in spent] if measured is not None else []
     joules = (
         None
         if not highest or None in highest
@@ -146,7 +148,7 @@ def _of(
                 "energy_j": row["energy_j"] if measured is not None else None,
                 "interval_j": row["energy_j_interval"] or row["bounds_j"],
             }
-            for row in mine
+            for row in spent
         ],
         **rests,
     }
@@ -190,10 +192,10 @@ def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _memory(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
-    found = [
+    held = [
         (meter.summary.highest, meter.source.limit)
-        for scene in open_scenes(path)
-        for meter in scene.meters
+        for analysis in open_analyses(path)
+        for meter in analysis.meters
         if meter.source.quantity == "memory_used" and meter.source.limit and meter.summary.samples
     ]
-    return max(found, key=lambda told: told[0] / told[1]) if found else (None, None)
+    return max(held, key=lambda memory: memory[0] / memory[1]) if held else (None, None)

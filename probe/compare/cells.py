@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..attribution.arrays import Floats
 from ..model import Status
 from . import phase_classes as kinds
 from .run_record import ONCE, STAGES, Stage, Trial
 
-Floats = npt.NDArray[np.float64]
 Cell = tuple[str, str]  # stage, class
 
 GAIN, PROGRESS, COST = 0, 1, 2
@@ -37,10 +36,10 @@ class Layout:
 
     cells: tuple[Cell, ...]
     refused: Mapping[str, frozenset[str]]
-    shares: kinds.Shares
+    shares: kinds.ClassShares
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], shares: kinds.Shares) -> Layout:
+    def of(cls, trials: Sequence[Trial], shares: kinds.ClassShares) -> Layout:
         """Cells in which any of the runs spent anything."""
         refused = {
             stage: frozenset(
@@ -87,7 +86,7 @@ class Layout:
         }
         refused = sorted(inside & self.refused[stage])
         stated = sorted(inside - self.refused[stage])
-        found = {
+        with_energy = {
             _stage(trial, stage).phases[phase].status
             for trial in trials
             for phase in stated
@@ -95,7 +94,7 @@ class Layout:
         }
         if kind == kinds.UNIDENTIFIED or (not stated and refused):
             return stated, refused, Status.NOT_IDENTIFIABLE
-        return stated, refused, Status.WEAK if Status.WEAK in found else Status.RESOLVED
+        return stated, refused, Status.WEAK if Status.WEAK in with_energy else Status.RESOLVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ class Row:
 
     @property
     def all(self) -> Floats:
-        """What the cells hold."""
-        found: Floats = self.grows + self.once
-        return found
+        """What the cells hold, with what comes once."""
+        total: Floats = self.grows + self.once
+        return total
 
     def scaled(self, factor: float) -> Row:
         """As if it had trained on ``factor`` times as many samples."""
@@ -118,12 +117,12 @@ class Row:
 
 
 def time_row(trial: Trial, layout: Layout) -> Row:
-    """Seconds."""
+    """Seconds of a trial, cell by cell."""
     return _row(trial, layout, energy=False)
 
 
 def energy_row(trial: Trial, layout: Layout) -> Row:
-    """Joules."""
+    """Joules of a trial, cell by cell."""
     return _row(trial, layout, energy=True)
 
 
@@ -140,8 +139,8 @@ def differences(base: Row, other: Row) -> Floats:
 
 def _per_sample(row: Row) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.where(row.samples > 0, row.grows / row.samples, np.nan)
-    return found
+        per_sample: Floats = np.where(row.samples > 0, row.grows / row.samples, np.nan)
+    return per_sample
 
 
 def _row(trial: Trial, layout: Layout, *, energy: bool) -> Row:

@@ -8,49 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from ..attribution.arrays import Floats
 from ..model import SCHEMA_VERSION, Provenance
-from ..target import Target
-from . import TOLERANCE
 from . import phase_classes as kinds
-from .cells import Floats, Layout, energy_row, time_row
-from .quantity import LOST, NO_EVIDENCE, Frame, Quantity, gain, nothing, pairs
-from .run_record import Trial
+from .cells import Layout, energy_row, time_row
+from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
 from .scaling import scaling
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Runs of one kind."""
-
-    name: str
-    trials: Sequence[Trial]
-
-    def told(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"name": self.name, "ids": [trial.id for trial in self.trials]}
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: ``target`` None is equal work, else cost to that target; ``higher`` tells
-    which quality is the better one, None if no quality is known.
-    """
-
-    target: Target | None = None
-    tolerance: float = TOLERANCE
-    metric: str | None = None
-    higher: bool | None = None
-
-    @property
-    def mode(self) -> str:
-        """As in the JSON."""
-        return "equal_work" if self.target is None else "to_target"
+from .sides import Question, Side, early_gains, quality, sample_factors
 
 
 def compare(
@@ -58,7 +27,7 @@ def compare(
     others: Sequence[Side],
     question: Question,
     problems: Sequence[Sequence[str]] = (),
-    shares: kinds.Shares | None = None,
+    shares: kinds.ClassShares | None = None,
 ) -> dict[str, Any]:
     """Hold every other side against the base.
 
@@ -70,7 +39,7 @@ def compare(
     target = question.target
     return {
         "schema": SCHEMA_VERSION,
-        "base": base.told(),
+        "base": base.as_json(),
         "mode": question.mode,
         "target": None
         if target is None
@@ -80,9 +49,9 @@ def compare(
             "value": target.value,
         },
         "unit": base.trials[0].unit,
-        "classes": {phase: dict(found) for phase, found in shares.items()},
+        "classes": {phase: dict(shared) for phase, shared in shares.items()},
         "comparisons": [
-            _Comparison(base, other, question, shares, why).told()
+            _Comparison(base, other, question, shares, why).as_json()
             for other, why in zip(others, problems or [()] * len(others), strict=True)
         ],
     }
@@ -96,27 +65,27 @@ class _Comparison:
         base: Side,
         other: Side,
         question: Question,
-        shares: kinds.Shares,
+        shares: kinds.ClassShares,
         problems: Sequence[str],
     ):
         self._base, self._other, self._problems = base, other, problems
         trials = [*base.trials, *other.trials]
         self._layout = Layout.of(trials, shares)
-        self._quality = _quality(base, other, question)
+        self._quality = quality(base, other, question)
         energies = {trial.energy for trial in trials}
         self._energy = energies.pop() if len(energies) == 1 else None
         missed = [sum(trial.reached is False for trial in side.trials) for side in (base, other)]
         self._frame = Frame(
             self._layout.cells,
             pairs(base.trials, other.trials),
-            _factors(base, other, question),
+            sample_factors(base, other, question),
             (missed[0], missed[1]),
             self._quality["ok"],
             not problems,
             len({trial.meters for trial in trials}) == 1,
         )
 
-    def _quantity(self, *, energy: bool) -> Quantity:
+    def _quantity(self, *, energy: bool) -> ComparedQuantity:
         row_of = energy_row if energy else time_row
         alone = (
             math.hypot(
@@ -132,19 +101,19 @@ class _Comparison:
             [row_of(trial, self._layout) for trial in side.trials]
             for side in (self._base, self._other)
         )
-        return Quantity(self._frame, bases, others, shared=energy, alone_half=alone)
+        return ComparedQuantity(self._frame, bases, others, shared=energy, alone_half=alone)
 
     def _scaling(self) -> list[dict[str, Any]]:
         """Empty if both sides have as many ranks."""
         rows = scaling(self._base.trials, self._other.trials)
         return rows if len(rows) > 1 else []
 
-    def told(self) -> dict[str, Any]:
-        """As JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON."""
         time = self._quantity(energy=False)
         joules = self._quantity(energy=True) if self._energy is not None else None
-        time_g = time.told()
-        energy_g = nothing() if joules is None else joules.told()
+        time_g = time.as_json()
+        energy_g = nothing() if joules is None else joules.as_json()
         if self._energy is Provenance.MODELLED:
             energy_g |= _modelled(energy_g)
         energy_g["provenance"] = None if self._energy is None else str(self._energy)
@@ -152,22 +121,24 @@ class _Comparison:
         leading, leader = (energy_g, joules) if by == "energy" else (time_g, time)
         assert leader is not None
         verdict = str(leading["verdict"])
-        known = verdict != NO_EVIDENCE and leading["gain"] is not None
-        four = leader.four() if known else None
+        has_gain = verdict != NO_EVIDENCE and leading["gain"] is not None
+        four = leader.four() if has_gain else None
         return {
-            "other": self._other.told(),
+            "other": self._other.as_json(),
             "time_s": time_g,
             "energy_j": energy_g,
             "memory_bytes": self._memory(),
             "quality": self._quality,
-            "cells": self._cells(time, joules, shared_out=leader if known else None),
+            "cells": self._cells(time, joules, shared_out=leader if has_gain else None),
             "four": None if four is None else {name: share for name, (share, _) in four.items()},
             "four_intervals": None
             if four is None
             else {name: limits for name, (_, limits) in four.items()},
             "four_of": by,
             "scaling": self._scaling(),
-            "early_at": self._early(by, leading["gain"] if known else None),
+            "early_at": early_gains(
+                self._base, self._other, by, leading["gain"] if has_gain else None
+            ),
             "moved": kinds.moved(self._base.trials, self._other.trials),
             "paired": bool(self._frame.pairs),
             "runs": len(self._frame.pairs) or min(len(s.trials) for s in (self._base, self._other)),
@@ -205,7 +176,7 @@ class _Comparison:
             for side in (self._base, self._other)
         ]
         names = [name for name in self._base.trials[0].memory if name != "peak"]
-        found: dict[str, Any] = nothing()
+        gained: dict[str, Any] = nothing()
         if not any(peak is None for side in peaks for peak in side):
             bases, others = ([float(peak or 0) for peak in side] for side in peaks)
 
@@ -214,9 +185,9 @@ class _Comparison:
 
             contrast = self._frame.contrast(len(bases), len(others), pair)
             base = float(contrast.value[1])
-            found |= gain(contrast, 0, self._frame, base=base, whole=True)
-            found |= {"base": base, "other": base - found["gain"]}
-        found["components"] = [
+            gained |= gain(contrast, 0, self._frame, base=base, is_total=True)
+            gained |= {"base": base, "other": base - gained["gain"]}
+        gained["components"] = [
             {
                 "component": name,
                 **{
@@ -228,10 +199,13 @@ class _Comparison:
             }
             for name in names
         ]
-        return found
+        return gained
 
     def _cells(
-        self, time: Quantity, joules: Quantity | None, shared_out: Quantity | None
+        self,
+        time: ComparedQuantity,
+        joules: ComparedQuantity | None,
+        shared_out: ComparedQuantity | None,
     ) -> list[dict[str, Any]]:
         if any(self._frame.missed):
             return []
@@ -266,8 +240,8 @@ class _Comparison:
                 "provenance": str(Provenance.MEASURED),
             }
             # A class of which nothing is stated: its joules are in `unidentified`.
-            told = kind == kinds.UNIDENTIFIED or bool(stated)
-            if energy_cells is not None and told:
+            is_told = kind == kinds.UNIDENTIFIED or bool(stated)
+            if energy_cells is not None and is_told:
                 joule = energy_cells[at]
                 modelled = self._energy is Provenance.MODELLED
                 row |= {
@@ -289,7 +263,7 @@ class _Comparison:
                     }
                 if kind == kinds.UNIDENTIFIED:
                     row["bounds_j"] = self._bounds(stage, joule)
-            if shared_out is not None and (told or shared_out is time):
+            if shared_out is not None and (is_told or shared_out is time):
                 row["share"], row["share_interval"] = shared_out.share(at)
             rows.append(row)
         return rows
@@ -310,84 +284,10 @@ class _Comparison:
         (base_low, base_high), (other_low, other_high) = halves
         return [joule["gain"] - base_low - other_high, joule["gain"] + base_high + other_low]
 
-    def _early(self, by: str, total: float | None) -> list[dict[str, Any]]:
-        """What the early stage gained if it ended at another mark."""
-        place = 1 if by == "energy" else 0
-        rows = []
-        for mark in sorted({mark for trial in self._base.trials for mark in trial.early}):
-            sides = [
-                [trial.early[mark][place] for trial in side.trials if mark in trial.early]
-                for side in (self._base, self._other)
-            ]
-            known = [[value for value in side if value is not None] for side in sides]
-            if all(known):
-                gained = fmean(known[0]) - fmean(known[1])
-                rows.append(
-                    {
-                        "share_of_samples": mark,
-                        "of": by,
-                        "gain": gained,
-                        "share": gained / total if total else None,
-                    }
-                )
-        return rows
 
-
-def _modelled(told: Mapping[str, Any]) -> dict[str, Any]:
+def _modelled(row: Mapping[str, Any]) -> dict[str, Any]:
     """A model's joules have no interval and no verdict."""
     silent = dict.fromkeys(("verdict", "progress_verdict", "cost_verdict"), NO_EVIDENCE)
     return silent | {
-        key: None for key in told if key.endswith("interval") and not key.startswith("time")
+        key: None for key in row if key.endswith("interval") and not key.startswith("time")
     }
-
-
-def _quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
-    """Means of the final values. Where any run stopped at its target nobody is asked for more than
-    that: how far it overshot says nothing.
-    """
-    trials = [*base.trials, *other.trials]
-    target = question.target
-    at_most = target.value if target is not None and any(t.stopped for t in trials) else None
-    told = [
-        [
-            _no_better(trial.quality, at_most, question.higher)
-            for trial in side.trials
-            if trial.quality is not None
-        ]
-        for side in (base, other)
-    ]
-    found: dict[str, Any] = {
-        "metric": question.metric,
-        "base": None,
-        "other": None,
-        "difference_percent": None,
-        "ok": None,
-    }
-    if question.higher is None or not all(told):
-        return found
-    mine, theirs = fmean(told[0]), fmean(told[1])
-    percent = 100 * (theirs - mine) / abs(mine) if mine else (0.0 if theirs == mine else math.inf)
-    worse = -percent if question.higher else percent
-    return found | {
-        "base": mine,
-        "other": theirs,
-        "difference_percent": percent if math.isfinite(percent) else None,
-        "ok": bool(worse <= 100 * question.tolerance),
-    }
-
-
-def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:
-    if limit is None:
-        return quality
-    return min(quality, limit) if higher else max(quality, limit)
-
-
-def _factors(base: Side, other: Side, question: Question) -> Floats:
-    """For equal work, every other run as if it had trained on the base run's samples."""
-    found = np.ones((len(base.trials), len(other.trials)))
-    if question.target is None:
-        for i, mine in enumerate(base.trials):
-            for j, theirs in enumerate(other.trials):
-                if mine.samples > 0 and theirs.samples > 0:
-                    found[i, j] = mine.samples / theirs.samples
-    return found

@@ -23,14 +23,14 @@ def differences(base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool
     Args:
         targeted: the comparison has a target of its own, so that of the runs does not matter.
     """
-    found = []
+    lines = []
     for name, words in _WORDS.items():
         if name == "target" and targeted:
             continue
-        mine, theirs = (_values(side, name) for side in (base, other))
-        if mine and theirs and mine != theirs:
-            found.append(f"{words}: {_said(mine)} against {_said(theirs)}")
-    return found
+        base_values, other_values = (_values(side, name) for side in (base, other))
+        if base_values and other_values and base_values != other_values:
+            lines.append(f"{words}: {_said(base_values)} against {_said(other_values)}")
+    return lines
 
 
 def inner(side: Sequence[Trial], *, targeted: bool) -> list[str]:

@@ -12,9 +12,10 @@ from ..store.layout import runs_dir
 from ..store.runs import find_runs
 from ..target import Target
 from . import compatibility
-from .comparison import Question, Side, compare
+from .comparison import compare
 from .progress import judged_by
 from .read_run import MARKS, Recording, median_run
+from .sides import Question, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,10 @@ class Campaign:
         directory: str | Path | None = None,
         target: str | Target | None = None,
     ) -> Campaign:
-        """As :func:`probe.compare.compare`. Raises UsageError, StoreError."""
+        """Find and read the runs of each side, as :func:`probe.compare.compare` says.
+
+        Raises UsageError, StoreError.
+        """
         where = runs_dir(directory)
         return cls.over(
             [(reference, find_runs(reference, where)) for reference in (base, *others)], target
@@ -46,47 +50,47 @@ class Campaign:
     def over(
         cls, sides: Sequence[tuple[str, Sequence[Path]]], target: str | Target | None = None
     ) -> Campaign:
-        """Of run directories. Raises UsageError, StoreError."""
+        """Read the runs in these directories. Raises UsageError, StoreError."""
         read: list[tuple[str, list[Recording]]] = []
         left_out: list[str] = []
         seen: dict[str, str] = {}
         for name, paths in sides:
             recordings = [Recording(path) for path in dict.fromkeys(paths)]
-            ended = [one for one in recordings if one.finished]
+            ended = [run for run in recordings if run.finished]
             left_out += [
-                f"{one.id} is left out: it was {one.status}"
-                for one in recordings
-                if not one.finished
+                f"{run.id} is left out: it was {run.status}"
+                for run in recordings
+                if not run.finished
             ]
             if not ended:
                 raise UsageError(f"{name!r} has no finished run to compare")
-            for one in ended:
-                if one.id in seen:
+            for run in ended:
+                if run.id in seen:
                     raise UsageError(
-                        f"{one.id} is on two sides, {seen[one.id]!r} and {name!r}: "
+                        f"{run.id} is on two sides, {seen[run.id]!r} and {name!r}: "
                         "nothing can be gained over itself"
                     )
-                seen[one.id] = name
+                seen[run.id] = name
             read.append((name, ended))
         asked = Target.of(target) if isinstance(target, str) else target
         if asked is None:
-            asked = _common_target([one for _, runs in read for one in runs])
-        every = [one for _, runs in read for one in runs]
+            asked = _common_target([run for _, runs in read for run in runs])
+        every = [run for _, runs in read for run in runs]
         if asked is not None:
             missing = next(
-                (one for one in every if one.quality(asked.metric, asked.higher) is None), None
+                (run for run in every if run.quality(asked.metric, asked.higher) is None), None
             )
             if missing is not None:
-                known = ", ".join(sorted(missing.logged)) or "nothing"
+                names = ", ".join(sorted(missing.logged)) or "nothing"
                 raise UsageError(
                     f"{missing.id} did not log {asked.metric}, the target's metric; "
-                    f"it logged {known}"
+                    f"it logged {names}"
                 )
         judged = (asked.metric, asked.higher) if asked else _judged(every)
         marks = _marks(read[0][1], asked, judged)
         return cls(
             [
-                Side(_label(name, runs), [one.trial(asked, judged, marks) for one in runs])
+                Side(_label(name, runs), [run.trial(asked, judged, marks) for run in runs])
                 for name, runs in read
             ],
             asked,
@@ -120,8 +124,8 @@ class Campaign:
             compatibility.differences(base.trials, side.trials, targeted=targeted)
             for side in others
         ]
-        found = compare(base, others, self.question(tolerance), problems)
-        return found | {
+        result = compare(base, others, self.question(tolerance), problems)
+        return result | {
             "early_ends_at": [
                 {"share_of_samples": share, "quality": value} for share, value in self.marks.items()
             ],
@@ -132,15 +136,15 @@ class Campaign:
 
 def _common_target(recordings: Sequence[Recording]) -> Target | None:
     """That of all runs which have one; None if they differ, which the comparison then says."""
-    told = {one.target for one in recordings} - {None}
-    if len(told) != 1 or any(one.target is None for one in recordings):
+    targets = {run.target for run in recordings} - {None}
+    if len(targets) != 1 or any(run.target is None for run in recordings):
         return None
-    return Target.of(str(told.pop()))
+    return Target.of(str(targets.pop()))
 
 
 def _judged(recordings: Sequence[Recording]) -> tuple[str, bool] | None:
     """The metric that all runs logged."""
-    shared = set.intersection(*(set(one.logged) for one in recordings))
+    shared = set.intersection(*(set(run.logged) for run in recordings))
     return judged_by({name: recordings[0].logged[name] for name in shared})
 
 
@@ -161,5 +165,5 @@ def _marks(
 
 def _label(reference: str, runs: Sequence[Recording]) -> str:
     """The runs' common name, else what the user wrote."""
-    names = {one.name for one in runs}
+    names = {run.name for run in runs}
     return names.pop() if len(names) == 1 and "" not in names else reference

@@ -1,4 +1,4 @@
-"""Which of the mission's classes a phase's time and energy belong to.
+"""Which class of work a phase's time and energy belong to.
 
 Decided once per comparison, on the base, and used for all its runs: faster arithmetic moves the
 ridge point, and a span that is called something else has gained nothing. Forward, backward,
@@ -50,23 +50,23 @@ _DIVIDED = {
 _MOVED = 0.1
 _BUSY = 0.5  # of its peak: a unit that is less busy limits nobody
 
-Shares = Mapping[str, Mapping[str, float]]
+ClassShares = Mapping[str, Mapping[str, float]]
 
 
-def classes(bases: Iterable[Trial]) -> Shares:
+def classes(bases: Iterable[Trial]) -> ClassShares:
     """Phase → class → share, which add up to one; decided on the base's runs."""
-    told = _mean_shares(bases)
-    found: dict[str, dict[str, float]] = {str(p): {c: 1.0} for p, c in _WHOLE.items()}
+    measured = _mean_shares(bases)
+    shares: dict[str, dict[str, float]] = {str(p): {c: 1.0} for p, c in _WHOLE.items()}
     for phase, rest in _DIVIDED.items():
-        bound = told.get(str(phase))
+        bound = measured.get(str(phase))
         if bound is None:
-            found[str(phase)] = {UNCLASSIFIED: 1.0}
+            shares[str(phase)] = {UNCLASSIFIED: 1.0}
         else:
-            found[str(phase)] = {MEMORY_BOUND: bound, rest: 1.0 - bound}
-    return found
+            shares[str(phase)] = {MEMORY_BOUND: bound, rest: 1.0 - bound}
+    return shares
 
 
-def of(shares: Shares, phase: str) -> Mapping[str, float]:
+def of(shares: ClassShares, phase: str) -> Mapping[str, float]:
     """A phase's; ``forward/attention`` is forward; a user's own is nobody's to classify."""
     return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
 
@@ -75,21 +75,21 @@ def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Phase → 1 if DRAM limits it, 0 if something else does, from the report's ``rates``; phases of
     which that cannot be said are not there.
     """
-    told: dict[str, dict[str, float]] = {}
+    by_phase: dict[str, dict[str, float]] = {}
     for row in rates:
         if row["value"] is not None and row["phase"] in _DIVIDED:
-            kept = told.setdefault(row["phase"], {})
+            kept = by_phase.setdefault(row["phase"], {})
             kept[row["quantity"]] = max(row["value"], kept.get(row["quantity"], 0.0))
-    found = {}
-    for phase, values in told.items():
+    limits = {}
+    for phase, values in by_phase.items():
         dram, tensor = values.get("dram_activity"), values.get("tensor_activity")
         if dram is None or tensor is None:
             continue
         if dram >= _BUSY and dram > tensor:
-            found[phase] = 1.0
+            limits[phase] = 1.0
         elif tensor >= dram or values.get("sm_activity", 0.0) >= _BUSY:
-            found[phase] = 0.0
-    return found
+            limits[phase] = 0.0
+    return limits
 
 
 def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, float | str]]:
@@ -104,10 +104,10 @@ def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, flo
 
 def _mean_shares(trials: Iterable[Trial]) -> dict[str, float]:
     """Phase → memory-bound part, where every run tells it."""
-    told = [trial.bound_share for trial in trials]
-    known = set.intersection(*(set(one) for one in told)) if told else set()
-    found = {phase: fmean(min(1.0, max(0.0, one[phase])) for one in told) for phase in known}
+    shares = [trial.bound_share for trial in trials]
+    phases = set.intersection(*(set(share) for share in shares)) if shares else set()
+    means = {phase: fmean(min(1.0, max(0.0, share[phase])) for share in shares) for phase in phases}
     # What is computed again is computed as it was the first time.
-    if "forward" in found:
-        found.setdefault("recompute", found["forward"])
-    return found
+    if "forward" in means:
+        means.setdefault("recompute", means["forward"])
+    return means

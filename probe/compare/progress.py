@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ..attribution.arrays import Floats, Times
 from ..target import Target
 
-Floats = npt.NDArray[np.float64]
-Times = npt.NDArray[np.int64]
 Logged = Mapping[str, tuple[Times, Floats]]
 
 UNITS = ("samples", "tokens")
@@ -59,13 +57,13 @@ class Work:
 
     @property
     def all(self) -> float:
-        """Until the end."""
+        """What was done until the end."""
         return float(self.total[-1])
 
     def by(self, time_ns: Times) -> Floats:
         """Samples whose training had been logged by some instants."""
-        found: Floats = self.total[np.searchsorted(self.time_ns, time_ns, "right") - 1]
-        return found
+        done: Floats = self.total[np.searchsorted(self.time_ns, time_ns, "right") - 1]
+        return done
 
     def when(self, samples: float) -> int:
         """The instant by which so many were trained; linear between two that are known."""
@@ -87,10 +85,10 @@ class Quality:
         for name in (metric, f"eval_{metric}"):
             if name in logged:
                 time_ns, values = logged[name]
-                known = np.isfinite(values)
-                if not known.any():
+                finite = np.isfinite(values)
+                if not finite.any():
                     continue
-                time_ns, values = time_ns[known], values[known]
+                time_ns, values = time_ns[finite], values[finite]
                 if 2 * len(values) >= len(work.total) - 1 and len(values) > SMOOTHED:
                     values = np.convolve(values, np.full(SMOOTHED, 1 / SMOOTHED), "valid")
                     time_ns = time_ns[SMOOTHED - 1 :]
@@ -144,5 +142,5 @@ def judged_by(logged: Logged) -> tuple[str, bool] | None:
 
 
 def _from(begin_ns: int, time_ns: Times) -> Times:
-    found: Times = np.maximum.accumulate(np.append(np.int64(begin_ns), time_ns).astype(np.int64))
-    return found
+    times: Times = np.maximum.accumulate(np.append(np.int64(begin_ns), time_ns).astype(np.int64))
+    return times

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..attribution.arrays import Floats
 from . import phase_classes as kinds
-from .cells import COST, GAIN, PROGRESS, Cell, Floats, Row, differences
+from .cells import COST, GAIN, PROGRESS, Cell, Row, differences
 from .run_record import EARLY, Trial
 from .statistics import Contrast, Pair, holm, paired, unpaired
 
@@ -60,7 +61,7 @@ class Frame:
         return unpaired(pair, bases, others)
 
 
-class Quantity:
+class ComparedQuantity:
     """Of all runs; ``shared``: it is read by meters that may be off by :data:`CARD`."""
 
     def __init__(
@@ -81,26 +82,26 @@ class Quantity:
         ]
 
         def pair(i: int, j: int) -> Floats:
-            found = differences(bases[i], others[j].scaled(float(frame.factors[i, j])))
+            cells = differences(bases[i], others[j].scaled(float(frame.factors[i, j])))
             four = [
-                sum(found[GAIN, at] for at, name in enumerate(parts) if name == part)
+                sum(cells[GAIN, at] for at, name in enumerate(parts) if name == part)
                 for part in FOUR
             ]
-            mine = bases[i].all
-            return np.concatenate([found.ravel(), mine, [mine.sum()], four])
+            base_row = bases[i].all
+            return np.concatenate([cells.ravel(), base_row, [base_row.sum()], four])
 
         self._contrast = frame.contrast(len(bases), len(others), pair)
         self._p = self._contrast.p_values()
 
-    def told(self) -> dict[str, Any]:
-        """G of the contract."""
+    def as_json(self) -> dict[str, Any]:
+        """The gain of the total as JSON: base, other, gain, interval, progress, cost, verdict."""
         total = self._width - 1
         base_missed, other_missed = self._frame.missed
-        found = self._gain(total, whole=True)
+        result = self._gain(total, is_total=True)
         if not (base_missed or other_missed):
-            return found
+            return result
         # What a run that missed the target has cost so far bounds what reaching it costs.
-        low, high = found["interval"] or (None, None)
+        low, high = result["interval"] or (None, None)
         low, high = None if other_missed else low, None if base_missed else high
         lost = high is not None and high < 0 and self._contrast.known
         return nothing() | {
@@ -108,9 +109,9 @@ class Quantity:
             # Two bounds from below say nothing of their difference.
             "bound": None
             if base_missed and other_missed
-            else {"gain": found["gain"], "is": "at most" if other_missed else "at least"},
-            "base": found["base"],
-            "other": found["other"],
+            else {"gain": result["gain"], "is": "at most" if other_missed else "at least"},
+            "base": result["base"],
+            "other": result["other"],
             "verdict": self._frame.allows(LOST) if lost else NO_EVIDENCE,
         }
 
@@ -155,16 +156,16 @@ class Quantity:
         )
 
     def four(self) -> dict[str, tuple[float, list[float] | None]]:
-        """Shares of the gain by the mission's four kinds of phase, and the rest."""
+        """Shares of the gain by the four kinds of phase, and the rest."""
         first = 4 * self._width
-        found = {}
+        parts = {}
         for place, name in enumerate(FOUR):
             limits = self._contrast.ratio(first + place, self._width - 1)
             share = float(
                 self._contrast.value[first + place] / self._contrast.value[self._width - 1]
             )
-            found[name] = share, list(limits) if limits is not None else None
-        return found
+            parts[name] = share, list(limits) if limits is not None else None
+        return parts
 
     def _asks(self, part: int, at: int) -> bool:
         """Progress that is nothing in every pair is no question, and then cost is the gain."""
@@ -199,32 +200,32 @@ class Quantity:
         value[column] = rest
         return float(replace(self._contrast, value=value).p_values()[column])
 
-    def _gain(self, at: int, *, whole: bool = False) -> dict[str, Any]:
+    def _gain(self, at: int, *, is_total: bool = False) -> dict[str, Any]:
         base, other = self._sides(at)
-        found = gain(
+        result = gain(
             self._contrast,
             at,
             self._frame,
             shared_half=self._shared_half(GAIN, at),
             base=base,
-            whole=whole,
-            alone_half=self._alone if whole else 0.0,
+            is_total=is_total,
+            alone_half=self._alone if is_total else 0.0,
         )
         for part, name in ((PROGRESS, "progress"), (COST, "cost")):
             column = part * self._width + at
-            told = gain(
+            absolute = gain(
                 self._contrast,
                 column,
                 self._frame,
-                whole=whole,
+                is_total=is_total,
                 shared_half=self._shared_half(part, at),
             )
-            found |= {
-                name: told["gain"],
-                f"{name}_interval": told["interval"],
-                f"{name}_verdict": told["verdict"],
+            result |= {
+                name: absolute["gain"],
+                f"{name}_interval": absolute["interval"],
+                f"{name}_verdict": absolute["verdict"],
             }
-        return found | {"base": base, "other": other}
+        return result | {"base": base, "other": other}
 
 
 def gain(
@@ -233,7 +234,7 @@ def gain(
     frame: Frame,
     *,
     base: float = 0.0,
-    whole: bool = False,
+    is_total: bool = False,
     shared_half: float = 0.0,
     alone_half: float = 0.0,
 ) -> dict[str, Any]:
@@ -241,7 +242,7 @@ def gain(
 
     Args:
         base: what the gain is a percentage of.
-        whole: a total, for which a bootstrap is worth its time.
+        is_total: a total, for which a bootstrap is worth its time.
         shared_half: what a meter's error adds to the half-width.
         alone_half: half-width of what one run against one run tells.
     """
@@ -252,7 +253,10 @@ def gain(
         low, high = value - alone_half, value + alone_half
     else:
         half = float(contrast.half()[column])
-        low, high = (contrast.bootstrap(column) if whole else None) or (value - half, value + half)
+        low, high = (contrast.bootstrap(column) if is_total else None) or (
+            value - half,
+            value + half,
+        )
     if contrast.known and frame.same_meters:  # whose scale cannot turn a sign
         verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
     low = value - math.hypot(value - low, shared_half)
@@ -270,7 +274,7 @@ def gain(
 
 
 def nothing() -> dict[str, Any]:
-    """G of what is not known."""
+    """The JSON of a gain that is not known."""
     return {
         "gain": None,
         "interval": None,
@@ -287,10 +291,10 @@ def _sign(value: float) -> str:
 
 def pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:
     """Places of runs that share a block: all runs of the smaller side, two at least; else none."""
-    mine = {trial.block: at for at, trial in enumerate(bases) if trial.block is not None}
+    place_of = {trial.block: at for at, trial in enumerate(bases) if trial.block is not None}
     theirs = {trial.block: at for at, trial in enumerate(others) if trial.block is not None}
-    if len(mine) != len(bases) or len(theirs) != len(others):
+    if len(place_of) != len(bases) or len(theirs) != len(others):
         return []
-    both = [block for block in mine if block in theirs]
-    fits = len(both) >= 2 and len(both) == min(len(mine), len(theirs))
-    return [(mine[block], theirs[block]) for block in both] if fits else []
+    both = [block for block in place_of if block in theirs]
+    fits = len(both) >= 2 and len(both) == min(len(place_of), len(theirs))
+    return [(place_of[block], theirs[block]) for block in both] if fits else []

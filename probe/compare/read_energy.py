@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..analysis import device_energy
-from ..analysis.from_samples import RawScene
+from ..analysis.from_samples import AnalysisFromSamples
 from ..analysis.rates import rates
 from ..model import Phase, Provenance, Status
 from ..store.reader import RunReader
@@ -26,18 +26,18 @@ class Measured:
 
     def __init__(self, path: Path):
         """Raises StoreError if it cannot be read."""
-        self._scene = RawScene(RunReader(path))
-        self._reader = self._scene.reader
-        self._begin_ns = self._scene.run[0]
+        self._analysis = AnalysisFromSamples(RunReader(path))
+        self._reader = self._analysis.reader
+        self._begin_ns = self._analysis.run[0]
         self.provenance = next(
             (kind for kind in (Provenance.MEASURED, Provenance.MODELLED) if self._of(kind)), None
         )
         self._devices = self._of(self.provenance)
 
-    def _of(self, kind: Provenance | None) -> list[device_energy.Device]:
+    def _of(self, kind: Provenance | None) -> list[device_energy.DeviceEnergy]:
         return [
             device
-            for device in self._scene.devices
+            for device in self._analysis.devices
             if device.curve is not None
             and (
                 device.source.in_total
@@ -52,13 +52,13 @@ class Measured:
         return sorted(
             {
                 device.source.model
-                for device in self._scene.devices
+                for device in self._analysis.devices
                 if device.source.in_total and device.source.model
             }
         )
 
     def meters(self) -> frozenset[str]:
-        """Which ones told its joules."""
+        """The meters that measured its joules."""
         host = self._reader.meta.get("host", "")
         return frozenset(
             device.source.uuid or f"{host} {device.source.id}" for device in self._devices
@@ -66,25 +66,25 @@ class Measured:
 
     def limited(self) -> dict[str, float]:
         """Phase → memory-bound or not, as the devices say."""
-        return limited(rates(self._scene))
+        return limited(rates(self._analysis))
 
     def stage(self, begin_ns: int, end_ns: int, samples: float) -> Stage:
         """What the phases used between two instants."""
         if end_ns <= begin_ns:
             return Stage(max(0.0, samples), {})
-        scene = self._scene.part(begin_ns, end_ns)
-        seconds = _seconds(scene, (end_ns - begin_ns) / 1e9)
+        analysis = self._analysis.part(begin_ns, end_ns)
+        seconds = _seconds(analysis, (end_ns - begin_ns) / 1e9)
         joules: dict[str, float] = {}
         refused: set[str] = set()
         weak: set[str] = set()
         joint, low, high = 0.0, 0.0, 0.0
         for device in self._devices:
-            rows, mine = scene.rows_of(device)
+            rows, totals = analysis.rows_of(device)
             for row in rows.phases:
                 phase, value = row["phase"], row["energy_j"]
                 if value is None:
                     refused.add(phase)
-                elif phase == Phase.UNRESOLVED or mine is None:
+                elif phase == Phase.UNRESOLVED or totals is None:
                     limits = row["energy_j_interval"] or (value, value)
                     joint, low, high = joint + value, low + limits[0], high + limits[1]
                 else:
@@ -97,15 +97,15 @@ class Measured:
         uses = {}
         # Sorted, or sums would depend on the order of a set.
         for phase in sorted(seconds.keys() | joules.keys()):
-            known = joules.get(phase)
+            energy = joules.get(phase)
             status = (
                 Status.NOT_IDENTIFIABLE
-                if known is None
+                if energy is None
                 else Status.WEAK
                 if phase in weak
                 else Status.RESOLVED
             )
-            uses[phase] = Use(seconds.get(phase, 0.0), known, status)
+            uses[phase] = Use(seconds.get(phase, 0.0), energy, status)
         return Stage(max(0.0, samples), uses, Joint(joint, low, high))
 
     def half_j(self, end_ns: int) -> float:
@@ -115,7 +115,7 @@ class Measured:
         return math.fsum(high - low for low, high in limits) / 2
 
     def until(self, end_ns: int) -> tuple[float, float | None]:
-        """(seconds, joules) from the beginning."""
+        """(seconds, joules) from the beginning to an instant."""
         run = self._begin_ns, max(end_ns, self._begin_ns + 1)
         joules = [
             device_energy.energy_of(device.curve, run)
@@ -126,7 +126,7 @@ class Measured:
 
     def memory(self) -> dict[str, float]:
         """At the peak of the rank that held most: its allocator's on a GPU, else its process's."""
-        found: dict[str, float] = {}
+        held: dict[str, float] = {}
         for rank in self._reader.ranks():
             logged = self._reader.values(rank) | {
                 f"allocator_{name}": value for name, value in self._reader.allocator(rank).items()
@@ -139,35 +139,35 @@ class Measured:
                 ),
                 None,
             )
-            if peak is not None and peak > found.get("peak", 0.0):
-                found = {"peak": peak} | {
+            if peak is not None and peak > held.get("peak", 0.0):
+                held = {"peak": peak} | {
                     name.removeprefix(_MEMORY).removesuffix("_bytes"): float(values[-1])
                     for name, (_, values) in logged.items()
                     if name.startswith(_MEMORY)
                 }
-        if not found:
+        if not held:
             rss = next(
                 (
-                    one.value
-                    for one in self._scene.series
-                    if one.source.id == "process:rss" and len(one.value)
+                    series.value
+                    for series in self._analysis.series
+                    if series.source.id == "process:rss" and len(series.value)
                 ),
                 None,
             )
             if rss is not None:
-                found = {"peak": float(np.max(rss))}
-        return found
+                held = {"peak": float(np.max(rss))}
+        return held
 
 
-def _seconds(scene: RawScene, length_s: float) -> dict[str, float]:
+def _seconds(analysis: AnalysisFromSamples, length_s: float) -> dict[str, float]:
     """Phase → seconds, mean over ranks, the rest of the time as unattributed."""
-    tallies = scene.clocked()
-    if not tallies:
+    phase_totals = analysis.totals_on_device()
+    if not phase_totals:
         return {str(Phase.UNATTRIBUTED): length_s}
-    found: dict[str, float] = {}
-    for tally in tallies:
-        for code, seconds in tally.seconds.items():
-            name = tally.name(code)
-            found[name] = found.get(name, 0.0) + seconds / len(tallies)
-    found[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(found.values()))
-    return found
+    by_phase: dict[str, float] = {}
+    for phases in phase_totals:
+        for code, seconds in phases.seconds.items():
+            name = phases.name(code)
+            by_phase[name] = by_phase.get(name, 0.0) + seconds / len(phase_totals)
+    by_phase[str(Phase.UNATTRIBUTED)] = max(0.0, length_s - sum(by_phase.values()))
+    return by_phase

@@ -34,32 +34,32 @@ class Recording:
         self.logged = reader.logged()
         self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
         self._hashes = {
-            str(found)
+            str(digest)
             for member in reader.members
-            if member.role == "rank" and (found := member.info.get("model_hash")) not in _UNKNOWN
+            if member.role == "rank" and (digest := member.info.get("model_hash")) not in _UNKNOWN
         }
 
     @property
     def name(self) -> str:
-        """As the user called it."""
+        """The name that the user gave the run."""
         return str(self.meta.get("name") or "")
 
     @property
     def finished(self) -> bool:
-        """Whether it ended as it should."""
+        """True if the run ended as it should."""
         return self.status is RunStatus.FINISHED
 
     @property
     def target(self) -> str | None:
-        """That it was given."""
+        """The target that the run was given."""
         return self.meta.get("target") or None
 
     def quality(self, metric: str, higher: bool) -> Quality | None:
-        """A metric that it logged."""
+        """A metric that the run logged, against samples."""
         return Quality.of(metric, higher, self.logged, self.work)
 
     def samples_to(self, target: Target) -> float | None:
-        """None if it missed it."""
+        """Samples that the run needed to reach a target; None if it missed it."""
         quality = self.quality(target.metric, target.higher)
         return None if quality is None else quality.reaches(target.value, confirmed=True)
 
@@ -119,7 +119,7 @@ class Recording:
     def _likeness(self, models: Sequence[str]) -> dict[str, Any]:
         """What must agree for runs to be comparable; what is unknown is left out."""
         machine = (self.meta.get("machine") or {}).get("cpu_model")
-        told = {
+        facts = {
             "model": min(self._hashes)[:12] if len(self._hashes) == 1 else None,
             "data": self.meta.get("data"),
             "target": self.target,
@@ -127,24 +127,24 @@ class Recording:
             "samples": (self.meta.get("config") or {}).get("samples"),
             "unit": self.work.unit,
         }
-        return {name: value for name, value in told.items() if value not in _UNKNOWN}
+        return {name: value for name, value in facts.items() if value not in _UNKNOWN}
 
 
 def median_run(recordings: Sequence[Recording], target: Target | None) -> Recording:
     """The one that needed the median number of samples (the lower of two)."""
     needed = {
-        one.id: (one.samples_to(target) if target else None) or one.work.all for one in recordings
+        run.id: (run.samples_to(target) if target else None) or run.work.all for run in recordings
     }
     middle = median_low(needed.values())
-    return next(one for one in recordings if needed[one.id] == middle)
+    return next(run for run in recordings if needed[run.id] == middle)
 
 
 def _mark(share: float, value: float | None, quality: Quality | None, samples: float) -> float:
     """Samples at which the early stage ends; all, if the quality is never reached."""
     if value is None or quality is None:
         return share * samples
-    found = quality.reaches(value)
-    return samples if found is None else found
+    reached = quality.reaches(value)
+    return samples if reached is None else reached
 
 
 def _settings(config: Any) -> dict[str, Any]:
@@ -158,11 +158,11 @@ def _settings(config: Any) -> dict[str, Any]:
 
 def _bound(roofline: Any) -> dict[str, float]:
     """Phase → memory-bound part, as the run's config tells it."""
-    told = roofline.get("memory_bound") if isinstance(roofline, dict) else None
-    if not isinstance(told, dict):
+    shares = roofline.get("memory_bound") if isinstance(roofline, dict) else None
+    if not isinstance(shares, dict):
         return {}
     return {
         str(phase): float(share)
-        for phase, share in told.items()
+        for phase, share in shares.items()
         if isinstance(share, int | float) and 0 <= share <= 1
     }

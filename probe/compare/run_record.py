@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def time_s(self) -> float:
-        """Of all phases."""
+        """Seconds of all phases."""
         return sum(use.time_s for use in self.phases.values())
 
     @property
@@ -93,12 +93,12 @@ class Trial:
 
     @property
     def samples(self) -> float:
-        """Of all stages."""
+        """Samples of all stages."""
         return sum(stage.samples for stage in self.stages.values())
 
     @property
     def time_s(self) -> float:
-        """Of all stages."""
+        """Seconds of all stages."""
         return sum(stage.time_s for stage in self.stages.values())
 
     def spent(self, phase: str) -> float:

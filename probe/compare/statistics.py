@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-Floats = npt.NDArray[np.float64]
+from ..attribution.arrays import Floats
+
 Pair = Callable[[int, int], Floats]
 
 LEVEL = 0.95
@@ -39,7 +40,7 @@ class Contrast:
 
     @property
     def runs(self) -> int:
-        """Of the smallest group."""
+        """Number of runs in the smallest group."""
         return min(len(group) for group in self.groups)
 
     @property
@@ -67,8 +68,8 @@ class Contrast:
         total = sum(parts, np.zeros(()))
         most = sum(len(group) - 1 for group in self.groups)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = total**2 / below
-        return np.where(np.isfinite(found), np.minimum(found, most), most)
+            degrees = total**2 / below
+        return np.where(np.isfinite(degrees), np.minimum(degrees, most), most)
 
     def half(self, level: float = LEVEL) -> Floats:
         """Half-widths of the intervals; infinite with one run."""
@@ -86,8 +87,8 @@ class Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(self.value) / errors
         t = np.where(errors > 0, t, np.where(self._nothing(), 0.0, math.inf))
-        found: Floats = 2 * stats.t.sf(t, self.degrees())
-        return found
+        p_values: Floats = 2 * stats.t.sf(t, self.degrees())
+        return p_values
 
     def _nothing(self) -> npt.NDArray[np.bool_]:
         """Columns in which no run differs from any other."""
@@ -120,7 +121,7 @@ class Contrast:
         values = self.groups[0][:, column]
         if np.ptp(values) <= _NOISE * np.abs(values).max():
             return None
-        found = stats.bootstrap(
+        sampled = stats.bootstrap(
             (values,),
             np.mean,
             confidence_level=LEVEL,
@@ -128,7 +129,7 @@ class Contrast:
             n_resamples=_RESAMPLES,
             rng=np.random.default_rng(0),
         )
-        low, high = found.confidence_interval
+        low, high = sampled.confidence_interval
         return float(low), float(high)
 
 

@@ -17,7 +17,8 @@ from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..store import files, layout
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
-from ..timeline.spans import Rows, SpanDecoder, SpanTable
+from ..timeline.span_table import Rows, SpanTable
+from ..timeline.spans import SpanDecoder
 
 BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
 

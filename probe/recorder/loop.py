@@ -23,7 +23,8 @@ from .schedule import TICK_S, Cadence
 from .sensor_threads import Sensing
 
 if TYPE_CHECKING:
-    from ..timeline.spans import Rows, SpanTable
+    from ..timeline.span_table import SpanTable
+from ..timeline.span_table import Rows
 
 LOOK_S = 0.5
 SHORT_TICK_S = 0.005

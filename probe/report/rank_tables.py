@@ -14,14 +14,14 @@ _LONGEST = 60  # of why something ended
 
 def tables(report: dict[str, Any]) -> list[Table]:
     """Those that say something; none for a run of one process on one host."""
-    found = [
+    shown = [
         _ranks(report),
         _communication(report),
         _balance(report),
         _hosts(report),
         _attempts(report),
     ]
-    return [table for table in found if table.rows]
+    return [table for table in shown if table.rows]
 
 
 def _ranks(report: dict[str, Any]) -> Table:
@@ -62,18 +62,18 @@ def _communication(report: dict[str, Any]) -> Table:
 
 def _balance(report: dict[str, Any]) -> Table:
     """Who waits for whom."""
-    told = report.get("balance") or {"ranks": [], "slowest": None}
+    balance = report.get("balance") or {"ranks": [], "slowest": None}
     rows = [
         [
             f"rank{row['rank']}",
             duration(row["waiting_s"]),
-            f"{100 * row['waiting_s'] / told['step_s']:.1f} %",
+            f"{100 * row['waiting_s'] / balance['step_s']:.1f} %",
             f"{100 * row['last_share']:.0f} %",
             energy(row["waiting_j"]) if row["waiting_j"] is not None else "—",
         ]
-        for row in told["ranks"][:_MANY]
+        for row in balance["ranks"][:_MANY]
     ]
-    slowest = told["slowest"]
+    slowest = balance["slowest"]
     who = "no rank is the slowest" if slowest is None else f"rank {slowest} is the slowest"
     return Table(
         f"waiting for other ranks, per step ({who})",
@@ -109,14 +109,14 @@ def _hosts(report: dict[str, Any]) -> Table:
     )
 
 
-def clock(told: dict[str, Any]) -> str:
+def clock(offset: dict[str, Any]) -> str:
     """How a host's clock lies to the job's."""
-    if told["bound_s"] == 0:
-        return str(told["method"])
-    if told["bound_s"] is None:
-        return f"not compared ({told['method']})"
-    ahead = -told["offset_s"]
-    return f"{'+' if ahead >= 0 else '−'}{abs(ahead):.6f} s ± {number(1e6 * told['bound_s'])} µs"
+    if offset["bound_s"] == 0:
+        return str(offset["method"])
+    if offset["bound_s"] is None:
+        return f"not compared ({offset['method']})"
+    ahead = -offset["offset_s"]
+    return f"{'+' if ahead >= 0 else '−'}{abs(ahead):.6f} s ± {number(1e6 * offset['bound_s'])} µs"
 
 
 def _attempts(report: dict[str, Any]) -> Table:

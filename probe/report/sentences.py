@@ -69,7 +69,7 @@ def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
     """What it ran on and with."""
-    told = report["machine"]
+    facts = report["machine"]
     models = [s["model"] for s in report["sources"] if s.get("model")]
     rows = [("host", report["run"]["host"])]
     if models:
@@ -77,9 +77,9 @@ def machine(report: dict[str, Any]) -> list[tuple[str, str]]:
             ("devices", ", ".join(f"{models.count(m)} × {m}" for m in dict.fromkeys(models)))
         )
     for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
-        if told.get(key) not in (None, "", "unknown"):
-            rows.append((label, str(told[key])))
-    versions = {**(told.get("versions") or {}), "torch": report.get("torch", "unknown")}
+        if facts.get(key) not in (None, "", "unknown"):
+            rows.append((label, str(facts[key])))
+    versions = {**(facts.get("versions") or {}), "torch": report.get("torch", "unknown")}
     rows.append(
         (
             "versions",
@@ -97,34 +97,39 @@ COLUMNS = ("phase", "count", "time", "share", "energy", "95 % interval", "power"
 def rows_of(report: dict[str, Any], device: str) -> list[tuple[dict[str, Any], list[str]]]:
     """The phases of a device, each with its cells under ``COLUMNS``."""
     rows = [row for row in report["phases"] if row["device"] == device]
-    whole = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
-    return [(row, _cells(row, whole)) for row in rows]
+    total_s = sum(r["time_s"] for r in rows if r["phase"] != "unresolved") or 1.0
+    return [(row, phase_cells(row, total_s)) for row in rows]
 
 
-def _cells(row: dict[str, Any], whole_s: float) -> list[str]:
+def phase_cells(row: dict[str, Any], total_s: float, *, for_terminal: bool = False) -> list[str]:
+    """One row of ``phases`` as the cells of :data:`COLUMNS`.
+
+    Args:
+        total_s: time of which the share is shown.
+        for_terminal: write the share as ``23.3 %`` and the status as in the JSON.
+    """
     low_high = row["energy_j_interval"]
     half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    known = (
-        interval(*low_high)
-        if low_high
-        else (f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else "")
-    )
-    power = f"{number(row['power_w'])} W" if row["power_w"] is not None else ""
-    how = (
-        "modelled"
-        if row["provenance"] == "modelled"
-        else (f"{row['provenance']}, {row['status'].replace('_', ' ')}")
-    )
+    percent = f"{100 * row['time_s'] / total_s:.1f} %"
+    status = row["status"] if for_terminal else row["status"].replace("_", " ")
+    modelled = row["provenance"] == "modelled"
     return [
         row["phase"],
         str(row["count"]),
         duration(row["time_s"]),
-        f"{row['time_s'] / whole_s:.1%}",
+        percent if for_terminal else f"{row['time_s'] / total_s:.1%}",
         energy(row["energy_j"], half),
-        known,
-        power,
-        how,
+        _range(row),
+        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
+        "modelled" if modelled else f"{row['provenance']}, {status}",
     ]
+
+
+def _range(row: dict[str, Any]) -> str:
+    """Interval of what is stated, bounds of what is refused."""
+    if row["energy_j_interval"]:
+        return interval(*row["energy_j_interval"])
+    return f"{interval(*row['bounds_j'])} bounds" if row["bounds_j"] else ""
 
 
 def short(text: object, longest: int) -> str:
@@ -147,21 +152,21 @@ def headline(report: dict[str, Any]) -> str:
 def worth(report: dict[str, Any], which: str = "") -> list[str]:
     """What the measured energy (``modelled_``: the modelled) emits and costs, if that is known."""
     total, cost = report["total"], report.get("cost")
-    told = []
+    sentences = []
     if total[f"{which}co2e_g"] is not None:
-        told.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
+        sentences.append(f"{number(total[f'{which}co2e_g'])} g CO2e")
     if cost and total[f"{which}cost"] is not None:
-        told.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
-    return told
+        sentences.append(f"{number(total[f'{which}cost'])} {cost['currency']}".rstrip())
+    return sentences
 
 
 def tariffs(report: dict[str, Any]) -> list[str]:
     """The means per kWh that it was reckoned with."""
     carbon, cost = report["carbon"], report.get("cost")
-    told = []
+    sentences = []
     if carbon:
-        told.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
+        sentences.append(f"{number(carbon['g_per_kwh'])} g/kWh, {carbon['label']}")
     if cost:
         unit = f"{cost['currency']}/kWh".removeprefix("/") if cost["currency"] else "per kWh"
-        told.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
-    return told
+        sentences.append(f"{number(cost['per_kwh'])} {unit}, {cost['label']}")
+    return sentences

@@ -70,8 +70,8 @@ def _svg(width: float, height: float, draw: Callable[[Any], None]) -> str:
     draw(figure)
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
-    whole = text.getvalue()
-    return whole[whole.index("<svg") :]
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
 
 
 def _name(text: str) -> str:
@@ -207,7 +207,7 @@ def _anatomy(report: dict[str, Any]) -> Chart | None:
     def draw(figure: Any) -> None:
         axis = figure.subplots()
         left = 0.0
-        whole = sum(r["time_s"] for r in rows) or 1.0
+        total_s = sum(r["time_s"] for r in rows) or 1.0
         for place, row in enumerate(rows):
             width = 1e3 * row["time_s"] / steps
             axis.barh(
@@ -218,7 +218,7 @@ def _anatomy(report: dict[str, Any]) -> Chart | None:
                 color=_colour(row["phase"], place),
                 edgecolor="white",
             )
-            if row["time_s"] > 0.08 * whole:
+            if row["time_s"] > 0.08 * total_s:
                 axis.text(
                     left + width / 2,
                     0,

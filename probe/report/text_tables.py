@@ -21,40 +21,40 @@ class Table:
     text: frozenset[int] = frozenset({0})
 
     def lines(self) -> list[str]:
-        """For a terminal."""
+        """The table for a terminal, line by line."""
         cells = [self.head, *self.rows]
         wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
         lines = [self.title] if self.title else []
         for row in cells:
-            said = (
+            joined = (
                 cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
                 for i, cell in enumerate(row)
             )
-            lines.append(("  " + "  ".join(said)).rstrip())
+            lines.append(("  " + "  ".join(joined)).rstrip())
         return lines
 
 
 def seconds(value: float | None) -> str:
-    """With its sign."""
+    """Seconds with their sign and a fitting unit."""
     if value is None:
         return "—"
     return "0 s" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{duration(abs(value))}"
 
 
 def joules(value: float | None) -> str:
-    """With its sign."""
+    """Joules with their sign and a fitting unit."""
     if value is None:
         return "—"
     return "0 J" if abs(value) < _NOTHING else f"{'−' if value < 0 else ''}{energy(abs(value))}"
 
 
 def mebibytes(value: float | None) -> str:
-    """With its sign."""
+    """Bytes with their sign, in MiB."""
     return "—" if value is None else f"{'−' if value < 0 else ''}{number(abs(value) / _MIB)} MiB"
 
 
 def percent(value: float | None) -> str:
-    """With its sign; three digits."""
+    """A percentage with its sign and three digits."""
     if value is None:
         return ""
     size = abs(value)
@@ -64,13 +64,13 @@ def percent(value: float | None) -> str:
     return f"{'−' if value < 0 else ''}{digits} %"
 
 
-def between(limits: Sequence[float | None] | None, said: Callable[[float | None], str]) -> str:
+def between(limits: Sequence[float | None] | None, unit: Callable[[float | None], str]) -> str:
     """An interval; one end may be open."""
     if limits is None:
         return ""
     low, high = limits
     if low is None:
-        return f"at most {said(high)}"
+        return f"at most {unit(high)}"
     if high is None:
-        return f"at least {said(low)}"
-    return f"{said(low)} … {said(high)}"
+        return f"at least {unit(low)}"
+    return f"{unit(low)} … {unit(high)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class HostClock:
+class ClockOffset:
     """A host's time plus ``offset_ns`` is that of the host that made the run, ± ``bound_ns``."""
 
     offset_ns: int
@@ -23,36 +23,36 @@ class HostClock:
 
 def clocks(
     home: Mapping[str, Any], guests: Mapping[str, Mapping[str, Any]]
-) -> dict[str, HostClock]:
+) -> dict[str, ClockOffset]:
     """By host, of those that joined; ``home`` is run.json, ``guests`` their files."""
-    found = {}
+    by_host = {}
     here = _measured(home)
-    for name, told in guests.items():
-        there = _measured(told)
+    for name, stored in guests.items():
+        there = _measured(stored)
         if here is not None and there is not None and here[2] == there[2]:
-            found[name] = HostClock(there[0] - here[0], there[1] + here[1], "round trips")
+            by_host[name] = ClockOffset(there[0] - here[0], there[1] + here[1], "round trips")
         else:
-            found[name] = _by_wall(home, told)
-    return found
+            by_host[name] = _by_wall(home, stored)
+    return by_host
 
 
-def _measured(told: Mapping[str, Any]) -> tuple[int, int, str] | None:
+def _measured(stored: Mapping[str, Any]) -> tuple[int, int, str] | None:
     """(offset, bound) to the clock of rank 0's host, and which that is."""
     try:
-        clock = told["clock"]
+        clock = stored["clock"]
         return int(clock["offset_ns"]), int(clock["bound_ns"]), str(clock["reference"])
     except (TypeError, KeyError, ValueError):
         return None
 
 
-def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> HostClock:
+def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
     try:
         here, there = (
-            one["anchor"]["wall_ns"] - one["anchor"]["monotonic_ns"] for one in (home, guest)
+            run["anchor"]["wall_ns"] - run["anchor"]["monotonic_ns"] for run in (home, guest)
         )
-        return HostClock(int(there - here), None, "wall clocks")
+        return ClockOffset(int(there - here), None, "wall clocks")
     except (TypeError, KeyError):
-        return HostClock(0, None, "unknown")
+        return ClockOffset(0, None, "unknown")
 
 
-__all__ = ["HostClock", "clocks"]
+__all__ = ["ClockOffset", "clocks"]

@@ -1,8 +1,8 @@
 """``watch(dashboard=True)``: which address the dashboard of a directory of runs has, or will have.
 
 The training process only finds a free port and says the address; the recorder starts the server
-(``recorder/companion.py``), so that nothing of it is a child of the training. A dashboard that is
-there already serves new runs of its directory, too.
+(``recorder/servers/dashboard.py``), so that nothing of it is a child of the training. A dashboard
+that is there already serves new runs of its directory, too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def check_installed() -> None:
 
 def serving(directory: Path) -> int | None:
     """The port of the dashboard that serves this directory on this machine now."""
-    told = files.read_json(dashboard_path(directory))
+    stored = files.read_json(dashboard_path(directory))
     if (
-        not isinstance(told, dict)
-        or told.get("host") != node_name()
-        or told.get("boot_id") != boot_id()
+        not isinstance(stored, dict)
+        or stored.get("host") != node_name()
+        or stored.get("boot_id") != boot_id()
     ):
         return None
     try:
-        if is_alive(int(told["pid"]), int(told["start_ticks"])):
-            return int(told["port"])
+        if is_alive(int(stored["pid"]), int(stored["start_ticks"])):
+            return int(stored["port"])
     except (KeyError, TypeError, ValueError):
         pass
     return None
@@ -46,9 +46,9 @@ def serving(directory: Path) -> int | None:
 
 def port_for(directory: Path, wanted: int) -> int:
     """Where a run's dashboard is, or is to be: the wanted port, or one of the next ones."""
-    found = serving(directory)
-    if found is not None:
-        return found
+    address = serving(directory)
+    if address is not None:
+        return address
     for port in range(wanted, min(wanted + _TRIED, 65536)):
         if _free(port):
             return port
@@ -56,7 +56,7 @@ def port_for(directory: Path, wanted: int) -> int:
 
 
 def address(port: int, run_id: str) -> str:
-    """Of a run's page, in words."""
+    """What to open for a run's page, in words."""
     guarded = "  (asks for PROBE_TOKEN)" if os.environ.get("PROBE_TOKEN") else ""
     return f"http://127.0.0.1:{port}/run/{run_id}{guarded}"
 
@@ -64,10 +64,10 @@ def address(port: int, run_id: str) -> str:
 def _free(port: int) -> bool:
     import socket  # likewise
 
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

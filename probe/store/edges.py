@@ -16,7 +16,7 @@ from .segments import EDGES, read_between, read_segments, segment_files
 
 def columns_of(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArray[Any]]:
     """All segments of one kind, hot and sealed."""
-    table = pa.Table.from_batches(list(read_segments(folder, stem, schema)), schema=schema)
+    table = pa.Table.from_batches(list(read_segments(folder, stem)), schema=schema)
     return {name: table.column(name).to_numpy() for name in schema.names}
 
 

@@ -95,12 +95,12 @@ class History:
             ]
             segments = self._between(begin_ns, end_ns)
         tables += [_read(path, _RAW, sources, "time_ns", begin_ns, end_ns) for path in segments]
-        found = {}
+        points = {}
         for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items():
-            found[source] = Raw(
+            points[source] = Raw(
                 rows["time_ns"] + self.ahead_ns, rows["value"], rows["span_ns"].astype(np.int64)
             )
-        return found
+        return points
 
     def rolled(
         self, sources: Collection[int], begin_ns: int, end_ns: int, label: str
@@ -175,18 +175,18 @@ class History:
             beside = folder, list(WIDTHS)[-2]
             bare = [path for path in segments if not _named(*beside, path).exists()]
             return sorted(folder.glob(f"{label}-*.parquet")), bare
-        known = [path for path in segments if _named(folder, label, path).exists()]
+        rolled_up = [path for path in segments if _named(folder, label, path).exists()]
         return (
-            [_named(folder, label, path) for path in known],
-            [path for path in segments if path not in known],
+            [_named(folder, label, path) for path in rolled_up],
+            [path for path in segments if path not in rolled_up],
         )
 
     def _span(self, path: Path) -> tuple[int, int]:
         """First and last instant of a sealed segment, from its footer."""
-        known = self._spans.get(path.stem)
-        if known is None:
-            known = self._spans[path.stem] = _span(path)
-        return known
+        span = self._spans.get(path.stem)
+        if span is None:
+            span = self._spans[path.stem] = _span(path)
+        return span
 
     def _rollup(self, path: Path, sources: tuple[int, ...]) -> pa.Table:
         key = (path.name, sources)
@@ -213,7 +213,7 @@ def _span(path: Path) -> tuple[int, int]:
                 file.metadata.row_group(i).column(place).statistics
                 for i in range(file.metadata.num_row_groups)
             ]
-        return min(one.min for one in groups), max(one.max for one in groups)
+        return min(group.min for group in groups), max(group.max for group in groups)
     except (OSError, ValueError, AttributeError, pa.ArrowException):
         return 0, 0
 
@@ -267,12 +267,12 @@ def _apart(
     # Of a bucket that two files share, the later part last.
     order = np.lexsort((columns.get("last_ns", columns[time]), columns[time], columns["source"]))
     columns = {name: column[order] for name, column in columns.items()}
-    found = {}
+    by_source = {}
     for source in sources:
         low, high = np.searchsorted(columns["source"], [source, source + 1])
         if high > low:
-            found[source] = {name: column[low:high] for name, column in columns.items()}
-    return found
+            by_source[source] = {name: column[low:high] for name, column in columns.items()}
+    return by_source
 
 
 def _with_last(table: pa.Table) -> pa.Table:

@@ -124,8 +124,8 @@ class Live:
     def power_w(self) -> float | None:
         """Measured power now; None if a meter is silent or there is none."""
         watts = [d.power_w for d in self.devices if d.provenance == "measured"]
-        known = [w for w in watts if w is not None]
-        return sum(known) if known and len(known) == len(watts) else None
+        readings = [w for w in watts if w is not None]
+        return sum(readings) if readings and len(readings) == len(watts) else None
 
 
 _ROWS = {"devices": LiveDevice, "phases": LivePhase, "times": LiveTime, "values": LiveValue}
@@ -163,10 +163,10 @@ def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
         linger_s: so long after its end a run's final totals still count.
     """
     now_s = time.time()
-    found = [_page(files.read_json(path)) for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))]
+    per_host = [_page(files.read_json(path)) for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))]
     pages = [
         page
-        for page in found
+        for page in per_host
         if page is not None and now_s - page.wall_s < (linger_s if page.final else LOST_S)
     ]
     return Live(tuple(pages)) if pages else None
@@ -190,7 +190,7 @@ class Looking:
 
 
 def _page(value: Any) -> LivePage | None:
-    """None for one of another version."""
+    """The page of one node; None if another version wrote it."""
     if not isinstance(value, dict) or value.pop("schema", None) != SCHEMA_VERSION:
         return None
     try:

@@ -30,30 +30,30 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
     for reader in readers:
         if reader.status is RunStatus.RUNNING:
             raise StoreError(f"{reader.path} is still going on: merge it when it has ended")
-    whole = min(readers, key=lambda reader: min(reader.ranks(), default=1 << 30))
-    if 0 not in whole.ranks():
+    main = min(readers, key=lambda reader: min(reader.ranks(), default=1 << 30))
+    if 0 not in main.ranks():
         raise StoreError("rank 0 is in none of them: name the run of its host, too")
     joined: list[str] = []
-    known: list[str] = []
+    hosts: list[str] = []
     for reader in readers:
-        if reader is whole:
+        if reader is main:
             continue
         for node in (path.name[5:] for path in reader.nodes()):
             try:
-                (joined if _join(reader, node, whole.path) else known).append(node)
+                (joined if _join(reader, node, main.path) else hosts).append(node)
             except OSError as error:
                 raise StoreError(
-                    f"cannot join {reader.path} to {whole.path}: {error.strerror or error}"
+                    f"cannot join {reader.path} to {main.path}: {error.strerror or error}"
                 ) from None
-        if reader.path.parent == whole.path.parent:
+        if reader.path.parent == main.path.parent:
             # Else a list of both would show the joules of this part twice.
-            files.write_json(reader.path / layout.MERGED, {"into": whole.id})
-    return whole.path, joined, known
+            files.write_json(reader.path / layout.MERGED, {"into": main.id})
+    return main.path, joined, hosts
 
 
-def _join(part: RunReader, node: str, whole: Path) -> bool:
+def _join(part: RunReader, node: str, main: Path) -> bool:
     """False if the host is there already."""
-    there = layout.node_dir(whole, node)
+    there = layout.node_dir(main, node)
     if there.exists():
         return False
     temporary = files.temporary_beside(there)
@@ -64,6 +64,6 @@ def _join(part: RunReader, node: str, whole: Path) -> bool:
         files.write_json(temporary / "node.json", part.meta)
     for member in read_members(part.path):
         if member.host == node:
-            member.write(whole)
+            member.write(main)
     temporary.rename(there)
     return True

@@ -88,15 +88,15 @@ class RunReader:
         self.members: list[Member] = read_members(run)
         self._home = str(self.meta.get("host", ""))
         self.guests = {
-            path.parent.name[5:]: told
+            path.parent.name[5:]: stored
             for path in run.glob("node-*/node.json")
-            if isinstance(told := files.read_json(path), dict)
+            if isinstance(stored := files.read_json(path), dict)
         }
         # Ranks tell it at once, recorders only when they next say how they stand.
-        told = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
+        stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
-            self.meta | told.get(self._home, {}),
-            {name: guest | told.get(name, {}) for name, guest in self.guests.items()},
+            self.meta | stored.get(self._home, {}),
+            {name: guest | stored.get(name, {}) for name, guest in self.guests.items()},
         )
         if node is not None:
             if node in self.guests:  # how the home stands and ended is nothing of the guest's
@@ -159,12 +159,12 @@ class RunReader:
             return max(host.end_ns() + host.ahead_ns for host in self.hosts())
         if self.meta.get("end_ns"):
             return int(self.meta["end_ns"])
-        known = [self.begin_ns, int(self.meta.get("alive_ns") or 0)]
+        times = [self.begin_ns, int(self.meta.get("alive_ns") or 0)]
         if self.status is RunStatus.RUNNING and self.meta.get("boot_id") == boot_id():
             return time.monotonic_ns()
-        known += [last_sample_ns(node) or 0 for node in self.nodes()]
-        known += [int(r["time_ns"][-1]) for _, r in self.rings() if len(r)]
-        return max(known)
+        times += [last_sample_ns(node) or 0 for node in self.nodes()]
+        times += [int(r["time_ns"][-1]) for _, r in self.rings() if len(r)]
+        return max(times)
 
     def since_begin_s(self, host: RunReader) -> float:
         """When a host of this run began, in seconds since the run's begin."""
@@ -189,26 +189,26 @@ class RunReader:
 
     def series(self) -> list[Series]:
         """Samples of every source of every node, in order of time."""
-        found = []
+        series = []
         for node in self.nodes():
             sources = read_sources(node)
             if self.node is None and self.guests:  # every host has a gpu0
-                sources = [replace(one, device=f"{node.name[5:]}/{one.device}") for one in sources]
+                sources = [replace(own, device=f"{node.name[5:]}/{own.device}") for own in sources]
             table = columns_of(node, "samples", SAMPLES)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}
             table["time_ns"] = table["time_ns"] + self._ahead_ns(node.name[5:])
             for index, source in enumerate(sources):
-                mine = table["source"] == index
-                found.append(
+                chosen = table["source"] == index
+                series.append(
                     Series(
                         source,
-                        table["time_ns"][mine].astype(np.int64),
-                        table["value"][mine] * source.scale,
-                        table["span_ns"][mine].astype(np.int64),
+                        table["time_ns"][chosen].astype(np.int64),
+                        table["value"][chosen] * source.scale,
+                        table["span_ns"][chosen].astype(np.int64),
                     )
                 )
-        return found
+        return series
 
     def gaps(self) -> list[Gap]:
         """Everything that should have been recorded and was not."""
@@ -229,13 +229,13 @@ class RunReader:
 
     def ranks(self) -> list[int]:
         """Ranks that recorded edges."""
-        known = {
+        ranks = {
             int(folder.name[5:])
             for base, _ in self._places()
             for folder in base.glob("rank-*")
             if folder.name[5:].isdigit()
         }
-        return sorted(known | {m.rank for m in self.members if m.role == "rank"})
+        return sorted(ranks | {m.rank for m in self.members if m.role == "rank"})
 
     def _places(self) -> list[tuple[Path, str]]:
         """Where ranks' edges lie, and on which host they were recorded."""
@@ -250,39 +250,39 @@ class RunReader:
         """Where a rank's edges lie, and what to add to their times; several after it was started
         again on another host.
         """
-        found = []
+        folders = []
         for _, host in self._places():
             folder = layout.rank_dir(self.path, rank, None if host == self._home else host)
             if folder.is_dir():
-                found.append((folder, self._ahead_ns(host)))
-        return found
+                folders.append((folder, self._ahead_ns(host)))
+        return folders
 
     def rings(self, rank: int | None = None) -> Rings:
         """(ring name, edges) of each thread, the main thread's first; all ranks or one."""
         over = self.meta.get("status") != RunStatus.RUNNING
         if over and self._last is not None and self._last[0] == rank:
             return self._last[1]
-        told = self._read_rings(rank)
+        rings = self._read_rings(rank)
         if over and rank is not None:
-            self._last = rank, told  # several questions about one rank follow each other
-        return told
+            self._last = rank, rings  # several questions about one rank follow each other
+        return rings
 
     def rings_between(self, rank: int, begin_ns: int, end_ns: int) -> Rings:
         """As :meth:`rings`, but only edges in [begin, end]; other sealed segments are not read."""
         return self._read_rings(rank, (begin_ns, end_ns))
 
     def _read_rings(self, rank: int | None, part: tuple[int, int] | None = None) -> Rings:
-        found: dict[tuple[int, str], list[npt.NDArray[np.void]]] = {}
+        rings_of: dict[tuple[int, str], list[npt.NDArray[np.void]]] = {}
         for r in self.ranks() if rank is None else [rank]:
             for folder, ahead_ns in self.folders(r):
                 for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
-                    found[r, name] = [edges_of(folder, f"edges-{name}", part, ahead_ns)]
+                    rings_of[r, name] = [edges_of(folder, f"edges-{name}", part, ahead_ns)]
         for r, name, rows in self._undrained():
             if rank is None or r == rank:
                 if part is not None:
                     rows = rows[(rows["time_ns"] >= part[0]) & (rows["time_ns"] <= part[1])]
-                found.setdefault((r, name), []).append(rows)
-        return [(name, once(parts)) for (_, name), parts in sorted(found.items())]
+                rings_of.setdefault((r, name), []).append(rows)
+        return [(name, once(parts)) for (_, name), parts in sorted(rings_of.items())]
 
     def names(self, rank: int, ring: str) -> dict[int, str]:
         """Phase and metric names of a ring by code."""
@@ -307,20 +307,20 @@ class RunReader:
     def logged(self) -> dict[str, Logged]:
         """What the job logged: as its first rank did, but counts are those of all ranks."""
         ranks = self.ranks()
-        found = self.values(ranks[0]) if ranks else {}
+        logged = self.values(ranks[0]) if ranks else {}
         for rank in ranks[1:]:
-            for name, told in self.values(rank).items():
+            for name, values in self.values(rank).items():
                 if name in COUNTS:
-                    found[name] = _merged(found[name], told) if name in found else told
-        return found
+                    logged[name] = _merged(logged[name], values) if name in logged else values
+        return logged
 
     def steps_ns(self, rank: int = 0) -> npt.NDArray[np.int64]:
         """When a rank's steps closed."""
-        found = [
+        steps = [
             rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
             for _, rows in self.rings(rank)
         ]
-        return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *steps]))
 
     def allocator(self, rank: int = 0) -> dict[str, Logged]:
         """What torch's allocator of the GPU held at step boundaries, in bytes: ``allocated``,
@@ -329,27 +329,25 @@ class RunReader:
         return self._recorded(rank, Record.MEMORY, np.int64)
 
     def _recorded(self, rank: int, kind: Record, type_: Any) -> dict[str, Logged]:
-        found: dict[str, list[tuple[Any, Any]]] = {}
+        by_name: dict[str, list[tuple[Any, Any]]] = {}
         for ring, rows in self.rings(rank):
-            mine = rows[rows["kind"] == kind]
+            records = rows[rows["kind"] == kind]
             names = self.names(rank, ring)
-            for code in np.unique(mine["code"]):
-                one = mine[mine["code"] == code]
+            for code in np.unique(records["code"]):
+                values = records[records["code"] == code]
                 name = names.get(int(code), f"value-{code}")
-                found.setdefault(name, []).append(
-                    (one["time_ns"].astype(np.int64), one["payload"].copy().view(type_))
+                by_name.setdefault(name, []).append(
+                    (values["time_ns"].astype(np.int64), values["payload"].copy().view(type_))
                 )
         return {
             name: (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
-            for name, parts in found.items()
+            for name, parts in by_name.items()
         }
 
     def ledger(self, rank: int = 0) -> pa.Table:
         """Step × phase of a rank: count and nanoseconds; kept for every step."""
         batches = [
-            batch
-            for folder, _ in self.folders(rank)
-            for batch in read_segments(folder, "ledger", LEDGER)
+            batch for folder, _ in self.folders(rank) for batch in read_segments(folder, "ledger")
         ]
         return pa.Table.from_batches(batches, schema=LEDGER)
 
@@ -359,10 +357,10 @@ class RunReader:
 
     def _fresh(self) -> bool:
         try:
-            told = self.path / layout.RUN_FILE
+            file = self.path / layout.RUN_FILE
             if self.node not in (None, self._home):
-                told = layout.node_file(self.path, self.node)
-            age = time.time() - told.stat().st_mtime
+                file = layout.node_file(self.path, self.node)
+            age = time.time() - file.stat().st_mtime
         except OSError:
             return False
         return age < FRESH_S
@@ -373,7 +371,7 @@ class RunReader:
         return [path for member in self.members for path in member.ring_paths()]
 
     def _undrained(self) -> list[tuple[int, str, npt.NDArray[np.void]]]:
-        found = []
+        undrained = []
         for member in self.members:
             here = member.host == layout.node_name() and member.boot_id == boot_id()
             if member.role != "rank" or not here:
@@ -386,29 +384,29 @@ class RunReader:
                 except StoreError:
                     continue
                 rows = later(reader.read().rows, self._ahead_ns(member.host))
-                found.append((member.rank, path.stem.rpartition("-")[2], rows))
+                undrained.append((member.rank, path.stem.rpartition("-")[2], rows))
                 reader.close()
-        return found
+        return undrained
 
 
-def _merged(one: Logged, other: Logged) -> Logged:
-    """In order of time."""
-    time_ns, values = (np.concatenate([a, b]) for a, b in zip(one, other, strict=True))
+def _merged(columns: Logged, other: Logged) -> Logged:
+    """Values of two ranks in order of time, (n + m,)."""
+    time_ns, values = (np.concatenate([a, b]) for a, b in zip(columns, other, strict=True))
     order = np.argsort(time_ns, kind="stable")
     return time_ns[order].astype(np.int64), values[order].astype(np.float64)
 
 
 def read_sources(node: Path) -> list[Source]:
     """The sources that a node's recorder registered, in the order of their index."""
-    known = {f.name for f in fields(Source)}
-    found = []
+    names = {f.name for f in fields(Source)}
+    sources = []
     for value in files.read_json(node / "sources.json") or []:
-        kept = {key: item for key, item in value.items() if key in known}
+        kept = {key: item for key, item in value.items() if key in names}
         kept["kind"] = Kind(kept["kind"])
         kept["device_kind"] = DeviceKind(kept.get("device_kind", DeviceKind.OTHER))
         kept["provenance"] = Provenance(kept["provenance"])
-        found.append(Source(**kept))
-    return found
+        sources.append(Source(**kept))
+    return sources
 
 
 def last_sample_ns(node: Path) -> int | None:

@@ -106,12 +106,12 @@ def list_runs(directory: Path) -> list[Path]:
     """
     if not directory.is_dir():
         return []
-    found = [
+    runs = [
         path.parent
         for path in directory.glob(f"*/{layout.RUN_FILE}")
         if not (path.parent / layout.MERGED).exists()
     ]
-    return sorted(found, key=lambda run: (_started(run), run.name), reverse=True)
+    return sorted(runs, key=lambda run: (_started(run), run.name), reverse=True)
 
 
 def find_run(reference: str, directory: Path) -> Path:

@@ -201,12 +201,12 @@ def make_folder(folder: Path) -> None:
 
 def segment_files(folder: Path, stem: str) -> list[Path]:
     """The segments of a table in the order they were written, each once."""
-    found = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
-    found |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
-    return [found[key] for key in sorted(found)]
+    by_stem = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
+    by_stem |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
+    return [by_stem[key] for key in sorted(by_stem)]
 
 
-def read_segments(folder: Path, stem: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_segments(folder: Path, stem: str) -> Iterator[pa.RecordBatch]:
     """All batches of a table; torn tails and vanished files end a segment quietly."""
     for path in segment_files(folder, stem):
         yield from read_segment(path)

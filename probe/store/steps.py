@@ -32,12 +32,12 @@ class StepTimes:
     def read(self) -> Ints:
         """All that are on disk, in order."""
         with self._lock:
-            found = [np.zeros(0, np.int64)]
+            times = [np.zeros(0, np.int64)]
             for folder, ahead_ns in self._folders():
                 for path in segment_files(folder, "edges-main*"):
                     self._read(path)
-                    found.append(self._known[path.stem] + ahead_ns)
-            return np.sort(np.concatenate(found))
+                    times.append(self._known[path.stem] + ahead_ns)
+            return np.sort(np.concatenate(times))
 
     def _read(self, path: Path) -> None:
         if path.suffix == ".parquet":

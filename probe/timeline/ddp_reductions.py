@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.arrays import Bools
 from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
-from .spans import Bools, Rows, SpanTable
+from .span_table import Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
 _NOTHING = 1e-6  # of communication: sums of floats differ by so much
@@ -35,25 +36,25 @@ _SUMS = ("busy", "timed", "exposed", "cost", "adding")
 
 
 @dataclass(slots=True)
-class Sums:
-    """Of some values: mean and 95 % interval of the mean come of it."""
+class RunningMean:
+    """Sums of some values, from which come their mean and the 95 % interval of that mean."""
 
     number: int = 0
     total: float = 0.0
     squares: float = 0.0
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
-        """Some more."""
+        """Add more values, (n,)."""
         self.number += len(values)
         self.total += float(values.sum())
         self.squares += float((values**2).sum())
 
     def mean(self) -> float | None:
-        """None of too few."""
+        """Mean of the values; None if they are too few."""
         return self.total / self.number if self.number >= _FEWEST else None
 
     def half(self) -> float | None:
-        """Of the interval."""
+        """Half-width of the mean's 95 % interval; None if there are too few values."""
         mean = self.mean()
         if mean is None:
             return None
@@ -61,12 +62,17 @@ class Sums:
         return 1.96 * math.sqrt(spread / (self.number - 1))
 
 
-class Reductions:
-    """Of one rank; fed with batches of its main ring as they come."""
+class DdpReductions:
+    """What reducing gradients cost one rank; fed with batches of its main ring as they come."""
 
     def __init__(self) -> None:
-        self.busy, self.exposed, self.cost, self.adding = Sums(), Sums(), Sums(), Sums()
-        self.timed = Sums()  # exposed, as DDP's timers say
+        self.busy, self.exposed, self.cost, self.adding = (
+            RunningMean(),
+            RunningMean(),
+            RunningMean(),
+            RunningMean(),
+        )
+        self.timed = RunningMean()  # exposed, as DDP's timers say
         self._tails_ns = 0  # all that backwards waited at their ends
         self._warming = {"exposed": REDUCTIONS_WARM_UP, "cost": REDUCTIONS_WARM_UP}
         self._of_two = 0  # steps in which only the first backward could be held beside
@@ -74,14 +80,14 @@ class Reductions:
         self._held = SpanTable.empty()  # of the step that has not closed
 
     def feed(self, rows: Rows, table: SpanTable | None) -> None:
-        """Edges, and the spans that they decided."""
-        told = rows[rows["kind"] == Record.SYNC]
-        if len(told):
+        """Take edges, and the spans that they decided."""
+        syncs = rows[rows["kind"] == Record.SYNC]
+        if len(syncs):
             self._syncs = np.concatenate(
                 [
                     self._syncs,
                     np.stack(
-                        [told["time_ns"].astype(np.int64), told["code"].astype(np.int64)], axis=1
+                        [syncs["time_ns"].astype(np.int64), syncs["code"].astype(np.int64)], axis=1
                     ),
                 ]
             )
@@ -100,14 +106,14 @@ class Reductions:
         if not len(held):
             return
         closed = held.step < held.step[-1]
-        whole, self._held = held.take(closed), held.take(~closed)
+        steps, self._held = held.take(closed), held.take(~closed)
         if len(self._held) > _MOST_HELD:
             self._tails_ns += _waited_ns(self._held, _backwards(self._held)[1])
             self._held = SpanTable.empty()
-        inside, tail = _backwards(whole)
-        self._tails_ns += _waited_ns(whole, tail)
+        inside, tail = _backwards(steps)
+        self._tails_ns += _waited_ns(steps, tail)
         if inside.any():
-            self._pair(whole.take(inside), tail[inside])
+            self._pair(steps.take(inside), tail[inside])
         needed_ns = self._held.begin_ns[0] if len(self._held) else held.end_ns[-1]
         before = np.searchsorted(self._syncs[:, 0], needed_ns, "right") - 1
         self._syncs = self._syncs[max(0, before) :]
@@ -139,13 +145,13 @@ class Reductions:
         self._of_two += int(of_two[len(of_two) - len(cost) :].sum())
 
     def _warm(self, name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Without the first few."""
+        """The values without the first few of the run."""
         left_out = min(self._warming[name], len(values))
         self._warming[name] -= left_out
         return values[left_out:]
 
     def state(self) -> dict[str, Any]:
-        """To be stored."""
+        """The sums as JSON, to be stored."""
         sums = {name: asdict(getattr(self, name)) for name in _SUMS}
         tails_ns = self._tails_ns + _waited_ns(self._held, _backwards(self._held)[1])
         return sums | {"of_two": self._of_two, "tails_s": tails_ns / 1e9}
@@ -172,21 +178,21 @@ def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
 
 
 def row(
-    rank: int, host: str, told: Mapping[str, Any], communication_s: float, steps: int
+    rank: int, host: str, sums: Mapping[str, Any], communication_s: float, steps: int
 ) -> dict[str, Any] | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
     Args:
-        told: as :meth:`Reductions.state`.
+        sums: as :meth:`DdpReductions.state`.
         communication_s: in the phase of that name, over all steps. What backward did not wait at
             its end is of collectives that block.
         steps: that closed.
     """
-    busy, timed, exposed, cost, adding = (Sums(**told.get(name, {})) for name in _SUMS)
-    blocking = max(0.0, communication_s - told.get("tails_s", 0.0))
+    busy, timed, exposed, cost, adding = (RunningMean(**sums.get(name, {})) for name in _SUMS)
+    blocking = max(0.0, communication_s - sums.get("tails_s", 0.0))
     blocking_s = blocking / steps if steps and blocking > _NOTHING * communication_s else None
-    tail, whole, half = exposed.mean(), cost.mean(), cost.half()
-    if busy.mean() is None and tail is None and whole is None and not blocking_s:
+    tail, cost_s, half = exposed.mean(), cost.mean(), cost.half()
+    if busy.mean() is None and tail is None and cost_s is None and not blocking_s:
         return None
     methods = []
     if busy.mean() is not None:
@@ -195,16 +201,16 @@ def row(
         methods.append("backward after the last gradient")
     else:  # nobody was told when gradients were computed
         tail = timed.mean()
-    if whole is not None:
+    if cost_s is not None:
         methods.append("backward against no_sync in the same step")
-        if told.get("of_two"):
+        if sums.get("of_two"):
             added = adding.mean()
             if added is None or half is None:
                 methods[-1] += " (at most: of two micro-batches the second adds to gradients)"
             else:
                 # Of steps of which only some have but two micro-batches, by their share.
-                share = told["of_two"] / cost.number
-                whole -= share * added
+                share = sums["of_two"] / cost.number
+                cost_s -= share * added
                 half = math.hypot(half, share * (adding.half() or 0.0))
                 methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
@@ -215,9 +221,11 @@ def row(
         "blocking_s": blocking_s,
         "busy_s": busy.mean(),
         "exposed_s": tail,
-        "cost_s": whole,
-        "cost_s_interval": None if whole is None or half is None else [whole - half, whole + half],
-        "contention_s": None if whole is None or tail is None else max(0.0, whole - tail),
+        "cost_s": cost_s,
+        "cost_s_interval": None
+        if cost_s is None or half is None
+        else [cost_s - half, cost_s + half],
+        "contention_s": None if cost_s is None or tail is None else max(0.0, cost_s - tail),
         "steps": cost.number or exposed.number or busy.number,
         "method": "; ".join(methods),
     }

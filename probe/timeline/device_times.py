@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..attribution.meter.energy_curve import Floats, Times
+from ..attribution.arrays import Floats, Times
 from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
-from .spans import Rows
+from .span_table import Rows
 
 _NONE: Rows = np.empty(0, SLOT_DTYPE)
 
 
-class OnDevice:
-    """Feed the records of one main ring in order; collect them moved."""
+class DeviceTimeShift:
+    """Moves edges to when the device reached them. Feed one main ring's records in order."""
 
     def __init__(self) -> None:
         self.marks = 0
-        self.told = 0  # of them with a device time
+        self.with_device_time = 0  # of them with a device time
         self._held: list[Rows] = []  # until the device times around them are known
         self._host: Times = np.empty(0, np.int64)
         self._lag: Floats = np.empty(0)
@@ -31,15 +31,15 @@ class OnDevice:
     @property
     def known(self) -> bool:
         """False while less than half of the marks have a device time."""
-        return self.told >= max(1, self.marks // 2)
+        return self.with_device_time >= max(1, self.marks // 2)
 
     def count(self, rows: Rows) -> None:
         """Instead of :meth:`feed`, where only :attr:`known` is asked for."""
         self.marks += int(np.count_nonzero(rows["kind"] == Record.MARK))
-        self.told += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
+        self.with_device_time += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
 
     def feed(self, rows: Rows) -> Rows:
-        """Those whose device time is settled now."""
+        """Take records; return those whose device time is settled by now, moved."""
         self.count(rows)
         device = rows["kind"] == Record.DEVICE
         kept = rows[~device].copy()
@@ -47,21 +47,21 @@ class OnDevice:
         self._removed += int(device.sum())
         if len(kept):
             self._held.append(kept)
-        told = rows[device]
-        if not len(told):
+        device_times = rows[device]
+        if not len(device_times):
             return rows[:0]
-        host = np.concatenate([self._host, told["time_ns"].astype(np.int64)])
+        host = np.concatenate([self._host, device_times["time_ns"].astype(np.int64)])
         order = np.argsort(host, kind="stable")
-        lag = told["payload"] - told["time_ns"].astype(np.int64)
+        lag = device_times["payload"] - device_times["time_ns"].astype(np.int64)
         self._host, self._lag = host[order], np.concatenate([self._lag, lag])[order]
         return self._move(int(self._host[-1]))
 
     def drop(self) -> None:
-        """What is held is not asked for any more."""
+        """Forget the records that are held."""
         self._held = []
 
     def finish(self) -> Rows:
-        """The rest."""
+        """Return the records that were held back, moved."""
         return self._move(None)
 
     def _move(self, until_ns: int | None) -> Rows:
@@ -89,6 +89,6 @@ class OnDevice:
 
 def on_device(rows: Rows) -> Rows | None:
     """All records of a ring at once; None if less than half of the marks have a device time."""
-    moving = OnDevice()
+    moving = DeviceTimeShift()
     parts = [moving.feed(rows), moving.finish()]
     return np.concatenate(parts) if moving.known else None

@@ -10,12 +10,15 @@ import numpy as np
 
 from ..model import Phase
 from ..ring.layout import Code
-from .spans import SpanTable
+from .span_table import SpanTable
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """Of one rank, by phase code; ``follows[a, b]``: how often phase b came right after a."""
+class PhaseTotals:
+    """What one rank's spans come to, by phase code.
+
+    ``follows[a, b]`` is how often phase b came right after phase a.
+    """
 
     rank: int
     names: Mapping[int, str]
@@ -26,13 +29,13 @@ class Tally:
     inferred_forward: bool
 
     def name(self, code: int) -> str:
-        """Phase name of a code."""
+        """Name of the phase with a code."""
         return self.names.get(code, str(Phase.OTHER))
 
 
 @dataclass(slots=True)
-class Counting:
-    """The sums of a :class:`Tally` so far."""
+class PhaseCounter:
+    """Sums up spans for :class:`PhaseTotals`."""
 
     time_ns: Counter[int] = field(default_factory=Counter)
     counts: Counter[int] = field(default_factory=Counter)
@@ -41,16 +44,16 @@ class Counting:
     _last: int | None = None
 
     def take(self, table: SpanTable) -> None:
-        """Spans that follow those before; what is outside the watched block is no phase."""
+        """Take spans that follow those before; what is outside the watched block is no phase."""
         table = table.take(table.code != Code.OUTSIDE)
         if not len(table):
             return
         code = table.code
         length = table.end_ns - table.begin_ns
-        for one in np.unique(code).tolist():
-            mine = code == one
-            self.time_ns[one] += int(length[mine].sum())
-            self.counts[one] += int(table.entered[mine].sum())
+        for phase in np.unique(code).tolist():
+            spans = code == phase
+            self.time_ns[phase] += int(length[spans].sum())
+            self.counts[phase] += int(table.entered[spans].sum())
         chain = code if self._last is None else np.concatenate([[self._last], code])
         changed = chain[1:] != chain[:-1]
         pairs = (chain[:-1][changed].astype(np.int64) << 16) | chain[1:][changed]  # codes: 16 bits
@@ -61,12 +64,12 @@ class Counting:
         self._last = int(code[-1])
 
     def seconds(self) -> dict[int, float]:
-        """Total time per code."""
+        """Seconds per code."""
         return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
 
-    def tally(self, rank: int, names: Mapping[int, str], steps: int) -> Tally:
-        """With what the spans do not tell."""
-        return Tally(
+    def totals(self, rank: int, names: Mapping[int, str], steps: int) -> PhaseTotals:
+        """The totals so far, with what the spans do not tell."""
+        return PhaseTotals(
             rank,
             dict(names),
             self.seconds(),

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution.meter.energy_curve import Times
+from ..attribution.arrays import Times
 from ..model import Phase
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
-from .phase_totals import Counting, Tally
-from .spans import SpanTable, decode
+from .phase_totals import PhaseCounter, PhaseTotals
+from .span_table import SpanTable
+from .spans import decode
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Non-overlapping spans of one rank; ``entered`` is False where one only goes on with a phase
-    that something interrupted. ``step_ns`` is when each step closed.
+    """Non-overlapping spans of one rank, arrays (n,), ns.
+
+    ``entered`` is False where a span only goes on with a phase that something interrupted.
+    ``step_ns`` (steps,) is when each step closed.
     """
 
     rank: int
@@ -33,24 +36,24 @@ class Timeline:
 
     @property
     def steps(self) -> int:
-        """How many steps closed."""
+        """Number of steps that closed."""
         return len(self.step_ns)
 
     def name(self, code: int) -> str:
-        """Phase name of a code."""
+        """Name of the phase with a code."""
         return self.names.get(code, str(Phase.OTHER))
 
-    def tally(self) -> Tally:
-        """What they come to."""
+    def totals(self) -> PhaseTotals:
+        """The phase totals of these spans."""
         none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
-        counting = Counting(inferred_forward=self.inferred_forward)
+        counting = PhaseCounter(inferred_forward=self.inferred_forward)
         counting.take(
             SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no, self.entered)
         )
-        return counting.tally(self.rank, self.names, self.steps)
+        return counting.totals(self.rank, self.names, self.steps)
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
-        """What lies between two instants."""
+        """The spans between two instants, cut there."""
         begin = np.clip(self.begin_ns, begin_ns, end_ns)
         end = np.clip(self.end_ns, begin_ns, end_ns)
         keep = end > begin
@@ -71,8 +74,8 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
     With ``device`` they lie where the accelerator reached the edges; None if the rank
     recorded no device times.
     """
-    found = parts(reader, rank, device=device)
-    return _join(found) if found else None
+    attempts = parts(reader, rank, device=device)
+    return _join(attempts) if attempts else None
 
 
 def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timeline]:
@@ -121,10 +124,10 @@ def _join(parts: list[Timeline]) -> Timeline:
     if len(parts) == 1:
         return parts[0]
     parts = [
-        one
+        piece
         for part, after in zip(parts, [*parts[1:], None], strict=True)
-        for one in (part, _between(part, after))
-        if one is not None
+        for piece in (part, _between(part, after))
+        if piece is not None
     ]
     code_of: dict[str, int] = {}
     names: dict[int, str] = {}

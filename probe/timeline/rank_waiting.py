@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.arrays import Ints
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from ..units import NS_PER_S
-from .spans import SpanTable, decode
+from .span_table import SpanTable
+from .spans import decode
 
 MOST_STEPS = 1000  # that are looked at: of a longer run, those around its middle
 _FEWEST = 20
 _FIRST_LOOK_NS = 2_000_000_000
 _SURE = 0.01  # chance that an equal rank would have come last as often
 _WORTH = 0.005  # of a step, else it is nobody's business who was last
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Arrivals:
 
     @property
     def waiting_s(self) -> npt.NDArray[np.float64]:
-        """Until the last one has come."""
+        """Seconds from each rank's arrival until the last rank has come, (steps, ranks)."""
         latest = self.time_ns.max(axis=1, keepdims=True)
         return np.asarray((latest - self.time_ns) / NS_PER_S, np.float64)
 
@@ -51,17 +51,17 @@ def balance(reader: RunReader) -> dict[str, Any] | None:
     were not compared.
     """
     bounds = [clock.bound_ns for clock in reader.clocks.values()]
-    known = sorted((bound for bound in bounds if bound is not None), reverse=True)
-    found = arrivals(reader) if len(known) == len(bounds) else None
-    bound_s = sum(known[:2]) / NS_PER_S  # of the two hosts that are worst known
-    if found is None or len(found.steps) < _FEWEST:
+    known_bounds = sorted((bound for bound in bounds if bound is not None), reverse=True)
+    met = arrivals(reader) if len(known_bounds) == len(bounds) else None
+    bound_s = sum(known_bounds[:2]) / NS_PER_S  # of the two hosts that are worst known
+    if met is None or len(met.steps) < _FEWEST:
         return None
-    waiting = found.waiting_s
-    last = np.bincount(waiting.argmin(axis=1), minlength=len(found.ranks))
-    step_s = float(np.median(np.diff(found.time_ns.max(axis=1)))) / NS_PER_S
+    waiting = met.waiting_s
+    last = np.bincount(waiting.argmin(axis=1), minlength=len(met.ranks))
+    step_s = float(np.median(np.diff(met.time_ns.max(axis=1)))) / NS_PER_S
     skew = waiting.max(axis=1)
     return {
-        "steps": len(found.steps),
+        "steps": len(met.steps),
         "step_s": step_s,
         "skew_s": {"median": float(np.median(skew)), "p95": float(np.quantile(skew, 0.95))},
         "bound_s": bound_s,
@@ -69,27 +69,27 @@ def balance(reader: RunReader) -> dict[str, Any] | None:
             {
                 "rank": rank,
                 "waiting_s": float(waiting[:, place].mean()),
-                "last_share": float(last[place] / len(found.steps)),
+                "last_share": float(last[place] / len(met.steps)),
             }
-            for place, rank in enumerate(found.ranks)
+            for place, rank in enumerate(met.ranks)
         ],
-        "slowest": _slowest(found, waiting, last, max(bound_s, _WORTH * step_s)),
+        "slowest": _slowest(met, waiting, last, max(bound_s, _WORTH * step_s)),
         "method": "when ranks begin the backward that reduces, or a blocking collective",
     }
 
 
 def _slowest(
-    found: Arrivals, waiting: npt.NDArray[np.float64], last: Ints, least_s: float
+    met: Arrivals, waiting: npt.NDArray[np.float64], last: Ints, least_s: float
 ) -> int | None:
     """The one that came last too often for chance, and late enough to matter."""
     place = int(last.argmax())
-    number, ranks = len(found.steps), len(found.ranks)
+    number, ranks = len(met.steps), len(met.ranks)
     expected, spread = number / ranks, math.sqrt(number * (ranks - 1)) / ranks
     z = (last[place] - expected) / spread
     by_chance = ranks * 0.5 * math.erfc(z / math.sqrt(2))
     others = np.delete(waiting, place, axis=1)[waiting.argmin(axis=1) == place]
     late_s = float(np.median(others.min(axis=1))) if len(others) else 0.0
-    return found.ranks[place] if by_chance < _SURE and late_s > least_s else None
+    return met.ranks[place] if by_chance < _SURE and late_s > least_s else None
 
 
 def arrivals(reader: RunReader) -> Arrivals | None:
@@ -107,12 +107,14 @@ def arrivals(reader: RunReader) -> Arrivals | None:
         ]
         if mains:  # of a rank that was started again, how it was last
             by_rank[rank] = _of_rank(max(mains, key=lambda rows: int(rows["time_ns"][0])))
-    known = sorted(set.intersection(*(set(told) for told in by_rank.values()))) if by_rank else []
-    if len(by_rank) < 2 or not known:
+    common = (
+        sorted(set.intersection(*(set(steps) for steps in by_rank.values()))) if by_rank else []
+    )
+    if len(by_rank) < 2 or not common:
         return None
     order = sorted(by_rank)
-    times = np.array([[by_rank[rank][step] for rank in order] for step in known], np.int64)
-    return Arrivals(order, np.array(known, np.int64), times)
+    times = np.array([[by_rank[rank][step] for rank in order] for step in common], np.int64)
+    return Arrivals(order, np.array(common, np.int64), times)
 
 
 def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
@@ -145,12 +147,12 @@ def _begins(table: SpanTable, rows: npt.NDArray[np.void]) -> dict[int, int]:
     syncs = rows[rows["kind"] == Record.SYNC]
     if len(syncs):
         times, reduces = syncs["time_ns"].astype(np.int64), syncs["code"] == 1
-        mine = (table.code == Code.BACKWARD) & table.entered
+        meeting = (table.code == Code.BACKWARD) & table.entered
         at = np.searchsorted(times, table.begin_ns, "right") - 1
-        mine &= (at >= 0) & reduces[np.maximum(at, 0)]
+        meeting &= (at >= 0) & reduces[np.maximum(at, 0)]
     else:
-        mine = (table.code == Code.COMMUNICATION) & table.entered
-    step, begin = table.step[mine], table.begin_ns[mine]
+        meeting = (table.code == Code.COMMUNICATION) & table.entered
+    step, begin = table.step[meeting], table.begin_ns[meeting]
     first = np.unique(step, return_index=True)
     return {int(s): int(begin[i]) for s, i in zip(*first, strict=True)}
 

@@ -17,84 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
+from ..attribution.arrays import Bools, Ints
 from ..ring.layout import Code, Record
+from .overlay import overlay
+from .span_table import Rows, SpanTable
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.void]
 Hole = tuple[int, int, int]  # time before, time after, records missing
 
 PENDING = 65_536  # rows: a step that never closes must not grow memory
 _FAR = np.iinfo(np.int64).max
 _HOLE = -1  # kind of the point at which records begin to be missing
-
-
-@dataclass(frozen=True, slots=True)
-class SpanTable:
-    """Contiguous spans: begin, end, code, step, and backwards so far in the step.
-
-    ``entered`` is False where a span only continues an occurrence of its phase (after
-    a collective inside it, or over a step's end); ``inferred`` marks a forward that no
-    hook saw.
-    """
-
-    begin_ns: Ints
-    end_ns: Ints
-    code: Ints
-    step: Ints
-    micro: Ints
-    inferred: Bools
-    entered: Bools
-
-    @classmethod
-    def empty(cls) -> SpanTable:
-        """A table without spans."""
-        none = np.empty(0, np.int64)
-        no = np.empty(0, np.bool_)
-        return cls(none, none, none, none, none, no, no)
-
-    @classmethod
-    def concat(cls, tables: Sequence[SpanTable]) -> SpanTable:
-        """One table of several, in the given order."""
-        if not tables:
-            return cls.empty()
-        return cls(*(np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)))
-
-    def __len__(self) -> int:
-        return len(self.begin_ns)
-
-    def take(self, which: Bools | Ints) -> SpanTable:
-        """The chosen spans."""
-        return SpanTable(*(getattr(self, f.name)[which] for f in fields(self)))
-
-    def counts(self) -> dict[int, int]:
-        """How often each phase was entered; OUTSIDE is no phase."""
-        codes, counts = np.unique(self.code[self.entered], return_counts=True)
-        found = {int(c): int(n) for c, n in zip(codes, counts, strict=True)}
-        return {int(c): found.get(int(c), 0) for c in np.unique(self.code) if c != Code.OUTSIDE}
-
-    def per_step(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """(step, code, times entered, nanoseconds), one entry per step and phase."""
-        keep = self.code != Code.OUTSIDE
-        step, code = self.step[keep], self.code[keep]
-        key, place = np.unique((step << 16) | code, return_inverse=True)
-        count = np.zeros(len(key), np.int64)
-        time = np.zeros(len(key), np.int64)
-        np.add.at(count, place, self.entered[keep].astype(np.int64))
-        np.add.at(time, place, (self.end_ns - self.begin_ns)[keep])
-        return key >> 16, key & 0xFFFF, count, time
-
-    def seconds(self) -> dict[tuple[int, int], float]:
-        """(step, code) → seconds."""
-        step, code, _, time = self.per_step()
-        return {(int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)}
-
-    def ledger(self) -> dict[str, Ints]:
-        """:meth:`per_step` as columns; a step cut by a batch has a row in each."""
-        step, code, count, time = self.per_step()
-        return {"step": step, "code": code, "count": count, "time_ns": time}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +106,13 @@ class SpanDecoder:
         if len(undecided) and n - undecided[0] <= PENDING:
             ready = min(ready, int(undecided[0]))
         ready = max(ready, 0)
-        table = self._spans(points, raw, final, inferred, ready, with_last=last)
+        table = self._spans(points, raw, final, inferred, ready)
         self._advance(points, raw, ready)
         self._held = points[ready:] if not last else points[n:]
         return table
 
     def _spans(
-        self,
-        points: _Points,
-        raw: Ints,
-        final: Ints,
-        inferred: Bools,
-        ready: int,
-        *,
-        with_last: bool,
+        self, points: _Points, raw: Ints, final: Ints, inferred: Bools, ready: int
     ) -> SpanTable:
         n = ready
         _, entry = _entries(points.kind, raw, self._steady)
@@ -256,8 +182,8 @@ def _select(
     begin = np.maximum(before, np.concatenate([[point_ns], points.time])[at])
     limit = np.concatenate([points.time, [_FAR]])[at]
     begin = np.where(begin > 0, np.minimum(begin, limit), limit)
-    known = begin < _FAR  # else nothing lies before the hole, and nothing behind it
-    at, begin = at[known], begin[known]
+    inside = begin < _FAR  # else nothing lies before the hole, and nothing behind it
+    at, begin = at[inside], begin[inside]
     return _Points(
         np.insert(points.time, at, begin),
         np.insert(points.kind, at, _HOLE),
@@ -302,9 +228,9 @@ def _resolve(kind: Ints, raw: Ints, forward: bool, last: bool) -> tuple[Ints, Bo
     previous = np.maximum.accumulate(np.where(backward, index, -2))
     previous = np.concatenate([[-2], previous[:-1]])
     hooked = seen > previous
-    known = np.minimum(comes, len(raw) - 1)
+    next_backward = np.minimum(comes, len(raw) - 1)
     tail_forward = (comes < tail_end) & (comes < _FAR)
-    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[known]
+    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[next_backward]
     is_tail, is_pre = raw == Code.TAIL, raw == Code.PRE
     final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
     final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
@@ -324,46 +250,6 @@ def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
     steady = np.where(own < 0, before, raw[np.maximum(own, 0)])
     under = np.concatenate([[before], steady[:-1]])
     return steady.astype(np.int64), (kind == Record.MARK) & (passing | (raw != under))
-
-
-def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
-    """Replace parts of ``backward`` by what another thread did meanwhile.
-
-    On CUDA the autograd engine runs in its own thread, so recompute and collectives
-    inside backward stand in that thread's ring, as MARK … LEAVE.
-    """
-    kind = secondary["kind"].astype(np.int64)
-    chosen = (kind == Record.MARK) | (kind == Record.LEAVE)
-    if not len(main) or not chosen.any():
-        return main
-    time = secondary["time_ns"][chosen].astype(np.int64)
-    code = np.where(kind == Record.LEAVE, 0, secondary["code"])[chosen].astype(np.int64)
-    code[(code != Code.RECOMPUTE) & (code != Code.COMMUNICATION)] = 0
-    cuts = np.unique(np.concatenate([main.begin_ns, main.end_ns, time]))
-    cuts = cuts[(cuts >= main.begin_ns[0]) & (cuts <= main.end_ns[-1])]
-    begin, end = cuts[:-1], cuts[1:]
-    under = np.searchsorted(main.begin_ns, begin, side="right") - 1
-    over = np.searchsorted(time, begin, side="right") - 1
-    theirs = np.where(over < 0, 0, code[np.maximum(over, 0)])
-    pieces = main.take(under)
-    covered = (pieces.code == Code.BACKWARD) & (theirs != 0)
-    # The entry stays with the first piece that is left of its span.
-    left = np.flatnonzero(~covered)
-    first = np.zeros(len(under), np.bool_)
-    first[left[np.concatenate([[True], under[left][1:] != under[left][:-1]])[: len(left)]]] = True
-    began = np.concatenate([[True], (over[1:] != over[:-1]) | ~covered[:-1]])
-    merged = SpanTable(
-        begin,
-        end,
-        np.where(covered, theirs, pieces.code),
-        pieces.step,
-        pieces.micro,
-        pieces.inferred & ~covered,
-        np.where(covered, began, pieces.entered & first),
-    )
-    # Time between two main tables (a gap in what was given) belongs to nobody.
-    inside = begin < main.end_ns[under]
-    return merged.take(inside)
 
 
 def decode(

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from probe.compare.comparison import Question, Side, compare
+from probe.compare.comparison import compare
 from probe.compare.formats import formats, render
 from probe.compare.run_record import Trial
+from probe.compare.sides import Question, Side
 from probe.errors import UsageError
 from probe.model import Provenance
 from probe.target import Target

@@ -15,7 +15,8 @@ from probe.instrument import PhaseEngine
 from probe.ring.layout import Code, Record
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
-from probe.timeline.spans import SpanTable, decode
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import decode
 
 _number = itertools.count()
 

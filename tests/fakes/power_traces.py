@@ -233,17 +233,6 @@ def _with_tenant(
     return cuts, code[at], watts[at] + extra * on
 
 
-def with_stream(trace: Trace, begin_s: Floats, end_s: Floats, watts: float) -> Trace:
-    """The same run with this much more power in the given intervals, which do not overlap."""
-    borders = np.sort(np.concatenate([begin_s, end_s]))
-    cuts = np.union1d(trace.edges_s, borders[(borders > 0) & (borders < trace.edges_s[-1])])
-    at = np.clip(np.searchsorted(trace.edges_s, cuts[:-1], "right") - 1, 0, len(trace.watts) - 1)
-    on = np.searchsorted(borders, cuts[:-1], "right") % 2 == 1
-    return replace(
-        trace, edges_s=cuts, watts=trace.watts[at] + watts * on, segment_code=trace.segment_code[at]
-    )
-
-
 # -- sensors -------------------------------------------------------------------------------
 
 
@@ -325,5 +314,4 @@ __all__ = [
     "make_trace",
     "replace",
     "scheduled_reads",
-    "with_stream",
 ]

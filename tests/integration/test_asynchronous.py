@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from probe.analysis.from_summary import SealedScene
-from probe.analysis.open import open_scene
+from probe.analysis.from_summary import AnalysisFromSummary
+from probe.analysis.open import open_analysis
 from probe.store.reader import RunReader
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
@@ -45,8 +45,8 @@ def test_joules_go_to_the_work_and_not_to_the_wait(tmp_path: Path) -> None:
             truth[names[one.watts]] += one.watts * (after.time_ns - one.time_ns) / 1e9
 
     run = processes.only_run(tmp_path)
-    scene = open_scene(RunReader(run))
-    assert isinstance(scene, SealedScene) and scene.on_device
+    scene = open_analysis(RunReader(run))
+    assert isinstance(scene, AnalysisFromSummary) and scene.on_device
     out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     report = json.loads(out.stdout)
     again = json.loads(

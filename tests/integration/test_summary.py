@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe.analysis.from_samples import RawScene
-from probe.analysis.from_summary import SealedScene
-from probe.analysis.open import open_scene
+from probe.analysis.from_samples import AnalysisFromSamples
+from probe.analysis.from_summary import AnalysisFromSummary
+from probe.analysis.open import open_analysis
 from probe.store.reader import RunReader
 from tests.fakes.nvml import NvmlRig
 
@@ -60,8 +60,8 @@ def test_samples_and_edges_may_be_gone(launched: bool, tmp_path: Path) -> None:
         done = processes.run(script, tmp_path, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
-    scene = open_scene(RunReader(run))
-    assert isinstance(scene, SealedScene)
+    scene = open_analysis(RunReader(run))
+    assert isinstance(scene, AnalysisFromSummary)
     sealed, raw = report(tmp_path), report(tmp_path, "--recompute")
     closes(sealed)
     assert agree(sealed, raw)
@@ -102,5 +102,5 @@ def test_a_recorder_that_was_replaced_leaves_it_to_the_raw_data(tmp_path: Path) 
     whole = report(tmp_path)
     (summary,) = run.glob("node-*/summary.npz")
     summary.write_bytes(summary.read_bytes()[:100])
-    assert isinstance(open_scene(RunReader(run)), RawScene)
+    assert isinstance(open_analysis(RunReader(run)), AnalysisFromSamples)
     assert report(tmp_path)["total"]["energy_j"] == pytest.approx(whole["total"]["energy_j"])

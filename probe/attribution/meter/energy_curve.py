@@ -1,8 +1,8 @@
 """The energy of one device as a function of time: a straight line between knots.
 
 Before the first and after the last knot nothing was measured: the curve goes on at the
-power next to it, and the caller learns how much of the energy that is. :mod:`knots` makes
-curves of what meters say.
+power next to it, and the caller learns how much of the energy that is. :mod:`energy_knots`
+makes curves of what meters say.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Times = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from ..arrays import Floats, Times
 
 # Mean power over so many updates, and so much time, continues the curve beyond its ends: the
 # error of two update instants must not become one of power.
@@ -24,11 +21,11 @@ _EDGE_NS = 500_000_000
 
 @dataclass(frozen=True, slots=True)
 class EnergyCurve:
-    """Knots of the cumulative energy: ``joules[k]``, from an arbitrary zero, at ``time_ns[k]``.
+    """Cumulative energy of a device as n knots: ``joules[k]``, from any zero, at ``time_ns[k]``.
 
-    ``slack_ns`` is the half-width within which a knot's time is known, as a rule;
-    ``period_s`` the median distance of knots; ``resets`` how often the counter
-    started anew (energy across a reset is unknown and not counted).
+    ``slack_ns`` is the half-width within which a knot's time is known, as a rule; ``period_s`` the
+    median distance of knots; ``resets`` how often the counter started anew (energy across a reset
+    is unknown and not counted).
     """
 
     time_ns: Times
@@ -38,7 +35,7 @@ class EnergyCurve:
     resets: int = 0
 
     def at(self, time_ns: Times) -> Floats:
-        """Cumulative energy in J at any time; beyond the knots at the power next to them."""
+        """Cumulative energy in J at times (m,); beyond the knots at the power next to them."""
         inside = np.interp(time_ns, self.time_ns, self.joules)
         before = np.minimum(0, time_ns - self.time_ns[0])
         after = np.maximum(0, time_ns - self.time_ns[-1])
@@ -66,8 +63,10 @@ class EnergyCurve:
         return float(powers.max()) if len(powers) else self.mean_power_w()
 
     def thinned(self, width_ns: int) -> EnergyCurve:
-        """Only the first and the last knot in each cell of this width, and those at both ends on
-        which the slopes there rest: silences stay visible, the total stays exact.
+        """A curve with fewer knots and the same total.
+
+        Kept are the first and the last knot in each cell of this width, so that silences stay
+        visible, and the knots at both ends on which the slopes there rest.
         """
         cell = (self.time_ns - self.time_ns[0]) // width_ns
         new = np.concatenate([[True], cell[1:] != cell[:-1], [True]])

@@ -9,13 +9,13 @@ between those that were. Sampled power is summed up between samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
 
-from .energy_curve import Bools, EnergyCurve, Floats, Times
+from ..arrays import Bools, Floats, Times
+from .energy_curve import EnergyCurve
 from .update_times import CLOSE, WIDE_S
 
 _WIDER = 1.6  # a bracket wider than the narrow ones by this is not close
@@ -23,7 +23,7 @@ _SILENCE = 20  # periods
 _IRREGULAR = 0.05  # updates further apart than usual by this share are not evenly spaced
 
 
-class Knots(Protocol):
+class EnergyKnots(Protocol):
     """Holds the reads of one meter; :meth:`curve` is what they come to.
 
     ``resets``: how often the meter started anew, over all that were fed.
@@ -32,27 +32,28 @@ class Knots(Protocol):
     resets: int
 
     def feed(self, time_ns: Times, value: Floats, span_ns: Times) -> None:
-        """Further reads in order: when each returned, what it said, how long it took."""
+        """Take reads in order, arrays (n,): when each returned, its value, how long it took."""
         ...
 
     def restart(self, at_ns: int) -> None:
-        """The sensor says that the meter started anew then."""
+        """The sensor says that the meter started anew at this instant."""
         ...
 
     def curve(self) -> EnergyCurve | None:
-        """Of the reads that are held; energy counts from the first that ever was. None if they
-        are too few.
+        """The curve of the reads that are held; None if they are too few.
+
+        Its energy counts from the first read that ever was.
         """
         ...
 
     def forget(self, before_ns: int) -> None:
-        """Reads before this are not needed any more."""
+        """Drop reads before this instant: they are not needed any more."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """Of a counter: ``joules`` is cumulative; it ``moved`` since the read before or not."""
+    """Reads of a counter, arrays (n,): its energy since the first read, and whether it moved."""
 
     time_ns: Times
     span_ns: Times
@@ -69,7 +70,7 @@ class _Reads:
 
 
 class CounterKnots:
-    """Of a cumulative counter."""
+    """Knots of a cumulative counter: the instants at which its value changed."""
 
     def __init__(self, wrap_j: float | None = None, resolution_s: float | None = None):
         """
@@ -87,11 +88,11 @@ class CounterKnots:
         self.resets = 0
 
     def restart(self, at_ns: int) -> None:
-        """What changed across this instant is neither energy nor a wraparound."""
+        """Count nothing of what changes across this instant: no energy, and no wraparound."""
         self._restarts_ns.append(at_ns)
 
     def feed(self, time_ns: Times, value: Floats, span_ns: Times) -> None:
-        """Further reads in order; ``value`` scaled to J."""
+        """Take further reads in order, arrays (n,); ``value`` in J."""
         if not len(time_ns):
             return
         if self._last is None:
@@ -104,15 +105,15 @@ class CounterKnots:
             steps = np.where(falling, steps + self._wrap_j, steps)
             falling = steps < 0
         # A restart lies between the read before a change and the first read after it.
-        said = np.searchsorted(np.sort(self._restarts_ns), np.append(last_ns, time_ns))
-        anew = moved & (falling | (np.diff(said) > 0))
+        restarts_before = np.searchsorted(np.sort(self._restarts_ns), np.append(last_ns, time_ns))
+        anew = moved & (falling | (np.diff(restarts_before) > 0))
         self.resets += int(anew.sum())
         joules = last_j + np.cumsum(np.where(anew, 0.0, steps))
         self._reads = self._reads.append(_Reads(time_ns, span_ns, joules, moved))
         self._last = int(time_ns[-1]), float(value[-1]), float(joules[-1])
 
     def forget(self, before_ns: int) -> None:
-        """Reads before this are not needed any more, nor ever those amid a value that stayed."""
+        """Drop reads before this instant, and those in the middle of a value that stayed."""
         moved = self._reads.moved
         telling = moved.copy()
         telling[:-1] |= moved[1:]
@@ -120,7 +121,7 @@ class CounterKnots:
         self._reads = self._reads.take(telling & (self._reads.time_ns >= before_ns))
 
     def curve(self) -> EnergyCurve | None:
-        """None if the counter changed less than twice."""
+        """The curve of the reads that are held; None if the counter changed less than twice."""
         reads = self._reads
         # Held reads may begin amid the run: what is before the first of them is not known.
         changed = np.flatnonzero(reads.moved[1:]) + 1
@@ -141,7 +142,7 @@ class CounterKnots:
 
 
 class PowerKnots:
-    """Of sampled power."""
+    """Knots of sampled power: its integral at every sample."""
 
     def __init__(self, *, means: bool = False):
         """
@@ -156,10 +157,10 @@ class PowerKnots:
         self.resets = 0
 
     def restart(self, at_ns: int) -> None:
-        """Means nothing: power has no memory."""
+        """Do nothing: power has no memory."""
 
     def feed(self, time_ns: Times, value: Floats, span_ns: Times) -> None:
-        """Further samples in order, in W."""
+        """Take further samples in order, arrays (n,); ``value`` in W."""
         if not len(time_ns):
             return
         if not len(self._time_ns):
@@ -174,52 +175,32 @@ class PowerKnots:
         self._watts = float(value[-1]) if len(value) else self._watts
 
     def forget(self, before_ns: int) -> None:
-        """Samples before this are not needed any more."""
+        """Drop samples before this instant."""
         keep = self._time_ns >= before_ns
         keep[-1:] = True
         self._time_ns, self._joules = self._time_ns[keep], self._joules[keep]
 
     def curve(self) -> EnergyCurve | None:
-        """None with fewer than two samples."""
+        """The curve of the samples that are held; None with fewer than two."""
         if len(self._time_ns) < 2:
             return None
         period_s = float(np.median(np.diff(self._time_ns))) / 1e9
         return EnergyCurve(self._time_ns, self._joules, 0.0, period_s)
 
 
-def from_counter(
-    time_ns: Times,
-    joules: Floats,
-    span_ns: Times,
-    wrap_j: float | None = None,
-    *,
-    restarts_ns: Iterable[int] = (),
-    resolution_s: float | None = None,
-) -> EnergyCurve | None:
-    """Curve of a counter at once, see :class:`CounterKnots`."""
-    knots = CounterKnots(wrap_j, resolution_s)
-    for at_ns in restarts_ns:
-        knots.restart(at_ns)
-    knots.feed(time_ns, joules, span_ns)
-    return knots.curve()
-
-
-def from_power(time_ns: Times, watts: Floats, *, means: bool = False) -> EnergyCurve | None:
-    """Curve of sampled power at once, see :class:`PowerKnots`."""
-    knots = PowerKnots(means=means)
-    knots.feed(time_ns, watts, np.zeros(len(time_ns), np.int64))
-    return knots.curve()
-
-
 def _dated(low: Times, high: Times) -> tuple[Times, Bools, Bools]:
     """When each update was, in its bracket [low, high], and which brackets are close.
 
     A counter that is mostly read once between its updates has brackets of a whole period. Those
-    lie evenly between the updates that were caught closely, for updates form a lattice. Where
-    they do not, for one was missed, they are left out: their energy comes with the next.
+    are set evenly between the updates that were caught closely, since updates come at equal
+    intervals. Where they do not, because one was missed, they are left out: their energy comes with
+    the next.
+
+    Args:
+        low, high: the brackets in ns, (n,) each.
 
     Returns:
-        (times, which are close, which are kept).
+        (times in ns, which are close, which are kept), (n,) each.
     """
     middle, width = (low + high) // 2, high - low
     usual = min(WIDE_S * 1e9, CLOSE * float(np.median(np.diff(middle))))

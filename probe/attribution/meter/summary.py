@@ -1,7 +1,7 @@
 """What a report says of one meter, gathered as a run goes on: its curve, its phases' shares.
 
 The run is gone through in pieces that end at knots. A piece is split among the phases
-(:func:`timesplit.split`) once its knots do not change any more and its spans are known; shares add
+(:func:`time_split.split`) once its knots do not change any more and its spans are known; shares add
 up, and of the curve stays what a chart needs. What is held does not grow with the run, and a
 report of a week reads this instead of its samples and edges.
 """
@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..time_split import Shares, split
-from .energy_curve import Bools, EnergyCurve, Floats, Times
-from .energy_knots import Knots
+from ..arrays import Bools, Floats, Times
+from ..time_split import TimeShares, split
+from .energy_curve import EnergyCurve
+from .energy_knots import EnergyKnots
 
 # Bounds are kept for these powers, since the highest is known at the end only; 10 % apart.
 POWERS_W = np.geomspace(1.0, 1.1**120, 121)
@@ -27,8 +28,8 @@ _SETTLED_PERIODS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """Of one meter over a run.
+class MeterSummary:
+    """What the readings of one meter over a run come to.
 
     ``samples`` were read, ``highest`` the highest of them in the source's unit, ``spread`` their
     standard deviation; ``curve`` has at most some thousand knots and is None if the meter
@@ -41,61 +42,61 @@ class Summary:
     spread: float
     curve: EnergyCurve | None = None
     highest_w: float = 0.0
-    shares: Shares | None = None
+    shares: TimeShares | None = None
 
-    def with_curve(self, curve: EnergyCurve | None) -> Summary:
-        """And what the curve says."""
+    def with_curve(self, curve: EnergyCurve | None) -> MeterSummary:
+        """This summary with a curve and the highest power that the curve shows."""
         if curve is None:
             return self
         return replace(self, curve=curve, highest_w=curve.highest_power_w())
 
 
-class Levels:
-    """Of any source: how many samples, how high, how far apart."""
+class SampleStatistics:
+    """Number, mean, spread and maximum of the samples of any source."""
 
     def __init__(self) -> None:
         self._count, self._sum, self._squares, self._highest = 0, 0.0, 0.0, -np.inf
 
     def feed(self, value: Floats) -> None:
-        """Further samples in the source's unit."""
+        """Take further samples (n,) in the source's unit."""
         if len(value):
             self._count += len(value)
             self._sum += float(value.sum())
             self._squares += float(value @ value)
             self._highest = max(self._highest, float(value.max()))
 
-    def finish(self) -> Summary:
-        """Without a curve."""
+    def finish(self) -> MeterSummary:
+        """A summary without a curve."""
         if not self._count:
-            return Summary(0, 0.0, 0.0)
+            return MeterSummary(0, 0.0, 0.0)
         mean = self._sum / self._count
         variance = max(0.0, self._squares / self._count - mean * mean)
-        return Summary(self._count, self._highest, variance**0.5)
+        return MeterSummary(self._count, self._highest, variance**0.5)
 
 
-class Summing:
-    """Of a meter of energy or power: feed reads, and the spans of the one rank that it explains."""
+class MeterSummarizer:
+    """Summarizes a meter of energy or power and the spans of the one rank that it explains."""
 
-    def __init__(self, knots: Knots, begin_ns: int):
+    def __init__(self, knots: EnergyKnots, begin_ns: int):
         """
         Args:
             knots: makes knots of its reads.
             begin_ns: of the run.
         """
         self._knots, self._cut_ns = knots, begin_ns
-        self._levels = Levels()
+        self._levels = SampleStatistics()
         self._waiting: EnergyCurve | None = None  # from a little before the cut on
         self._kept: EnergyCurve | None = None  # the whole curve, thinned
         self._cell_ns = _CELL_NS
         self._highest_w = 0.0
         self._periods_s: list[float] = []
-        self._shares: Shares | None = None
+        self._shares: TimeShares | None = None
         self._given_up = False
         none = np.empty(0, np.int64)
         self._begin_ns, self._end_ns, self._code = none, none, none  # spans that end after the cut
 
     def feed_reads(self, time_ns: Times, value: Floats, span_ns: Times) -> None:
-        """Further reads in order, scaled to J or W."""
+        """Take further reads in order, arrays (n,); ``value`` scaled to J or W."""
         self._levels.feed(value)
         self._knots.feed(time_ns, value, span_ns)
 
@@ -104,19 +105,19 @@ class Summing:
         self._knots.restart(at_ns)
 
     def feed_spans(self, begin_ns: Times, end_ns: Times, code: Times) -> None:
-        """Phase instances that follow those before, complete ones only."""
+        """Take further complete phase instances, arrays (n,), that follow those before."""
         if len(begin_ns) and not self._given_up:
             self._begin_ns = np.concatenate([self._begin_ns, begin_ns])
             self._end_ns = np.concatenate([self._end_ns, end_ns])
             self._code = np.concatenate([self._code, code])
 
     def give_up(self) -> None:
-        """No shares: the device is not one rank's, or its spans cannot be followed."""
+        """Keep no shares: the device is not one rank's, or its spans cannot be followed."""
         self._given_up, self._shares = True, None
         self._begin_ns = self._end_ns = self._code = np.empty(0, np.int64)
 
     def advance(self) -> None:
-        """Use what is settled."""
+        """Split among the phases what does not change any more."""
         curve = self._knots.curve()
         needed_ns = self._cut_ns
         if curve is not None:
@@ -132,14 +133,14 @@ class Summing:
             elif len(self._end_ns):
                 self._split(int(self._end_ns[-1]))
 
-    def finish(self, end_ns: int) -> Summary:
-        """Use all that is left; the run ended then."""
+    def finish(self, end_ns: int) -> MeterSummary:
+        """The summary of all that was fed; the run ended at ``end_ns``."""
         curve = self._knots.curve()
         if curve is not None:
             self._take(curve, int(curve.time_ns[-1]))
-        found = self._levels.finish()
+        summary = self._levels.finish()
         if self._kept is None:
-            return found
+            return summary
         if end_ns <= self._cut_ns:
             self.give_up()
         self._split(end_ns, last=True)
@@ -147,7 +148,7 @@ class Summing:
             self._kept, period_s=float(np.median(self._periods_s)), resets=self._knots.resets
         )
         return replace(
-            found,
+            summary,
             curve=kept,
             highest_w=self._highest_w,
             shares=None if self._given_up else self._shares,
@@ -158,7 +159,7 @@ class Summing:
         return max(_SETTLED_NS, round(_SETTLED_PERIODS * curve.period_s * 1e9))
 
     def _take(self, curve: EnergyCurve, until_ns: int) -> None:
-        """The knots of ``curve`` that are new, up to an instant."""
+        """Take the knots of ``curve`` that are new, up to an instant."""
         new = curve.time_ns <= until_ns
         if self._kept is not None:
             # The last one may have been dated anew by a moment.
@@ -176,7 +177,7 @@ class Summing:
         self._highest_w = max(self._highest_w, self._waiting.highest_power_w())
 
     def _split(self, until_ns: int, *, last: bool = False) -> None:
-        """The run up to the last knot by then, or with ``last`` up to then."""
+        """Split the run up to the last knot by then, or with ``last`` up to then."""
         curve = self._waiting
         if curve is None:
             return

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from ..arrays import Floats
+from .updates import Updates
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1
@@ -35,45 +34,6 @@ _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
-
-
-@dataclass(frozen=True, slots=True)
-class Updates:
-    """Dated updates; arrays of one length n.
-
-    ``joules`` is the counter from an arbitrary zero; ``sigma_s`` the standard error of
-    ``time_s``, ``slack_s`` the half-width of its bracket. Where ``fresh`` is set the energy
-    since the update before is unknown (a reset, a gap). ``horizon_s``: an update is decided
-    when the reads up to here are known.
-    """
-
-    time_s: Floats
-    joules: Floats
-    sigma_s: Floats
-    slack_s: Floats
-    horizon_s: Floats
-    fresh: Bools
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[float, float, float, float, float, bool]]) -> Updates:
-        """From rows in the order of the fields."""
-        table = np.array(rows, np.float64).reshape(-1, 6)
-        time_s, joules, sigma_s, slack_s, horizon_s, fresh = table.T.copy()
-        return cls(time_s, joules, sigma_s, slack_s, horizon_s, fresh > 0)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Updates]) -> Updates:
-        """One after the other."""
-        if not parts:
-            return cls.of([])
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
-
-    def __len__(self) -> int:
-        return len(self.time_s)
-
-    def take(self, which: slice | Bools) -> Updates:
-        """The chosen ones."""
-        return Updates(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +56,8 @@ class _Change:
         return self.high - self.low
 
 
-class Lattice:
-    """Feed the reads of one counter in order; collect dated updates."""
+class CounterUpdateFinder:
+    """Finds the updates of a counter in its reads. Feed them in order; collect the updates."""
 
     exact = False
 
@@ -126,7 +86,10 @@ class Lattice:
         self._out: list[tuple[float, float, float, float, float, bool]] = []
 
     def feed(self, time_s: Floats, span_s: Floats, joules: Floats) -> Updates:
-        """Reads: when they returned, how long they took, what they said in J."""
+        """Take reads in order, arrays (n,): when each returned, how long it took, its value in J.
+
+        Returns the updates that are decided by now.
+        """
         for time, span, value in zip(
             time_s.tolist(), span_s.tolist(), joules.tolist(), strict=True
         ):
@@ -138,16 +101,16 @@ class Lattice:
 
     @property
     def period_s(self) -> float:
-        """Of the lattice; 1 s until it is known."""
+        """Seconds between updates; 1 until that is known."""
         return self._line[1]
 
     def interrupt(self) -> None:
-        """What the counter does from the last read to the next is not energy."""
+        """Count no energy for what the counter does from the last read to the next."""
         self._before = None
         self._fresh = True
 
     def finish(self) -> Updates:
-        """The updates that were held back."""
+        """Return the updates that were held back."""
         self._flush()
         return self._take()
 
@@ -300,7 +263,8 @@ def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
     """Places on the lattice that updates at these times have, the first one 0.
 
     Args:
-        ordinal: each one's number among all changes that were seen, these and others.
+        middle: middles of their brackets in s, (n,).
+        ordinal: each one's number among all changes that were seen, these and others, (n,).
     """
     if len(middle) < 3:
         return [int(i) for i in ordinal - ordinal[0]] if len(ordinal) else []

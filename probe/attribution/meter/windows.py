@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from .update_times import Updates
-
-Floats = npt.NDArray[np.float64]
+from ..arrays import Floats
+from .updates import Updates
 
 _LONG = 1.6  # windows; a longer one has lost a read, and what it means is not known
 _LEAST_SIGMA_S = 1e-4
 _AHEAD_S = 2.5  # of spans, to see how long a phase usually is before it gets its columns
 
 
-class Windows:
-    """Feed the readings of one meter in order; get updates."""
+class WindowUpdateFinder:
+    """Makes updates of readings whose windows are known. Feed them in order."""
 
     exact = True
 
@@ -40,7 +38,7 @@ class Windows:
         self._fresh = True
 
     def feed(self, time_s: Floats, span_s: Floats, value: Floats) -> Updates:
-        """Reads: when they returned, how long they took, what they said."""
+        """Take reads in order, arrays (n,): when each returned, how long it took, its value."""
         if not len(time_s):
             return Updates.of([])
         at = time_s - span_s / 2
@@ -63,9 +61,9 @@ class Windows:
         return Updates(at, total, sigma, span_s / 2, time_s + _AHEAD_S, fresh)
 
     def interrupt(self) -> None:
-        """What lies between the last read and the next is not known."""
+        """Count nothing for what lies between the last read and the next."""
         self._fresh = True
 
     def finish(self) -> Updates:
-        """Nothing is held back."""
+        """Return no updates: none is held back."""
         return Updates.of([])

@@ -9,12 +9,9 @@ so that a part of the run can be solved by itself.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Ints
 from .iir_filter import fading
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MOST = 64
 _FIRST_ROWS = 4
@@ -28,7 +25,11 @@ LINES = 4
 
 
 class Blocks:
-    """Sums of zᵀz; block b holds ``rows[b]`` rows up to ``until_s[b]``, and its ledger."""
+    """Sums of zᵀz over blocks of rows z (width + 1,).
+
+    Block b holds ``sums[b]`` (width + 1, width + 1) of ``rows[b]`` rows up to ``until_s[b]``, and
+    ``ledger[b]`` (LINES, width).
+    """
 
     def __init__(self, width: int, *, most: int = MOST):
         self.ledger = np.zeros((most, LINES, width))
@@ -39,7 +40,7 @@ class Blocks:
         self._length = _FIRST_ROWS
 
     def __len__(self) -> int:
-        """Blocks that hold rows."""
+        """Number of blocks that hold rows."""
         return self._used + (1 if self._used < len(self.rows) and self.rows[self._used] else 0)
 
     def widen(self, width: int) -> None:
@@ -50,7 +51,12 @@ class Blocks:
             self.ledger = np.pad(self.ledger, ((0, 0), (0, 0), (0, more)))
 
     def add(self, rows: Floats, time_s: Floats, ledger: Floats | None = None) -> None:
-        """Add rows [y, x]; ``time_s`` is when each ended, ``ledger`` (n, LINES, width)."""
+        """Add n rows [y, x], (n, width + 1).
+
+        Args:
+            time_s: when each row ended, (n,).
+            ledger: what the rows add to the ledger, (n, LINES, width).
+        """
         begin = 0
         while begin < len(rows):
             b = self._used
@@ -68,7 +74,7 @@ class Blocks:
                     self._merge()
 
     def note(self, ledger: Floats) -> None:
-        """Add to the ledger what came after the last row."""
+        """Add to the ledger what came after the last row, (LINES, width)."""
         filling = self._used < len(self.rows) and self.rows[self._used] > 0
         self.ledger[self._used if filling else max(0, self._used - 1)] += ledger
 
@@ -86,7 +92,7 @@ class Blocks:
         return part
 
     def scaled(self, gain: float) -> Blocks:
-        """With y and the ledger's joules times ``gain``."""
+        """These blocks with y and the ledger's joules times ``gain``."""
         sums, ledger = self.sums.copy(), self.ledger.copy()
         sums[:, 0] *= gain
         sums[:, :, 0] *= gain
@@ -107,7 +113,11 @@ class Blocks:
         self._used, self._length = half, 2 * self._length
 
     def full(self) -> tuple[Floats, Ints, Floats]:
-        """(sums, rows, ends) of the blocks that hold rows."""
+        """The n blocks that hold rows.
+
+        Returns:
+            (sums (n, width + 1, width + 1), rows (n,), ends in s (n,)).
+        """
         n = len(self)
         return self.sums[:n], self.rows[:n], self.until_s[:n]
 
@@ -121,7 +131,7 @@ class Blocks:
         *,
         most: int = MOST,
     ) -> Blocks:
-        """Go on from what :meth:`full` gave, and the ledger."""
+        """Blocks that go on from what :meth:`full` gave, and from the ledger (n, LINES, width)."""
         blocks = cls(sums.shape[1] - 1, most=most)
         n = len(rows)
         blocks.sums[:n], blocks.rows[:n], blocks.until_s[:n] = sums, rows, until_s
@@ -139,7 +149,7 @@ class Innovations:
     """What slow drift does not explain: noise is white + AR(1), as a state per column.
 
     f = z − s, s ← φ (s + K f), the innovations form of a Kalman filter; K = 0 leaves z.
-    All gains are filtered at once.
+    All gains K, (gains,), are filtered at once.
     """
 
     PHI = 0.98
@@ -150,7 +160,7 @@ class Innovations:
         self._started = False
 
     def widen(self, width: int) -> None:
-        """Make room for new columns."""
+        """Make room in the state for new columns."""
         more = width + 1 - self._state.shape[1]
         if more > 0:
             self._state = np.pad(self._state, ((0, 0), (0, more)))

@@ -3,7 +3,7 @@
 A phase has K *slices*, equal fractions of each of its instances: power changes inside a
 phase (layers, ramps), and one column per phase would be wrong for ever by what it leaves
 out. It also has one *count* column, the fractional number of instances, from which
-:mod:`duration` makes power that depends on an instance's length.
+:class:`~solve.DurationModel` makes power that depends on an instance's length.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from ..arrays import Ints
 
 UNATTRIBUTED = -1  # the time between spans, a phase like any other
 CROWD = -2  # all phases that found no column left
@@ -26,10 +25,14 @@ _SHORTEST_SLICE_S, _LONGEST_SLICE_S = 0.003, 0.008
 
 
 def slices(usual_s: float, cycle_s: float, *, fine: bool = False) -> int:
-    """How many slices a phase of this usual duration gets, a power of two.
+    """How many slices a phase gets, a power of two.
 
-    Slices of 3–8 ms: finer ones cost more in variance than they remove in bias. A ``fine`` meter
-    has data enough for the shortest.
+    Slices of 3–8 ms: finer ones cost more in variance than they remove in bias.
+
+    Args:
+        usual_s: usual duration of the phase.
+        cycle_s: from one of its instances to the next.
+        fine: the meter has data enough for the shortest slices.
     """
     length = min(max(cycle_s / _SLICES_PER_CYCLE, _SHORTEST_SLICE_S), _LONGEST_SLICE_S)
     if fine:
@@ -41,7 +44,10 @@ def slices(usual_s: float, cycle_s: float, *, fine: bool = False) -> int:
 
 @dataclass(slots=True)
 class Columns:
-    """First column and number of slices per phase code, and the column of its count."""
+    """By phase code: its first column, its number of slices, the column of its count.
+
+    ``width`` columns are given away so far.
+    """
 
     first: dict[int, int] = field(default_factory=dict)
     count_of: dict[int, int] = field(default_factory=dict)
@@ -77,5 +83,5 @@ class Columns:
         return CROWD if self.first[code] == self.first.get(CROWD, -1) else code
 
     def slice_columns(self, code: int) -> Ints:
-        """The columns of a phase's slices."""
+        """The columns of a phase's slices, (slices,)."""
         return np.arange(self.first[code], self.first[code] + self.slices_of[code])

@@ -3,7 +3,7 @@
 A sensor with a first-order lag τ sees power P(t) as y(t) with τ y' = P − y, so energy seen
 up to t is ∫P − τ (y(t) − y(0)): exactly linear in the columns. With H_j the filtered
 indicator of column j, the row of an update interval is ΔC_j − τ ΔH_j.
-(research: Part B1 of the estimator's notes; derivation in METHOD.md)
+METHOD.md says where this comes from.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Ints
 from .columns import UNATTRIBUTED, Columns
 from .iir_filter import fading
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Phase instances in order; time between them belongs to UNATTRIBUTED."""
+    """Phase instances in order of time, arrays (n,); time between them belongs to UNATTRIBUTED."""
 
     begin_s: Floats
     end_s: Floats
@@ -32,14 +29,14 @@ class Spans:
 
     @classmethod
     def empty(cls) -> Spans:
-        """None."""
+        """Spans without any instance."""
         return cls(np.empty(0), np.empty(0), np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.begin_s)
 
     def append(self, more: Spans) -> Spans:
-        """These, then ``more``."""
+        """These spans, then ``more``."""
         return Spans(
             np.concatenate([self.begin_s, more.begin_s]),
             np.concatenate([self.end_s, more.end_s]),
@@ -47,29 +44,29 @@ class Spans:
         )
 
     def codes(self) -> list[int]:
-        """Which occur, ascending."""
+        """The codes that occur, ascending."""
         if not len(self):
             return []
         lowest = int(self.code.min())
         return [lowest + at for at in np.flatnonzero(np.bincount(self.code - lowest)).tolist()]
 
     def after(self, time_s: float) -> Spans:
-        """Those that end after ``time_s``."""
+        """The spans that end after ``time_s``."""
         k = int(np.searchsorted(self.end_s, time_s, "right"))
         return Spans(self.begin_s[k:], self.end_s[k:], self.code[k:])
 
     def until(self, time_s: float) -> Spans:
-        """Those that begin by ``time_s``."""
+        """The spans that begin by ``time_s``."""
         k = int(np.searchsorted(self.begin_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
     def ending_by(self, time_s: float) -> Spans:
-        """Those that end by ``time_s``."""
+        """The spans that end by ``time_s``."""
         k = int(np.searchsorted(self.end_s, time_s, "right"))
         return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
 
     def moments(self) -> dict[int, Floats]:
-        """By code (count, Σd, Σd²) of the instances' durations."""
+        """By code, (count, Σd, Σd²) of the instances' durations d in s, (3,)."""
         codes = self.codes()
         if not codes:
             return {}
@@ -80,28 +77,28 @@ class Spans:
         )
         return {code: table[code - codes[0]] for code in codes}
 
-    def reaching_from(self, before: Spans, code: int = UNATTRIBUTED) -> Spans:
-        """With a span of this code in the hole after ``before``."""
+    def reaching_from(self, before: Spans) -> Spans:
+        """These, with an UNATTRIBUTED span in front if they leave a hole after ``before``."""
         end_s = before.end_s[-1:]
         if not len(end_s) or not len(self) or self.begin_s[0] <= end_s[0]:
             return self
-        return Spans(end_s, self.begin_s[:1], np.array([code])).append(self)
+        return Spans(end_s, self.begin_s[:1], np.array([UNATTRIBUTED])).append(self)
 
-    def filled(self, code: int = UNATTRIBUTED) -> Spans:
-        """With spans of this code in the holes."""
+    def filled(self) -> Spans:
+        """These, with UNATTRIBUTED spans in the holes between them."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])
         if not len(hole):
             return self
         return Spans(
             np.insert(self.begin_s, hole + 1, self.end_s[hole]),
             np.insert(self.end_s, hole + 1, self.begin_s[hole + 1]),
-            np.insert(self.code, hole + 1, code),
+            np.insert(self.code, hole + 1, UNATTRIBUTED),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
-    """Spans cut into slices, with the columns that each adds to."""
+class SpanSlices:
+    """Spans cut into n slices, with the columns that each adds to; arrays (n,)."""
 
     begin_s: Floats
     end_s: Floats
@@ -112,9 +109,9 @@ class Slices:
     def __len__(self) -> int:
         return len(self.begin_s)
 
-    def take(self, which: slice | Ints) -> Slices:
-        """Some of them."""
-        return Slices(
+    def take(self, which: slice | Ints) -> SpanSlices:
+        """The slices that a slice object or indices (m,) choose."""
+        return SpanSlices(
             self.begin_s[which],
             self.end_s[which],
             self.column[which],
@@ -122,31 +119,31 @@ class Slices:
             self.per_s[which],
         )
 
-    def between(self, begin_s: Floats, end_s: Floats) -> Slices:
-        """The same slices, cut."""
-        return Slices(begin_s, end_s, self.column, self.count, self.per_s)
+    def between(self, begin_s: Floats, end_s: Floats) -> SpanSlices:
+        """The same slices with other begins and ends, (n,) each."""
+        return SpanSlices(begin_s, end_s, self.column, self.count, self.per_s)
 
 
-def cut(spans: Spans, columns: Columns) -> Slices:
-    """Each span in as many equal slices as its phase has columns."""
-    known = spans.codes()
-    place = np.zeros(1 + max(known) - min(known), np.int64)
-    place[np.array(known) - min(known)] = np.arange(len(known))
-    place = place[spans.code - min(known)]
-    number = np.array([columns.slices_of[c] for c in known])[place]
-    first = np.array([columns.first[c] for c in known])[place]
-    count = np.array([columns.count_of[c] for c in known])[place]
+def cut(spans: Spans, columns: Columns) -> SpanSlices:
+    """Cut each span into as many equal slices as its phase has columns."""
+    codes = spans.codes()
+    place = np.zeros(1 + max(codes) - min(codes), np.int64)
+    place[np.array(codes) - min(codes)] = np.arange(len(codes))
+    place = place[spans.code - min(codes)]
+    number = np.array([columns.slices_of[c] for c in codes])[place]
+    first = np.array([columns.first[c] for c in codes])[place]
+    count = np.array([columns.count_of[c] for c in codes])[place]
     duration = spans.end_s - spans.begin_s
     with np.errstate(divide="ignore"):
         per_s = np.where(duration > 0, 1.0 / duration, 0.0)
     if number.max() == 1:
-        return Slices(spans.begin_s, spans.end_s, first, count, per_s)
+        return SpanSlices(spans.begin_s, spans.end_s, first, count, per_s)
     at = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
     step = np.repeat(duration / number, number)
     begin = np.repeat(spans.begin_s, number) + at * step
     last = at == np.repeat(number, number) - 1
     end = np.where(last, np.repeat(spans.end_s, number), begin + step)
-    return Slices(
+    return SpanSlices(
         begin,
         end,
         np.repeat(first, number) + at,
@@ -156,27 +153,27 @@ def cut(spans: Spans, columns: Columns) -> Slices:
 
 
 class Crossing(NamedTuple):
-    """Slices that follow each other without a hole, cut at the borders of rows.
+    """Slices that follow each other without a hole, cut at the borders of n rows.
 
     A row has one *head*, the slice that runs when it begins, and as many *bodies* as slices
     begin in it; each runs until the next begins or the row ends.
     """
 
-    ends_s: Floats  # of the rows, the first row's begin before them
+    ends_s: Floats  # (n + 1,) ends of the rows, the first row's begin before them
     width: int
-    head: Slices  # one a row, cut
-    body: Slices  # in order, cut
-    number: Ints  # bodies of each row
+    head: SpanSlices  # n, one a row, cut
+    body: SpanSlices  # m in order, cut
+    number: Ints  # (n,) bodies of each row
     last: Ints  # place of each row's last body; rows without any are left out
-    columns: Ints  # of the bodies: places in the flat table of rows and columns
-    counts: Ints  # likewise, of the phases' counts
+    columns: Ints  # (m,) places of the bodies in the flat table of rows and columns
+    counts: Ints  # (m,) the same, of the phases' counts
 
     def time(self) -> Floats:
-        """Seconds per row and column, instances per row and count."""
+        """Seconds per row and column, instances per row and count; (n, width)."""
         return self._sums(self.head.end_s - self.head.begin_s, self.body.end_s - self.body.begin_s)
 
     def arrivals(self, tau_s: float) -> Floats:
-        """The same with ∫ exp((t − row's end)/τ) dt / τ of each piece: what a lag lets through."""
+        """What a lag lets through: the same, (n, width), of ∫ exp((t − row's end)/τ) dt / τ."""
         head, until = self.head, self.ends_s[1:]
         risen = np.exp((self.body.begin_s - np.repeat(until, self.number)) / tau_s)
         at_end = np.append(risen, 1.0)[1:]  # a piece ends where the next begins,
@@ -195,8 +192,11 @@ class Crossing(NamedTuple):
         return table
 
 
-def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
-    """Rows between successive ``ends_s`` against slices that cover all of them."""
+def cross(ends_s: Floats, slices: SpanSlices, width: int) -> Crossing:
+    """Cut slices at the borders of the n rows between successive ``ends_s`` (n + 1,).
+
+    The slices must cover all of them.
+    """
     low = int(np.searchsorted(slices.end_s, ends_s[0], "right"))
     high = int(np.searchsorted(slices.begin_s, ends_s[-1], "left"))
     until = ends_s[1:]
@@ -216,8 +216,8 @@ def cross(ends_s: Floats, slices: Slices, width: int) -> Crossing:
     )
 
 
-class Lane:
-    """Rows for one assumed lag, clock offset and disturbance of the instants."""
+class RowBuilder:
+    """Builds rows for one assumed lag, clock offset and disturbance of the instants."""
 
     def __init__(self, tau_s: float, offset_s: float, disturb: float = 0.0):
         """``disturb``: instants are moved by this many standard errors times a common noise."""
@@ -225,11 +225,14 @@ class Lane:
         self.last_s: float | None = None  # the last instant that was used
         self._level = np.empty(0)  # H at that instant
 
-    def rows(self, instants_s: Floats, slices: Slices, width: int) -> tuple[Floats, Floats]:
-        """(rows as the meter shows them, time per column), for the intervals that end at these.
+    def rows(self, instants_s: Floats, slices: SpanSlices, width: int) -> tuple[Floats, Floats]:
+        """Build the rows of the intervals that end at ``instants_s`` (n,); slices must cover them.
 
         The first interval begins at the last instant of the call before; the very first
-        instant ends none, so there is one row less. Slices must cover all of it.
+        instant ends none, so there is one row less.
+
+        Returns:
+            (seconds per column as the meter shows them, as they were), (n, width) each.
         """
         if self.last_s is None:
             self.begin(float(instants_s[0]), slices, width)
@@ -243,17 +246,17 @@ class Lane:
 
     @classmethod
     def all_at_once(
-        cls, taus_s: Sequence[float], instants_s: Floats, slices: Slices, width: int
+        cls, taus_s: Sequence[float], instants_s: Floats, slices: SpanSlices, width: int
     ) -> Iterator[tuple[Floats, Floats]]:
-        """What :meth:`rows` of a new lane gives, for each of several lags."""
+        """What :meth:`rows` of a new builder gives, for each of several lags."""
         crossing = cross(np.maximum.accumulate(instants_s), slices, width)
         for tau_s in taus_s:
-            lane = cls(tau_s, 0.0)
-            lane.begin(float(instants_s[0]), slices, width)
-            yield lane._of(crossing)
+            builder = cls(tau_s, 0.0)
+            builder.begin(float(instants_s[0]), slices, width)
+            yield builder._of(crossing)
 
-    def begin(self, first_s: float, slices: Slices, width: int) -> None:
-        """Rows begin at this instant, when the meter has settled in the slice that runs then."""
+    def begin(self, first_s: float, slices: SpanSlices, width: int) -> None:
+        """Begin the rows at this instant; the meter has settled in the slice that runs then."""
         self.last_s = first_s
         at = min(int(np.searchsorted(slices.end_s, first_s, "right")), len(slices) - 1)
         self._level = np.zeros(width)

@@ -20,7 +20,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
     """Arrays for ``numpy.savez``; ``about`` is kept with them."""
     columns = statistics.columns
-    told = {
+    header = {
         "version": VERSION,
         "about": about,
         "columns": {
@@ -38,10 +38,9 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "begin_s": statistics.begin_s,
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
-        "unsure_kernel": statistics.unsure_kernel,
-        "beside": sorted(statistics.beside),
+        "unsure_kernel": statistics.lag_is_unsure,
     }
-    arrays: Arrays = {"told": np.array(json.dumps(told))}
+    arrays: Arrays = {"told": np.array(json.dumps(header))}
     if statistics.candidates:  # all have their blocks at the same places
         blocks = statistics.candidates[0].blocks
         arrays["ledger"] = blocks.ledger[: max(1, len(blocks))]
@@ -60,10 +59,10 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
         ValueError: written by another version, or damaged.
     """
     try:
-        told = json.loads(str(arrays["told"]))
-        if told["version"] != VERSION:
-            raise ValueError(f"statistics of version {told['version']}, not {VERSION}")
-        stored = told["columns"]
+        header = json.loads(str(arrays["told"]))
+        if header["version"] != VERSION:
+            raise ValueError(f"statistics of version {header['version']}, not {VERSION}")
+        stored = header["columns"]
         columns = Columns(
             dict(stored["first"]),
             dict(stored["count_of"]),
@@ -72,7 +71,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
         )
         upper = np.triu_indices(columns.width + 1)
         candidates = []
-        for number, about in enumerate(told["candidates"]):
+        for number, about in enumerate(header["candidates"]):
             packed = arrays[f"sums_{number}"]
             sums = np.zeros((len(packed), columns.width + 1, columns.width + 1))
             sums[:, upper[0], upper[1]] = packed
@@ -87,17 +86,16 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
         statistics = Statistics(
             columns,
             candidates,
-            {k: np.array(v) for k, v in told["moments"]},
-            {k: np.array(v) for k, v in told["occupancy"]},
-            told["begin_s"],
-            told["end_s"],
-            told["skipped"],
-            told["unsure_kernel"],
-            set(told["beside"]),
+            {k: np.array(v) for k, v in header["moments"]},
+            {k: np.array(v) for k, v in header["occupancy"]},
+            header["begin_s"],
+            header["end_s"],
+            header["skipped"],
+            header["unsure_kernel"],
         )
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error
-    return statistics, dict(told["about"])
+    return statistics, dict(header["about"])
 
 
 def _pairs(values: Mapping[int, float]) -> list[list[float]]:

@@ -12,17 +12,13 @@ energies are closed to the measured total along their covariance: E += Σ1 (E_to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..arrays import Floats, Ints
 from .columns import Columns
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 PHASE_SPREAD = 0.6
 _SLICE_SPREAD = 0.12
@@ -33,9 +29,9 @@ FREE = -1  # owner of a column that belongs to no phase's energy
 
 
 class Normal(NamedTuple):
-    """Normal equations over slices only, with durations' columns folded in.
+    """Normal equations over p slices only, with durations' columns folded in.
 
-    Several at once where the sums have leading axes.
+    Several at once where the sums have leading axes (…).
     """
 
     gram: Floats  # (…, p, p)
@@ -52,16 +48,21 @@ class Normal(NamedTuple):
         sums: Floats,
         rows: int,
         mixed_s: Floats,
-        lengths: Lengths | None = None,
+        lengths: DurationModel | None = None,
     ) -> Normal:
-        """From zᵀz over all columns, (…, width + 1, width + 1)."""
-        fold, time_s, owner = folding(columns, mixed_s, lengths or Lengths())
-        whole = fold.T @ sums @ fold
-        return cls(whole[..., 1:, 1:], whole[..., 0, 1:], whole[..., 0, 0], rows, time_s, owner)
+        """Normal equations from zᵀz over all columns, (…, width + 1, width + 1).
+
+        Args:
+            rows: number of rows that were summed.
+            mixed_s: seconds per column in them, (width,).
+        """
+        fold, time_s, owner = folding(columns, mixed_s, lengths or DurationModel())
+        folded = fold.T @ sums @ fold
+        return cls(folded[..., 1:, 1:], folded[..., 0, 1:], folded[..., 0, 0], rows, time_s, owner)
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class DurationModel:
     """How a phase's power depends on the duration d of an instance: p (1 + κ (d̄/d − 1)).
 
     Constant power is κ = 0, constant energy per instance (a wait for others, a power cap)
@@ -72,11 +73,20 @@ class Lengths:
     free: tuple[int, ...] = ()
 
 
-def folding(columns: Columns, mixed_s: Floats, lengths: Lengths) -> tuple[Floats, Floats, Ints]:
-    """(matrix from all columns to the used ones, seconds and owner of each used one).
+def folding(
+    columns: Columns, mixed_s: Floats, lengths: DurationModel
+) -> tuple[Floats, Floats, Ints]:
+    """Reduce the ``width`` columns to the p that are solved for.
 
     With the count column F of a phase, d̄/d − 1 integrates to d̄ F − C: linear in what was
     summed, and zero over the run, so that it moves no energy between phases by itself.
+
+    Args:
+        mixed_s: seconds per column, (width,).
+
+    Returns:
+        (matrix from all columns to the used ones (width + 1, p + 1), seconds of each used one (p,),
+        its owner (p,), FREE for a column of durations).
     """
     owners = columns.owners
     places = [columns.slice_columns(code) for code in owners]
@@ -108,24 +118,26 @@ def folding(columns: Columns, mixed_s: Floats, lengths: Lengths) -> tuple[Floats
 
 
 class Prior(NamedTuple):
-    """p ~ N(mean, cov)."""
+    """p ~ N(mean (p,), cov (p, p)) of the slices' powers in W, with the inverse of cov (p, p)."""
 
     mean: Floats
     cov: Floats
     inverse: Floats
 
 
-def prior_of(
-    normal: Normal, joules: float, spread: float = PHASE_SPREAD, beside: Sequence[int] = ()
-) -> Prior:
-    """Around the mean power of the mixed intervals; owners ``beside`` phases may add nothing."""
-    extra = np.isin(normal.owner, beside)
-    mean_w = joules / max(float(normal.time_s[~extra].sum()), 1e-12)
+def prior_of(normal: Normal, joules: float, spread: float = PHASE_SPREAD) -> Prior:
+    """The prior of the slices' powers, around the mean power of the mixed intervals.
+
+    Args:
+        joules: energy of these intervals.
+        spread: how far a phase's power differs from the mean, relative to it.
+    """
+    mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
     free = normal.owner == FREE
     same = (normal.owner[:, None] == normal.owner[None]) & ~free
     cov = spread**2 * same + np.diag(np.where(free, _FREE_SPREAD**2, _SLICE_SPREAD**2))
     cov = mean_w**2 * cov
-    return Prior(np.where(free | extra, 0.0, mean_w), cov, np.linalg.inv(cov))
+    return Prior(np.where(free, 0.0, mean_w), cov, np.linalg.inv(cov))
 
 
 def evidence(normal: Normal, prior: Prior) -> Floats:
@@ -148,24 +160,24 @@ def evidence(normal: Normal, prior: Prior) -> Floats:
         rest = square - 2 * (moment * step).sum(-1) + (size * step * step).sum(-1)
         variance = np.maximum(rest / np.maximum(n - trace, 1.0), _LEAST_VARIANCE)[..., None]
     explained = (moment**2 / (size + variance)).sum(-1)
-    known = np.log1p(size / variance).sum(-1)
+    log_determinant = np.log1p(size / variance).sum(-1)
     noise = variance[..., 0]
-    return np.asarray(n * np.log(noise) + known + (square - explained) / noise)
+    return np.asarray(n * np.log(noise) + log_determinant + (square - explained) / noise)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Powers of the slices with what is needed to judge them."""
+    """Powers of p slices with what is needed to judge them."""
 
-    power_w: Floats
-    matrix: Floats  # G + σ² S₀⁻¹
-    pull: Floats  # σ² S₀⁻¹ p̄
-    ridge: Floats  # σ² S₀⁻¹
-    sigma2: float
+    power_w: Floats  # (p,)
+    matrix: Floats  # (p, p) G + σ² S₀⁻¹
+    pull: Floats  # (p,) σ² S₀⁻¹ p̄
+    ridge: Floats  # (p, p) σ² S₀⁻¹
+    sigma2: float  # σ² of the noise, J²
 
 
 def fit(normal: Normal, prior: Prior) -> Fit:
-    """The shrunken powers; the noise is found along with them."""
+    """The shrunken powers of p slices; the noise is found along with them."""
     gram, moment, n = normal.gram, normal.moment, normal.rows
     p = len(moment)
     ridge = np.eye(p) * (1e-9 * float(np.trace(gram)) / p)
@@ -184,30 +196,45 @@ def fit(normal: Normal, prior: Prior) -> Fit:
 
 
 def covariance(
-    found: Fit, prior: Prior, normal: Normal, block_gram: Floats, block_moment: Floats
+    fitted: Fit, prior: Prior, normal: Normal, block_gram: Floats, block_moment: Floats
 ) -> Floats:
-    """Jackknife over blocks, and the squared bias that the prior itself expects."""
+    """Covariance of the powers in W², (p, p).
+
+    Jackknife over n blocks, and the squared bias that the prior itself expects.
+
+    Args:
+        block_gram: each block's part of the gram matrix, (n, p, p).
+        block_moment: and of the moment, (n, p).
+    """
     number = len(block_gram)
     left = np.linalg.solve(
-        found.matrix[None] - block_gram,
-        (normal.moment[None] - block_moment + found.pull[None])[..., None],
+        fitted.matrix[None] - block_gram,
+        (normal.moment[None] - block_moment + fitted.pull[None])[..., None],
     )[..., 0]
     off = left - left.mean(0)
     jackknife = (number - 1) / number * off.T @ off
-    inverse = np.linalg.inv(found.matrix)
-    bias = inverse @ found.ridge @ prior.cov @ found.ridge @ inverse
+    inverse = np.linalg.inv(fitted.matrix)
+    bias = inverse @ fitted.ridge @ prior.cov @ fitted.ridge @ inverse
     return np.asarray(jackknife + bias)
 
 
 def along(cov: Floats) -> Floats:
-    """How much of what the sum is off by belongs to each; adds up to 1."""
+    """How much of what the sum is off by belongs to each, (k,); adds up to 1."""
     part = cov.sum(1)
-    whole = float(part.sum())
-    return part / whole if whole > 0 else np.full(len(part), 1 / len(part))
+    total = float(part.sum())
+    return part / total if total > 0 else np.full(len(part), 1 / len(part))
 
 
 def close(energy: Floats, cov: Floats, total_j: float) -> tuple[Floats, Floats]:
-    """Energies that add up to the total, the difference spread along their covariance."""
+    """Energies that add up to the total, the difference spread along their covariance.
+
+    Args:
+        energy: in J, (k,).
+        cov: in J², (k, k).
+
+    Returns:
+        (energies (k,), their covariance (k, k)).
+    """
     share = along(cov)
     keep = np.eye(len(energy)) - np.outer(share, np.ones(len(energy)))
     return energy + share * (total_j - float(energy.sum())), keep @ cov @ keep.T

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks
+from ..arrays import Bools, Floats, Ints
+from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
 from .columns import Columns
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -29,20 +26,17 @@ class Candidate:
 class Statistics:
     """All that the solver needs; constant size, additive over time.
 
-    ``moments`` is (count, Σd, Σd²) of a phase's instances, ``occupancy`` the histogram of where
-    in its cycle updates fell. The first candidate's blocks carry the ledger. With
-    ``unsure_kernel`` the candidates' lags stand for what cannot be known of it, whatever fits.
+    The first candidate's blocks carry the ledger.
     """
 
     columns: Columns = field(default_factory=Columns)
     candidates: list[Candidate] = field(default_factory=list)
-    moments: dict[int, Floats] = field(default_factory=dict)
-    occupancy: dict[int, Ints] = field(default_factory=dict)
+    moments: dict[int, Floats] = field(default_factory=dict)  # (3,) count, Σd, Σd² of instances
+    occupancy: dict[int, Ints] = field(default_factory=dict)  # (BINS,) updates by place in cycle
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
-    unsure_kernel: bool = False
-    beside: set[int] = field(default_factory=set)  # codes of streams that run beside phases
+    lag_is_unsure: bool = False  # candidates stand for lags that no fit can tell
 
     @property
     def ledger(self) -> Floats:
@@ -53,21 +47,21 @@ class Statistics:
 
     @property
     def mixed_s(self) -> Floats:
-        """Seconds per column in the intervals that are regressed."""
+        """Seconds per column in the intervals that are regressed, (width,)."""
         return np.asarray(self.ledger[MIXED_S])
 
     @property
     def mixed_j(self) -> float:
-        """Energy of the intervals that are regressed."""
+        """Energy in J of the intervals that are regressed."""
         return float(self.ledger[MIXED_J, 0])
 
     @property
     def mixed_rows(self) -> int:
-        """How many of them there are."""
+        """Number of the intervals that are regressed."""
         return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
 
     def used_s(self) -> Floats:
-        """Seconds per owner in the intervals that are regressed."""
+        """Seconds per owner in the intervals that are regressed, (k,)."""
         mixed_s = self.mixed_s
         return np.array(
             [mixed_s[self.columns.slice_columns(c)].sum() for c in self.columns.owners], np.float64
@@ -75,18 +69,17 @@ class Statistics:
 
     @property
     def seen_s(self) -> float:
-        """Seconds of the intervals that are regressed; streams beside phases do not count twice."""
-        phases = [c not in self.beside for c in self.columns.owners]
-        return float(self.used_s()[phases].sum())
+        """Seconds of the intervals that are regressed."""
+        return float(self.used_s().sum())
 
     def direct(self) -> tuple[Floats, Floats]:
-        """(energy, seconds) per owner from intervals that lie inside its phase."""
+        """(energy in J, seconds) per owner from intervals that lie inside its phase, (k,) each."""
         first = [self.columns.first[code] for code in self.columns.owners]
         ledger = self.ledger
         return ledger[DIRECT_J, first], ledger[DIRECT_S, first]
 
     def between(self, begin_s: float, end_s: float) -> Statistics:
-        """Those of a part of the run; gates' evidence stays the whole run's."""
+        """The statistics of a part of the run; occupancy and moments stay the whole run's."""
         return replace(
             self,
             begin_s=max(self.begin_s, begin_s),
@@ -97,13 +90,45 @@ class Statistics:
         )
 
     def scaled(self, gain: float) -> Statistics:
-        """As if the meter had shown ``gain`` times its joules."""
+        """The statistics as if the meter had shown ``gain`` times its joules."""
         return replace(
             self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
         )
 
     def widen(self) -> None:
-        """Make room for the columns that were added."""
+        """Make room in all candidates for the columns that were added."""
         width = self.columns.width
         for candidate in self.candidates:
             candidate.blocks.widen(width)
+
+
+def add_rows(
+    rows: Floats,
+    joules: Floats,
+    time_s: Floats,
+    keep: Bools,
+    ledger: Floats | None,
+    filters: Innovations,
+    candidates: list[Candidate],
+) -> None:
+    """Add n rows to candidates that differ in the filter's gain only.
+
+    Args:
+        rows: seconds per column, (n, width).
+        joules, time_s: energy of each interval, and when it ended, (n,).
+        keep: the rows that may be used, (n,).
+        ledger: what each interval adds to the first candidate's ledger, (n, LINES, width).
+        filters: of the candidates' gains, in their order.
+    """
+    filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
+    used = np.flatnonzero(keep)
+    used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
+    for place, candidate in enumerate(candidates):
+        of_rows = None
+        if place == 0 and ledger is not None:  # what lies between two rows goes with the later
+            total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
+            until = total[np.append(0, used + 1)]
+            of_rows = np.diff(until, axis=0)
+        candidate.blocks.add(filtered[place], time_s[used], of_rows)
+        if of_rows is not None:
+            candidate.blocks.note(total[-1] - until[-1])

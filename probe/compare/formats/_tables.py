@@ -42,49 +42,49 @@ def what(comparison: dict[str, Any]) -> str:
 
 
 def parts(comparison: dict[str, Any]) -> list[Part]:
-    """One for every other side."""
-    return [_part(one) for one in comparison["comparisons"]]
+    """What is told of every other side, one part each."""
+    return [_part(other) for other in comparison["comparisons"]]
 
 
-def _part(one: dict[str, Any]) -> Part:
-    other = one["other"]
-    paired = ", in blocks with the base's" if one["paired"] else ""
-    tables = [_totals(one)]
-    if one["cells"]:
-        tables.append(_cells(one))
-    if one["four"]:
-        tables.append(_four(one))
-    if one["scaling"]:
-        tables.append(_scaling(one["scaling"]))
-    if one["memory_bytes"].get("components"):
-        tables.append(_memory(one))
+def _part(comparison: dict[str, Any]) -> Part:
+    other = comparison["other"]
+    paired = ", in blocks with the base's" if comparison["paired"] else ""
+    tables = [_totals(comparison)]
+    if comparison["cells"]:
+        tables.append(_cells(comparison))
+    if comparison["four"]:
+        tables.append(_four(comparison))
+    if comparison["scaling"]:
+        tables.append(_scaling(comparison["scaling"]))
+    if comparison["memory_bytes"].get("components"):
+        tables.append(_memory(comparison))
     heading = f"{short(other['name'], _LONGEST)}, {_runs(other)}{paired}"
-    return Part(heading, _verdict(one), tables, _remarks(one))
+    return Part(heading, _verdict(comparison), tables, _remarks(comparison))
 
 
 def _runs(side: dict[str, Any]) -> str:
     return f"{len(side['ids'])} run{'s' if len(side['ids']) > 1 else ''}"
 
 
-def _verdict(one: dict[str, Any]) -> str:
-    if one["verdict"] == "no evidence":
-        return f"no evidence: {short(one['reason'], 3 * _LONGEST)}"
-    by_time = one["verdict_by"] == "time"
-    leading = one["time_s" if by_time else "energy_j"]["percent"]
+def _verdict(comparison: dict[str, Any]) -> str:
+    if comparison["verdict"] == "no evidence":
+        return f"no evidence: {short(comparison['reason'], 3 * _LONGEST)}"
+    by_time = comparison["verdict_by"] == "time"
+    leading = comparison["time_s" if by_time else "energy_j"]["percent"]
     much = "" if leading is None else f": {percent(abs(leading))}"
-    return f"{one['verdict']} of {one['verdict_by']}{much}" + (
+    return f"{comparison['verdict']} of {comparison['verdict_by']}{much}" + (
         "; energy was not measured" if by_time else ""
     )
 
 
-def _totals(one: dict[str, Any]) -> Table:
+def _totals(comparison: dict[str, Any]) -> Table:
     kinds: list[tuple[str, dict[str, Any], Callable[[float | None], str]]] = [
-        ("time", one["time_s"], seconds),
-        ("energy", one["energy_j"], joules),
-        ("peak memory", one["memory_bytes"], mebibytes),
+        ("time", comparison["time_s"], seconds),
+        ("energy", comparison["energy_j"], joules),
+        ("peak memory", comparison["memory_bytes"], mebibytes),
     ]
     rows = []
-    for name, g, said in kinds:
+    for name, g, word in kinds:
         if g["gain"] is None and g.get("bound") is None:
             if name != "peak memory":
                 silent = name == "energy" and g["provenance"] is None
@@ -94,19 +94,19 @@ def _totals(one: dict[str, Any]) -> Table:
             continue
         modelled = g.get("provenance") == "modelled"
         gained = (
-            said(g["gain"])
+            word(g["gain"])
             if g["gain"] is not None
-            else (f"{g['bound']['is']} {said(g['bound']['gain'])}")
+            else (f"{g['bound']['is']} {word(g['bound']['gain'])}")
         )
         rows.append(
             [
                 f"{name} (modelled)" if modelled else name,
-                said(g.get("base")),
-                said(g.get("other")),
+                word(g.get("base")),
+                word(g.get("other")),
                 gained,
                 percent(g["percent"]),
-                between(g["interval"], said),
-                *(said(g[part]) if g["progress"] else "" for part in ("progress", "cost")),
+                between(g["interval"], word),
+                *(word(g[part]) if g["progress"] else "" for part in ("progress", "cost")),
                 "no verdict on a model" if modelled else _called(g),
             ]
         )
@@ -120,20 +120,20 @@ def _totals(one: dict[str, Any]) -> Table:
 
 def _called(g: dict[str, Any]) -> str:
     """The verdict, and that of its parts where they say more."""
-    told = [str(g["verdict"])]
-    told += [
+    words = [str(g["verdict"])]
+    words += [
         f"{g[f'{part}_verdict']} of {part}"
         for part in ("progress", "cost")
         if g.get(f"{part}_verdict", "no evidence") not in ("no evidence", g["verdict"])
     ]
-    return ", ".join(told)
+    return ", ".join(words)
 
 
-def _cells(one: dict[str, Any]) -> Table:
+def _cells(comparison: dict[str, Any]) -> Table:
     """By energy where it was measured, else by time."""
-    measured = one["energy_j"]["provenance"] == "measured"
+    measured = comparison["energy_j"]["provenance"] == "measured"
     rows = []
-    for cell in one["cells"]:
+    for cell in comparison["cells"]:
         row = [cell["stage"], cell["class"], ", ".join(cell["phases"]), seconds(cell["time_s"])]
         if measured:
             row += [
@@ -165,25 +165,25 @@ def _status(cell: dict[str, Any], verdict: str) -> str:
     return f"{verdict}{missing}"
 
 
-def _four(one: dict[str, Any]) -> Table:
+def _four(comparison: dict[str, Any]) -> Table:
     rows = []
-    for name, share in one["four"].items():
-        limits = one["four_intervals"][name]
-        known = between([100 * v for v in limits], percent) if limits else "not bounded"
+    for name, share in comparison["four"].items():
+        limits = comparison["four_intervals"][name]
+        interval = between([100 * v for v in limits], percent) if limits else "not bounded"
         rows.append(
-            [_FOUR[name], percent(100 * share), known] if share else [_FOUR[name], "none", ""]
+            [_FOUR[name], percent(100 * share), interval] if share else [_FOUR[name], "none", ""]
         )
     return Table(
-        f"the {one['verdict']} of {one['four_of']} by kind of phase",
+        f"the {comparison['verdict']} of {comparison['four_of']} by kind of phase",
         ["", "share", "95 % interval"],
         rows,
     )
 
 
-def _memory(one: dict[str, Any]) -> Table:
+def _memory(comparison: dict[str, Any]) -> Table:
     rows = [
         [row["component"], mebibytes(row["base"]), mebibytes(row["other"])]
-        for row in one["memory_bytes"]["components"]
+        for row in comparison["memory_bytes"]["components"]
     ]
     return Table("memory at each side's peak", ["", "base", "other"], rows)
 
@@ -220,39 +220,41 @@ def _scaling(rows: list[dict[str, Any]]) -> Table:
     )
 
 
-def _remarks(one: dict[str, Any]) -> list[str]:
-    told = []
-    quality = one["quality"]
+def _remarks(comparison: dict[str, Any]) -> list[str]:
+    remarks = []
+    quality = comparison["quality"]
     if quality["base"] is not None:
         change = percent(quality["difference_percent"])
-        told.append(
+        remarks.append(
             f"{quality['metric']} {number(quality['base'])} → {number(quality['other'])} "
             f"({change}), {'no worse than allowed' if quality['ok'] else 'worse'}"
         )
     elif quality["metric"] is None:
-        told.append("no metric of quality was logged, so nothing says that the other is as good")
+        remarks.append("no metric of quality was logged, so nothing says that the other is as good")
     costs = [
         f"{cell['stage']} {cell['class']}"
-        for cell in one["cells"]
+        for cell in comparison["cells"]
         if "loss" in (cell["verdict"], cell["cost_verdict"])
     ]
-    if costs and one["verdict"] == "gain":
-        told.append(f"it costs more in {', '.join(costs)}")
+    if costs and comparison["verdict"] == "gain":
+        remarks.append(f"it costs more in {', '.join(costs)}")
     marks = [
         f"{percent(100 * row['share'])} after {100 * row['share_of_samples']:.0f} %"
-        for row in one["early_at"]
+        for row in comparison["early_at"]
         if row["share"] is not None
     ]
-    if one["four"] and marks:
-        told.append(f"if early training ended elsewhere in the base's samples: {', '.join(marks)}")
-    if one["cells"]:
-        told.append(
+    if comparison["four"] and marks:
+        remarks.append(
+            f"if early training ended elsewhere in the base's samples: {', '.join(marks)}"
+        )
+    if comparison["cells"]:
+        remarks.append(
             "verdicts of single lines are adjusted for asking about all of them at once "
             "(Holm), their intervals are not"
         )
-    told += [
+    remarks += [
         f"{row['phase']}: {100 * row['memory_bound_base']:.0f} % memory-bound in the base, "
         f"{100 * row['memory_bound_other']:.0f} % here; the base's class is used for both"
-        for row in one["moved"]
+        for row in comparison["moved"]
     ]
-    return told
+    return remarks

@@ -36,15 +36,15 @@ def render(comparison: dict[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for row in _rows(comparison):
-        told = (row.get(name) for name in COLUMNS)
-        writer.writerow([plain(value) if isinstance(value, str) else value for value in told])
+        cells = (row.get(name) for name in COLUMNS)
+        writer.writerow([plain(value) if isinstance(value, str) else value for value in cells])
     return text.getvalue().removesuffix("\r\n")
 
 
 def _rows(comparison: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in comparison["comparisons"]:
-        sides = {"base": comparison["base"]["name"], "other": one["other"]["name"]}
-        time, energy = one["time_s"], one["energy_j"]
+    for result in comparison["comparisons"]:
+        sides = {"base": comparison["base"]["name"], "other": result["other"]["name"]}
+        time, energy = result["time_s"], result["energy_j"]
         yield sides | {
             "stage": "all",
             "class": "all",
@@ -56,11 +56,11 @@ def _rows(comparison: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "progress_j": energy["progress"],
             "cost_j": energy["cost"],
             "verdict": energy["verdict"],
-            "share": 1.0 if one["four"] else None,
+            "share": 1.0 if result["four"] else None,
             "status": None,
             "provenance": energy["provenance"],
         }
-        for cell in one["cells"]:
+        for cell in result["cells"]:
             yield (
                 sides
                 | cell

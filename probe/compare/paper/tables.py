@@ -8,41 +8,25 @@ sample, the energy-delay product and CO2e.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, Phase, Provenance
-from ...units import J_PER_KWH
-from ..cells import Floats
+from ...model import SCHEMA_VERSION
 from ..groups import Campaign
-from ..quantity import pairs
-from ..run_record import Trial
-from ..scaling import scaling
-from ..statistics import paired, unpaired
-from .doubling_time import doubling_interval, doubling_months, speed_up
+from .rows import (
+    Row,
+    ablation_rows,
+    by_phase_rows,
+    costs_rows,
+    doubling_rows,
+    patterns_rows,
+    results_rows,
+    scaling_rows,
+)
 
-NOT_MEASURED, NOT_APPLICABLE, NOT_APART = "not measured", "n/a", "inside other phases"
 MONTHS = 5.0  # over which the paper counts its gain
-# What the paper states, in its own units; what it does not state is not here.
-PAPER = {
-    "time": "−23 … −28 %",
-    "peak memory": "−25 %",
-    "throughput": "−21.5 % time per sample",
-    "samples": "−6 %",
-    "early": "35 %",
-    "gradient": "28 %",
-    "memory": "22 %",
-    "communication": "15 %",
-    "doubling": "14.8 months",
-}
-_PATTERNS = ("attention", "mlp", "convolution", "norm")
-
-Row = dict[str, Any]
 
 
 def tables(
@@ -65,7 +49,7 @@ def tables(
         UsageError, StoreError: as :func:`probe.compare.compare`; the ablation has no result.
     """
     campaign = Campaign.of(base, [other], directory=directory, target=target)
-    found = campaign.compared(0.005)
+    compared = campaign.compared(0.005)
     result = None
     if ablation is not None:
         try:
@@ -74,303 +58,48 @@ def tables(
             raise UsageError(
                 f"{ablation} holds no finished ablation: `probe ablate` first"
             ) from None
-    return of_campaign(campaign, found, result, months)
+    return of_campaign(campaign, compared, result, months)
 
 
 def of_campaign(
     campaign: Campaign,
-    found: Mapping[str, Any],
+    compared: Mapping[str, Any],
     ablation: Mapping[str, Any] | None,
     months: float = MONTHS,
 ) -> dict[str, Any]:
     """From a comparison that was made, and an ablation's result."""
-    one = found["comparisons"][0]
+    comparison = compared["comparisons"][0]
     base, other = (side.trials for side in campaign.sides[:2])
     return {
         "schema": SCHEMA_VERSION,
-        "base": found["base"],
-        "other": one["other"],
-        "mode": found["mode"],
-        "target": found["target"],
-        "verdict": one["verdict"],
-        "reason": one["reason"],
+        "base": compared["base"],
+        "other": comparison["other"],
+        "mode": compared["mode"],
+        "target": compared["target"],
+        "verdict": comparison["verdict"],
+        "reason": comparison["reason"],
         "hardware": base[0].is_like.get("hardware", "unknown"),
         "data": base[0].is_like.get("data", "unknown"),
         "settings": {"base": dict(base[0].settings), "other": dict(other[0].settings)},
         "tables": [
-            _table("I", "time, memory and quality", _results(one)),
-            _table("II", "what a sample costs", _costs(base, other)),
-            _table("III", "one technique after the other", _ablation(ablation)),
-            _table("IV", "scaling over ranks", _scaling(base, other)),
-            _table("", "where the gain comes from", _by_phase(one, [*base, *other])),
+            _table("I", "time, memory and quality", results_rows(comparison)),
+            _table("II", "what a sample costs", costs_rows(base, other)),
+            _table("III", "one technique after the other", ablation_rows(ablation)),
+            _table("IV", "scaling over ranks", scaling_rows(base, other)),
+            _table("", "where the gain comes from", by_phase_rows(comparison, [*base, *other])),
             _table(
                 "",
                 "architecture patterns, seconds of forward and backward per sample",
-                _patterns(base, other),
+                patterns_rows(base, other),
             ),
-            _table("", "speed-up and doubling time, eq. (21)–(23)", _doubling(one, other, months)),
+            _table(
+                "",
+                "speed-up and doubling time, eq. (21)–(23)",
+                doubling_rows(comparison, other, months),
+            ),
         ],
     }
 
 
 def _table(number: str, title: str, rows: Sequence[Row]) -> dict[str, Any]:
     return {"table": number, "title": title, "rows": list(rows)}
-
-
-def _row(
-    what: str,
-    base: float | None = None,
-    other: float | None = None,
-    unit: str = "",
-    percent: float | None = None,
-    interval: Sequence[float] | None = None,
-    paper: str = "",
-    ours: str | None = None,
-    verdict: str | None = None,
-) -> Row:
-    """``ours`` stands for figures that are not there; ``percent`` and its interval are changes."""
-    return {
-        "what": what,
-        "base": base,
-        "other": other,
-        "unit": unit,
-        "percent": percent,
-        "interval_percent": list(interval) if interval else None,
-        "paper": PAPER.get(paper) or None,
-        "ours": ours,
-        "verdict": verdict,
-    }
-
-
-def _results(one: Mapping[str, Any]) -> list[Row]:
-    rows = []
-    for what, key, unit in (
-        ("time", "time_s", "s"),
-        ("energy", "energy_j", "J"),
-        ("peak memory", "memory_bytes", "B"),
-    ):
-        g = one[key]
-        if g["gain"] is None:
-            bound = g.get("bound")
-            rows.append(
-                _row(what, unit=unit, paper=what, ours="target missed" if bound else NOT_MEASURED)
-            )
-            continue
-        limits = None
-        if g["interval"] and g["base"]:
-            limits = [-100 * value / g["base"] for value in reversed(g["interval"])]
-        modelled = g.get("provenance") == "modelled"
-        rows.append(
-            _row(
-                f"{what} (modelled)" if modelled else what,
-                g["base"],
-                g["other"],
-                unit,
-                -g["percent"],
-                limits,
-                what,
-                verdict=None if modelled else g["verdict"],
-            )
-        )
-    quality = one["quality"]
-    if quality["base"] is None:
-        rows.append(_row("quality", ours=NOT_MEASURED))
-    else:
-        rows.append(
-            _row(
-                quality["metric"],
-                quality["base"],
-                quality["other"],
-                percent=quality["difference_percent"],
-            )
-        )
-    return rows
-
-
-def _costs(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
-    def energy(trial: Trial) -> float | None:
-        return trial.energy_j if trial.energy is Provenance.MEASURED else None
-
-    def each(of: Callable[[Trial, float], float]) -> Callable[[Trial], float | None]:
-        def measured(trial: Trial) -> float | None:
-            joules = energy(trial)
-            return of(trial, joules) if joules is not None and trial.samples else None
-
-        return measured
-
-    unit = base[0].unit.removesuffix("s")
-    asked: list[tuple[str, str, str, Callable[[Trial], float | None]]] = [
-        (base[0].unit, "", "samples", lambda t: t.samples),
-        (
-            "throughput",
-            f"{base[0].unit}/s",
-            "throughput",
-            lambda t: t.samples / t.time_s if t.time_s else None,
-        ),
-        (f"energy per {unit}", "J", "", each(lambda t, joules: joules / t.samples)),
-        ("energy-delay product", "J·s", "", each(lambda t, joules: joules * t.time_s)),
-        (
-            "CO2e",
-            "g",
-            "",
-            lambda t: (
-                None
-                if (joules := energy(t)) is None or t.g_per_kwh is None
-                else joules / J_PER_KWH * t.g_per_kwh
-            ),
-        ),
-    ]
-    return [_compared(what, name, paper, base, other, of) for what, name, paper, of in asked]
-
-
-def _compared(
-    what: str,
-    unit: str,
-    paper: str,
-    base: Sequence[Trial],
-    other: Sequence[Trial],
-    of: Callable[[Trial], float | None],
-) -> Row:
-    values = [
-        [value for trial in side if (value := of(trial)) is not None] for side in (base, other)
-    ]
-    if len(values[0]) != len(base) or len(values[1]) != len(other):
-        return _row(what, unit=unit, paper=paper, ours=NOT_MEASURED)
-    mine, theirs = values
-
-    def pair(i: int, j: int) -> Floats:
-        return np.array([theirs[j] - mine[i]])
-
-    places = pairs(base, other)
-    contrast = (
-        paired(np.array([pair(i, j) for i, j in places]))
-        if places
-        else unpaired(pair, len(mine), len(theirs))
-    )
-    mean, change = fmean(mine), float(contrast.value[0])
-    limits = None
-    if contrast.known and mean:
-        half = float(contrast.half()[0])
-        limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
-    return _row(
-        what, mean, fmean(theirs), unit, 100 * change / mean if mean else None, limits, paper
-    )
-
-
-def _ablation(found: Mapping[str, Any] | None) -> list[Row]:
-    if found is None or "steps" not in found:
-        return [_row("each technique", ours=NOT_MEASURED)]
-    rows = []
-    for step in found["steps"]:
-        for what, key, unit in (("time", "time_s", "s"), ("energy", "energy_j", "J")):
-            g = step["step"][key]
-            name = f"+ {step['technique']}, {what}"
-            if g["gain"] is None or g.get("provenance") == "modelled":
-                rows.append(_row(name, unit=unit, ours=NOT_MEASURED))
-                continue
-            limits = [-100 * value / g["base"] for value in reversed(g["interval"])]
-            rows.append(
-                _row(name, g["base"], g["other"], unit, -g["percent"], limits, verdict=g["verdict"])
-            )
-    return rows
-
-
-def _scaling(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
-    rows = []
-    told = scaling(base, other)
-    for one in told:
-        ranks = f"{one['ranks']} rank{'s' if one['ranks'] > 1 else ''}"
-        rows.append(_row(f"{ranks}, throughput", other=one["throughput"], unit=f"{one['unit']}/s"))
-        if one is not told[0]:
-            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * one["efficiency"]))
-        joules = one["energy_per_sample_j"]
-        rows.append(
-            _row(
-                f"{ranks}, energy per {one['unit'].removesuffix('s')}",
-                unit="J",
-                other=joules,
-                ours=NOT_MEASURED if joules is None else None,
-            )
-        )
-        share = one["communication"]
-        rows.append(
-            _row(
-                f"{ranks}, communication",
-                unit="%",
-                other=None if share is None else 100 * share,
-                ours=None
-                if share is not None
-                else NOT_APPLICABLE
-                if one["ranks"] == 1
-                else NOT_APART,
-            )
-        )
-    return rows
-
-
-def _patterns(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
-    """By kind of module, of runs that were watched with ``modules=True``."""
-    rows = []
-    for kind in _PATTERNS:
-        phases = (f"{Phase.FORWARD}/{kind}", f"{Phase.BACKWARD}/{kind}")
-
-        def each(trial: Trial, phases: tuple[str, ...] = phases) -> float | None:
-            spent = sum(trial.spent(phase) for phase in phases)
-            return spent / trial.samples if spent and trial.samples else None
-
-        rows.append(_compared(kind, "s", "", base, other, each))
-    return rows
-
-
-def _by_phase(one: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
-    words = {
-        "early": "early training",
-        "gradient": "gradient-heavy",
-        "memory": "memory-bound",
-        "communication": "communication",
-        "rest": "the rest",
-    }
-    single = all(trial.ranks == 1 for trial in trials)
-    rows = []
-    for key, name in words.items():
-        if key == "communication" and single:
-            rows.append(_row(name, unit="%", paper=key, ours=NOT_APPLICABLE))
-        elif one["four"] is None:
-            rows.append(_row(name, unit="%", paper=key, ours=one["verdict"]))
-        else:
-            limits = one["four_intervals"][key]
-            rows.append(
-                _row(
-                    name,
-                    other=100 * one["four"][key],
-                    unit="%",
-                    paper=key,
-                    interval=[100 * v for v in limits] if limits else None,
-                )
-            )
-    return rows
-
-
-def _doubling(one: Mapping[str, Any], other: Sequence[Trial], months: float) -> list[Row]:
-    time = one["time_s"]
-    if time["verdict"] != "gain":
-        said = f"{time['verdict']} of time"
-        return [
-            _row("speed-up (21)", ours=said),
-            _row("doubling time (22)(23)", ours=said, paper="doubling"),
-        ]
-    recomputed = fmean(t.spent(Phase.RECOMPUTE) / t.time_s for t in other)
-    net, gross = speed_up(time["percent"], recomputed)
-    percents = [100 * value / time["base"] for value in time["interval"]]
-    low, high = doubling_interval(percents, months)
-    rows = [
-        _row("net speed-up (21)", other=net, unit="×"),
-        _row("without recomputation", other=gross, unit="×"),
-    ]
-    row = _row(
-        f"doubling time (22)(23), over {months:g} months",
-        unit="months",
-        other=doubling_months(net, months),
-        paper="doubling",
-    )
-    return [*rows, row | {"interval": [low, high]}]

@@ -10,7 +10,7 @@ from ...model import Gap, Provenance, Reading, Sample, Source
 from ...store import live
 from ...store.layout import node_name
 from ...store.live import LivePage, LiveValue
-from ...timeline.spans import SpanTable
+from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
 from ..drain import RingDrain
 from ..fault_guard import Breaker

@@ -19,8 +19,8 @@ from ...attribution.regression.columns import UNATTRIBUTED
 from ...attribution.regression.statistics import Statistics
 from ...model import Phase, Status
 from ...store.live import LivePhase, LiveTime
-from ...timeline.phase_totals import Counting
-from ...timeline.spans import SpanTable
+from ...timeline.phase_totals import PhaseCounter
+from ...timeline.span_table import SpanTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ class LivePhases:
     """Follows spans and statistics; :meth:`rows` says what they come to."""
 
     def __init__(self) -> None:
-        self._tallies: dict[int, Counting] = {}
+        self._tallies: dict[int, PhaseCounter] = {}
         self._shares: dict[str, _Shares] = {}  # by device
         self._rank: dict[str, int] = {}
 
     def spans(self, rank: int, table: SpanTable) -> None:
         """Spans of a rank that follow those before."""
-        self._tallies.setdefault(rank, Counting()).take(table)
+        self._tallies.setdefault(rank, PhaseCounter()).take(table)
 
     def _seconds(self, rank: int | None) -> dict[int, float]:
         return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}

@@ -27,7 +27,7 @@ from ...ring.layout import Code
 from ...store import files
 from ...store.layout import statistics_path
 from ...store.members import Member
-from ...timeline.spans import SpanTable
+from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
 from .timelines import Settled, Timelines
 

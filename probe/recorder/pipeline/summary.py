@@ -14,12 +14,12 @@ import numpy as np
 from ...analysis.device_energy import knots_of
 from ...analysis.device_owner import owner
 from ...analysis.summary_file import NodeSummary, write_summary
-from ...attribution.meter.summary import Levels, Summary, Summing
+from ...attribution.meter.summary import MeterSummarizer, MeterSummary, SampleStatistics
 from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code
 from ...store.members import Member
-from ...timeline.phase_totals import Counting, Tally
-from ...timeline.spans import SpanTable
+from ...timeline.phase_totals import PhaseCounter, PhaseTotals
+from ...timeline.span_table import SpanTable
 from ..drain import RingDrain
 from ..fault_guard import Breaker
 from .timelines import Settled, Timelines
@@ -33,12 +33,12 @@ class Summaries:
     def __init__(self, run: Path, begin_ns: int):
         self._run, self._begin_ns = run, begin_ns
         self._sources: dict[str, Source] = {}
-        self._meters: dict[str, Summing | Levels] = {}
+        self._meters: dict[str, MeterSummarizer | SampleStatistics] = {}
         self._reads: dict[str, list[Sample]] = {}
         self._owners: dict[str, int] = {}
         self._spans: dict[int, list[Settled]] = {}
-        self._host: dict[int, Counting] = {}
-        self._device: dict[int, Counting] = {}
+        self._host: dict[int, PhaseCounter] = {}
+        self._device: dict[int, PhaseCounter] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
         self._safely = Breaker("the report will read all samples")
 
@@ -49,7 +49,9 @@ class Summaries:
                 continue
             self._sources[source.id] = source
             knots = knots_of(source)
-            self._meters[source.id] = Summing(knots, self._begin_ns) if knots else Levels()
+            self._meters[source.id] = (
+                MeterSummarizer(knots, self._begin_ns) if knots else SampleStatistics()
+            )
             self._reads[source.id] = []
 
     def readings(self, readings: Iterable[Reading]) -> None:
@@ -63,7 +65,7 @@ class Summaries:
                         self._reads[reading.source].append(reading)
                 elif isinstance(reading, Gap) and reading.reason == RESTARTED:
                     meter = self._meters.get(reading.what)
-                    if isinstance(meter, Summing):
+                    if isinstance(meter, MeterSummarizer):
                         meter.restart(reading.end_ns)
 
     def spans(self, settled: Mapping[int, Settled]) -> None:
@@ -73,9 +75,9 @@ class Summaries:
         with self._safely():
             for rank, one in settled.items():
                 self._spans.setdefault(rank, []).append(one)
-                self._host.setdefault(rank, Counting()).take(one.host)
+                self._host.setdefault(rank, PhaseCounter()).take(one.host)
                 if one.device is not None:
-                    self._device.setdefault(rank, Counting()).take(one.device)
+                    self._device.setdefault(rank, PhaseCounter()).take(one.device)
 
     def on_device(self) -> dict[int, dict[int, float]]:
         """Seconds per phase code of every rank that has a device's own clock."""
@@ -96,7 +98,7 @@ class Summaries:
         for id_, source in self._sources.items():
             meter = self._meters[id_]
             self._feed(source, meter)
-            if not isinstance(meter, Summing):
+            if not isinstance(meter, MeterSummarizer):
                 continue
             rank = owner(source, known, members, ranks)
             before = self._owners.get(id_)
@@ -116,13 +118,13 @@ class Summaries:
             meter.advance()
         self._used |= taken.keys()
 
-    def _feed(self, source: Source, meter: Summing | Levels) -> None:
+    def _feed(self, source: Source, meter: MeterSummarizer | SampleStatistics) -> None:
         reads = self._reads[source.id]
         if not reads:
             return
         self._reads[source.id] = []
         value = np.array([read.value for read in reads], np.float64) * source.scale
-        if isinstance(meter, Summing):
+        if isinstance(meter, MeterSummarizer):
             time_ns = np.array([read.time_ns for read in reads], np.int64)
             meter.feed_reads(time_ns, value, np.array([read.span_ns for read in reads], np.int64))
         else:
@@ -148,18 +150,18 @@ class Summaries:
             return
         with self._safely():
             self._advance(list(members))
-            meters: dict[str, Summary] = {}
+            meters: dict[str, MeterSummary] = {}
             for id_, meter in self._meters.items():
-                one = meter.finish(end_ns) if isinstance(meter, Summing) else meter.finish()
+                one = meter.finish(end_ns) if isinstance(meter, MeterSummarizer) else meter.finish()
                 meters[id_] = one
             rings = {drain.rank: timelines.rings(drain.rank) for drain in drains if drain.rank >= 0}
             mains = [
                 drain for drain in drains if drain.rank >= 0 and drain.name == rings[drain.rank][0]
             ]
 
-            def tallies(counted: Mapping[int, Counting]) -> list[Tally]:
+            def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
                 return [
-                    counted[drain.rank].tally(drain.rank, _names(drain), drain.steps)
+                    counted[drain.rank].totals(drain.rank, _names(drain), drain.steps)
                     for drain in mains
                     if drain.rank in counted
                 ]
@@ -173,8 +175,8 @@ class Summaries:
                     meters,
                     self._owners,
                     followed,
-                    tallies(self._host),
-                    tallies(self._device),
+                    phase_totals(self._host),
+                    phase_totals(self._device),
                     rings,
                     values,
                     timelines.reductions(),

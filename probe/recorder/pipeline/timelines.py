@@ -17,9 +17,11 @@ import numpy as np
 from ...model import Source
 from ...ring.layout import Code
 from ...ring.reader import SLOT_DTYPE
-from ...timeline.ddp_reductions import Reductions
-from ...timeline.device_times import OnDevice
-from ...timeline.spans import Rows, SpanDecoder, SpanTable, overlay
+from ...timeline.ddp_reductions import DdpReductions
+from ...timeline.device_times import DeviceTimeShift
+from ...timeline.overlay import overlay
+from ...timeline.span_table import Rows, SpanTable
+from ...timeline.spans import SpanDecoder
 
 SETTLED_NS = 2_000_000_000  # a thread's ring is found and drained by then
 MOST_SPANS = 150_000  # that wait
@@ -78,9 +80,9 @@ class _Rank:
         self.main = ring
         self.others: dict[str, Rows] = {}
         self.on_device: bool | None = None  # settled when spans are first handed out
-        self._moving, self._decoder = OnDevice(), SpanDecoder()
+        self._moving, self._decoder = DeviceTimeShift(), SpanDecoder()
         self._host, self._device = _Track(), _Track()
-        self._reduced, self._reduced_on_device = Reductions(), Reductions()
+        self._reduced, self._reduced_on_device = DdpReductions(), DdpReductions()
 
     @property
     def waiting(self) -> int:
@@ -92,7 +94,7 @@ class _Rank:
         return (self.on_device or False) == self._moving.known
 
     @property
-    def reductions(self) -> Reductions:
+    def reductions(self) -> DdpReductions:
         """On the device's clock where that is known."""
         return self._reduced_on_device if self.on_device else self._reduced
 
@@ -217,7 +219,7 @@ class Timelines:
         return sorted([one.main, *one.others]) if one is not None else []
 
     def reductions(self) -> dict[int, dict[str, Any]]:
-        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+        """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
         return {rank: one.reductions.state() for rank, one in self._ranks.items()}
 
     def on_device(self, rank: int) -> bool:

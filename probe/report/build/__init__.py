@@ -1,7 +1,7 @@
-"""The account of one run: store → attribution → the report's JSON.
+"""The report of one run: store → analysis → the report's JSON.
 
-This is where the two sides meet: :mod:`probe.store` knows nothing of joules per
-phase, :mod:`probe.attribution` and :mod:`probe.report` know nothing of files.
+This is where they meet: :mod:`probe.store` knows nothing of joules per phase,
+:mod:`probe.attribution` and :mod:`probe.report.formats` know nothing of files.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from ..formats import render
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of a run; ``data`` is the JSON of the contract, ``str()`` the text."""
+    """What is known of a run; ``data`` is the report's JSON, ``str()`` the text."""
 
     data: dict[str, Any]
 
     @classmethod
     def of(
-        cls, run: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
-        intensity: str | None = None, price: str | None = None,
+        cls,
+        run: Path,
+        *,
+        recompute: bool = False,
+        part_s: tuple[float, float] | None = None,
+        intensity: str | None = None,
+        price: str | None = None,
     ) -> Report:
         """Read and attribute a run directory; ``recompute`` goes back to the raw data.
 
@@ -35,8 +40,8 @@ class Report:
             UsageError: that is no part of the run, or no tariff.
             StoreError, StoreVersionError: it cannot be read.
         """
-        from .report import build
         from ...analysis.carbon_and_price import Tariffs
+        from .report import build
 
         tariffs = Tariffs.given(intensity, price)
         return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
@@ -46,7 +51,7 @@ class Report:
         return render(self.data, format)
 
     def to_json(self) -> str:
-        """The JSON of the contract."""
+        """The report's JSON as text."""
         return str(self.render("json"))
 
     def __str__(self) -> str:

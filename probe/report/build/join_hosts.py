@@ -11,19 +11,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ...model import RunStatus
-from ...store.clocks import HostClock
-from ...store.reader import COUNTS, SEVERITY
 from ...analysis.from_summary import added
+from ...model import RunStatus
+from ...store.clocks import ClockOffset
+from ...store.reader import COUNTS, SEVERITY
 
 Report = dict[str, Any]
-_LISTS = ("sources", "phases", "groups", "rates", "power", "ranks", "communication",
-          "attempts", "absent")
+_LISTS = (
+    "sources",
+    "phases",
+    "groups",
+    "rates",
+    "power",
+    "ranks",
+    "communication",
+    "attempts",
+    "absent",
+)
 _SUMMED = ("energy_j", "co2e_g", "modelled_energy_j", "modelled_co2e_g", "cost", "modelled_cost")
 
 
-def joined(reports: Mapping[str, Report], clocks: Mapping[str, HostClock],
-           begins_s: Mapping[str, float]) -> Report:
+def joined(
+    reports: Mapping[str, Report], clocks: Mapping[str, ClockOffset], begins_s: Mapping[str, float]
+) -> Report:
     """The job's report.
 
     Args:
@@ -38,8 +48,10 @@ def joined(reports: Mapping[str, Report], clocks: Mapping[str, HostClock],
     return first | {
         "run": _run(reports, begins_s),
         "total": _total(several),
-        "hosts": [_host(name, report, clocks.get(name), begins_s[name])
-                  for name, report in reports.items()],
+        "hosts": [
+            _host(name, report, clocks.get(name), begins_s[name])
+            for name, report in reports.items()
+        ],
         **{key: [row for report in several for row in report[key]] for key in _LISTS},
         "gaps": {key: sum(report["gaps"][key] for report in several) for key in first["gaps"]},
         "values": _values(several),
@@ -65,14 +77,18 @@ def _label(name: str, report: Report, begin_s: float) -> None:
 def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report:
     first: Report = next(iter(reports.values()))["run"]
     runs = {name: report["run"] for name, report in reports.items()}
-    status = max((run["status"] for run in runs.values()),
-                 key=lambda one: SEVERITY.index(RunStatus(one)))
+    status = max(
+        (run["status"] for run in runs.values()),
+        key=lambda host_run: SEVERITY.index(RunStatus(host_run)),
+    )
     end_s = max(begins_s[name] + run["duration_s"] for name, run in runs.items())
     started = min(datetime.fromisoformat(run["started"]) for run in runs.values())
-    told = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
+    reasons = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
     codes = [run["exit_code"] for run in runs.values() if run["exit_code"]]
     return first | {
-        "status": status, "ended_by": "; ".join(told), "duration_s": end_s,
+        "status": status,
+        "ended_by": "; ".join(reasons),
+        "duration_s": end_s,
         "exit_code": codes[0] if codes else first["exit_code"],
         "started": started.isoformat(),
         "ended": (started + timedelta(seconds=end_s)).isoformat(),
@@ -88,55 +104,67 @@ def _ended_by(run: Report) -> str:
 
 def _total(reports: Sequence[Report]) -> Report:
     totals: list[Report] = [report["total"] for report in reports]
-    found: Report = {}
+    joined: Report = {}
     for key in _SUMMED:
-        known = [total[key] for total in totals if total[key] is not None]
-        found[key] = sum(known) if known else None
-    intervals = [one["energy_j_interval"] for one in totals if one["energy_j_interval"]]
-    found["energy_j_interval"] = [sum(ends) for ends in zip(*intervals, strict=True)] or None
-    found["coverage"] = min((one["coverage"] for one in totals if one["coverage"] is not None),
-                            default=None)
-    return totals[0] | found
+        values = [total[key] for total in totals if total[key] is not None]
+        joined[key] = sum(values) if values else None
+    intervals = [total["energy_j_interval"] for total in totals if total["energy_j_interval"]]
+    joined["energy_j_interval"] = [sum(ends) for ends in zip(*intervals, strict=True)] or None
+    joined["coverage"] = min(
+        (total["coverage"] for total in totals if total["coverage"] is not None), default=None
+    )
+    return totals[0] | joined
 
 
-def _host(name: str, report: Report, clock: HostClock | None, begin_s: float) -> Report:
+def _host(name: str, report: Report, clock: ClockOffset | None, begin_s: float) -> Report:
     run, total = report["run"], report["total"]
     return {
-        "host": name, "status": run["status"], "ended_by": _ended_by(run),
-        "ranks": [row["rank"] for row in report["ranks"]], "begin_s": begin_s,
-        "duration_s": run["duration_s"], "energy_j": total["energy_j"],
+        "host": name,
+        "status": run["status"],
+        "ended_by": _ended_by(run),
+        "ranks": [row["rank"] for row in report["ranks"]],
+        "begin_s": begin_s,
+        "duration_s": run["duration_s"],
+        "energy_j": total["energy_j"],
         "modelled_energy_j": total["modelled_energy_j"],
-        "clock": _clock(clock or HostClock(0, 0, "the job's own")),
+        "clock": _clock(clock or ClockOffset(0, 0, "the job's own")),
     }
 
 
-def _clock(clock: HostClock) -> Report:
+def _clock(clock: ClockOffset) -> Report:
     bound_ns = clock.bound_ns
-    return {"offset_s": clock.offset_ns / 1e9, "method": clock.method,
-            "bound_s": None if bound_ns is None else bound_ns / 1e9}
+    return {
+        "offset_s": clock.offset_ns / 1e9,
+        "method": clock.method,
+        "bound_s": None if bound_ns is None else bound_ns / 1e9,
+    }
 
 
 def _values(reports: Sequence[Report]) -> Report:
     """Counts of all hosts are added; of the rest the first host's stand."""
-    found: Report = {}
+    summed: Report = {}
     for report in reports:
-        for name, told in report["values"].items():
-            if name not in found:
-                found[name] = dict(told)
+        for name, value in report["values"].items():
+            if name not in summed:
+                summed[name] = dict(value)
             elif name in COUNTS:
-                found[name] = added(found[name], told)
-    return found
+                summed[name] = added(summed[name], value)
+    return summed
 
 
-def _warnings(reports: Mapping[str, Report], clocks: Mapping[str, HostClock]) -> list[str]:
+def _warnings(reports: Mapping[str, Report], clocks: Mapping[str, ClockOffset]) -> list[str]:
     lines: dict[str, list[str]] = {}
     for name, report in reports.items():
         for line in report["warnings"]:
             lines.setdefault(line, []).append(name)
-    told = [line if len(names) == len(reports) else f"{', '.join(names)}: {line}"
-            for line, names in lines.items()]
+    joined = [
+        line if len(names) == len(reports) else f"{', '.join(names)}: {line}"
+        for line, names in lines.items()
+    ]
     unknown = [name for name, clock in clocks.items() if clock.bound_ns is None]
     if unknown:
-        told.append(f"the clock of {', '.join(unknown)} was not measured against the job's: where "
-                    "its phases lie beside those of other hosts is only as good as NTP")
-    return told
+        joined.append(
+            f"the clock of {', '.join(unknown)} was not measured against the job's: where "
+            "its phases lie beside those of other hosts is only as good as NTP"
+        )
+    return joined

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from ...analysis import device_energy
+from ...analysis.base import RunAnalysis
+from ...analysis.carbon_and_price import Tariffs
+from ...analysis.open import open_analysis
+from ...analysis.phase_rows import PhaseRows
+from ...analysis.rates import rates
+from ...analysis.totals import totals
 from ...clock import Anchor
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, DeviceKind, Gap, Phase, Provenance, RunStatus, Status
+from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance
 from ...store.reader import RunReader
 from ...units import NS_PER_S
-from ...analysis import device_energy
 from .attempts import attempts
-from ...timeline.rank_waiting import balance
 from .join_hosts import joined
-from ...analysis.phase_rows import Rows, row
-from ...analysis.rates import rates
-from ...timeline.ddp_reductions import row as communication_row
-from ...analysis.base import Scene
-from ...analysis.open import open_scene
-from ...timeline.phase_totals import Tally
-from ...analysis.carbon_and_price import Tariffs
-from ...analysis.totals import totals
-
+from .rank_rows import communication_rows, rank_rows, time_rows, waiting_of_ranks
+from .warnings import uncovered, warnings
 
 
 def build(
-    path: Path, *, recompute: bool = False, part_s: tuple[float, float] | None = None,
-    tariffs: Tariffs | None = None, with_rates: bool = True,
+    path: Path,
+    *,
+    recompute: bool = False,
+    part_s: tuple[float, float] | None = None,
+    tariffs: Tariffs | None = None,
+    with_rates: bool = True,
 ) -> dict[str, Any]:
     """Read a run and attribute its energy.
 
@@ -48,62 +50,73 @@ def build(
     hosts = reader.hosts()
     several = len(reader.ranks()) > 1
 
-    def told(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
-        return _of_host(open_scene(host, recompute=recompute, part_s=part_s), tariffs,
-                        with_rates=with_rates, several=several)
+    def report_of(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
+        return _of_host(
+            open_analysis(host, recompute=recompute, part_s=part_s),
+            tariffs,
+            with_rates=with_rates,
+            several=several,
+        )
 
     if len(hosts) == 1:
-        report = told(hosts[0], part_s)
-        return report | {"balance": _balance(reader, report) if part_s is None else None}
+        report = report_of(hosts[0], part_s)
+        return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
     begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
     reports = {}
     for host in hosts:
         begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
-        mine = None if part_s is None else (
-            max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
-        if mine is None or mine[0] < mine[1]:
-            reports[str(host.node)] = told(host, mine)
+        part = (
+            None
+            if part_s is None
+            else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
+        )
+        if part is None or part[0] < part[1]:
+            reports[str(host.node)] = report_of(host, part)
     if not reports:
         raise UsageError(f"{part_s} s is no part of the run")
     report = joined(reports, reader.clocks, begins_s)
-    return report | {"balance": _balance(reader, report) if part_s is None else None}
+    return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
 
 
 def _of_host(
-    scene: Scene, tariffs: Tariffs, *, with_rates: bool, several: bool
+    analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, several: bool
 ) -> dict[str, Any]:
     """What one host recorded; ``several``: the job has more than one rank."""
-    run, gaps = scene.run, scene.gaps
-    meta = scene.reader.meta
-    found = scene.devices
-    sources = [device_energy.source_row(device, run, gaps) for device in found]
-    rows = Rows()
+    run, gaps = analysis.run, analysis.gaps
+    meta = analysis.reader.meta
+    devices = analysis.devices
+    sources = [device_energy.source_row(device, run, gaps) for device in devices]
+    rows = PhaseRows()
     shown: set[int] = set()
     owned: dict[int, list[str]] = {}
-    for device in found:
+    for device in devices:
         if device.source.in_total or _modelled_cpu(device):
-            more, mine = scene.rows_of(device)
+            more, owner_totals = analysis.rows_of(device)
             rows += more
-            if mine is not None and more.phases:
-                shown.add(mine.rank)
-                owned.setdefault(mine.rank, []).append(device.name)
-    total_, carbon, cost = totals(scene, tariffs)
-    tallies = scene.tallies
-    rows.phases += _time_only([t for t in tallies if t.rank not in shown], run, several=several)
+            if owner_totals is not None and more.phases:
+                shown.add(owner_totals.rank)
+                owned.setdefault(owner_totals.rank, []).append(device.name)
+    total_, carbon, cost = totals(analysis, tariffs)
+    phase_totals = analysis.phase_totals
+    rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
     return {
         "schema": SCHEMA_VERSION,
-        "run": _run(scene),
+        "run": _run(analysis),
         "total": total_,
         "sources": sources,
         "phases": rows.phases,
         "groups": rows.groups,
-        "ranks": _ranks(tallies, owned, sources, scene) if several else [],
-        "communication": _communication(scene) if several else [],
+        "ranks": rank_rows(phase_totals, owned, sources, analysis) if several else [],
+        "communication": communication_rows(analysis) if several else [],
         "hosts": [],
-        "attempts": attempts(scene, str(meta.get("host", ""))),
-        "rates": rates(scene) if with_rates else [],
-        "power": [row for device in found if _shown_over_time(device)
-                  if (row := device_energy.power_row(device, run)) is not None],
+        "attempts": attempts(analysis, str(meta.get("host", ""))),
+        "rates": rates(analysis) if with_rates else [],
+        "power": [
+            row
+            for device in devices
+            if _shown_over_time(device)
+            if (row := device_energy.power_row(device, run)) is not None
+        ],
         "overhead": _overhead(meta),
         "recorder": meta.get("recorder"),
         "machine": meta.get("machine") or {},
@@ -112,15 +125,15 @@ def _of_host(
         "cost": cost,
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
-        "values": scene.values(),
-        "warnings": [*_warnings(scene), *rows.warnings, *_uncovered(scene, tariffs)],
+        "values": analysis.values(),
+        "warnings": [*warnings(analysis), *rows.warnings, *uncovered(analysis, tariffs)],
     }
 
 
-def _run(scene: Scene) -> dict[str, Any]:
-    reader, run = scene.reader, scene.run
+def _run(analysis: RunAnalysis) -> dict[str, Any]:
+    reader, run = analysis.reader, analysis.run
     meta = reader.meta
-    part = [(at - scene.whole[0]) / NS_PER_S for at in run]
+    part = [(at - analysis.whole[0]) / NS_PER_S for at in run]
     anchor = Anchor(**meta["anchor"])
     return {
         "id": reader.id,
@@ -131,155 +144,36 @@ def _run(scene: Scene) -> dict[str, Any]:
         "started": meta["started"],
         "ended": (anchor.wall_of(run[0]) + timedelta(seconds=(run[1] - run[0]) / 1e9)).isoformat(),
         "duration_s": (run[1] - run[0]) / 1e9,
-        "part_s": part if run != scene.whole else None,
+        "part_s": part if run != analysis.whole else None,
         "host": meta.get("host", ""),
         "python": meta.get("python", ""),
         "ranks": max(1, len(reader.ranks())),
-        "steps": max((t.steps for t in scene.tallies), default=0),
+        "steps": max((t.steps for t in analysis.phase_totals), default=0),
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
     }
 
 
-def _ranks(
-    tallies: Sequence[Tally], owned: Mapping[int, Sequence[str]],
-    sources: Sequence[Mapping[str, Any]], scene: Scene,
-) -> list[dict[str, Any]]:
-    """What each rank used of devices that are its own; null where it shares them."""
-    counted = {one["device"]: one["energy_j"] for one in sources if one["in_total"]}
-    hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
-    found = []
-    for tally in tallies:
-        mine = [name for name in owned.get(tally.rank, ()) if counted.get(name) is not None]
-        found.append({
-            "rank": tally.rank, "host": hosts.get(tally.rank, ""), "devices": mine,
-            "steps": tally.steps, "energy_j": sum(counted[name] for name in mine) if mine else None,
-        })
-    return found
-
-
-def _balance(reader: RunReader, report: dict[str, Any]) -> dict[str, Any] | None:
-    """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
-    if not report["ranks"]:
-        return None
-    found = balance(reader)
-    if found is None:
-        return None
-    told = {row["rank"]: row for row in report["ranks"]}
-    for one in found["ranks"]:
-        joules = told[one["rank"]]["energy_j"] if one["rank"] in told else None
-        one["waiting_j"] = None if joules is None else (
-            joules * min(1.0, one["waiting_s"] * told[one["rank"]]["steps"]
-                         / max(report["run"]["duration_s"], 1e-9)))
-    return found
-
-
-def _communication(scene: Scene) -> list[dict[str, Any]]:
-    """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
-    told, found = scene.reductions(), []
-    hosts = {member.rank: member.host for member in scene.reader.members if member.role == "rank"}
-    for tally in scene.clocked():
-        waited = sum(seconds for code, seconds in tally.seconds.items()
-                     if tally.name(code) == Phase.COMMUNICATION)
-        row = communication_row(tally.rank, hosts.get(tally.rank, ""), told.get(tally.rank) or {},
-                                waited, tally.steps)
-        found += [] if row is None else [row]
-    return found
-
-
-def _time_only(
-    shown: Sequence[Tally], run: tuple[int, int], *, several: bool
-) -> list[dict[str, Any]]:
-    """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
-    rows = []
-    for one in shown:
-        label = f"rank{one.rank}" if several else "host"
-        for code, seconds in one.seconds.items():
-            rows.append(_time_row(one.name(code), label, one.counts.get(code, 0), seconds))
-        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(one.seconds.values()))
-        rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
-    return rows
-
-
-def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, Any]:
-    return row(phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE,
-                      Provenance.MEASURED)
-
-
-def _shown_over_time(device: device_energy.Device) -> bool:
+def _shown_over_time(device: device_energy.DeviceEnergy) -> bool:
     source = device.source
     return source.in_total or source.provenance is Provenance.MODELLED
 
 
-def _modelled_cpu(device: device_energy.Device) -> bool:
+def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:
     source = device.source
     return source.provenance is Provenance.MODELLED and source.device_kind is DeviceKind.CPU
 
 
 def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
-    told = meta.get("overhead") or {}
+    measured = meta.get("overhead") or {}
     return {
-        "share_of_step": told.get("share_of_step"),
-        "method": told.get("method") or "unknown: no step was recorded",
-        **{k: v for k, v in told.items() if k not in ("share_of_step", "method")},
+        "share_of_step": measured.get("share_of_step"),
+        "method": measured.get("method") or "unknown: no step was recorded",
+        **{k: v for k, v in measured.items() if k not in ("share_of_step", "method")},
     }
 
 
 def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
-    told = int(meta.get("edges_lost") or 0)
-    return max(told, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))
-
-
-def _uncovered(scene: Scene, tariffs: Tariffs) -> list[str]:
-    anchor = Anchor(**scene.reader.meta["anchor"])
-    silent = [
-        f"{one.label} says nothing of this run's time: no {what} is reckoned from it"
-        for what, one in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
-        if one is not None and not one.covers(scene.run, anchor)
-    ]
-    return [*tariffs.problems, *silent]
-
-
-def _warnings(scene: Scene) -> list[str]:
-    reader, found, tallies = scene.reader, scene.devices, scene.tallies
-    meta = reader.meta
-    lines = list(meta.get("warnings") or [])
-    if not any(d.source.in_total for d in found):
-        lines.append(
-            "no energy meter was found, so there is no measured energy: `probe doctor` says why"
-        )
-    for device in found:
-        source = device.source
-        if not source.attributable:
-            lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
-        elif device.curve is None and source.in_total:
-            lines.append(f"{source.device}: the run was too short for its meter to move twice")
-        elif device.curve is not None and device.curve.resets:
-            lines.append(f"{source.device}: its counter started anew {device.curve.resets} times; "
-                         "energy across that moment is not counted")
-    if any(t.inferred_forward for t in tallies):
-        lines.append("forward was inferred (no hook saw it): pass the model to watch(model) "
-                     "for exact edges")
-    for device in found:
-        source = device.source
-        if len(tallies) > 1 and source.in_total and device.curve is not None and (
-            scene.owner_of(source) is None
-        ):
-            lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if tallies and not scene.on_device and any(d.source.is_accelerator for d in found):
-        lines.append("no device times were recorded: GPU energy is split on the host's phases, "
-                     "which run ahead of the device")
-    lost = sum(g.count for g in scene.gaps if g.what.startswith("edges of"))
-    if lost:
-        lines.append(f"{lost} edges found the ring full and are missing; "
-                     "their time is unattributed")
-    for gap in scene.gaps:
-        if gap.what == "recorder":
-            seconds = (gap.end_ns - gap.begin_ns) / 1e9
-            lines.append(f"the recorder was restarted: no samples for {seconds:.1f} s")
-    if meta.get("carbon_problem"):
-        lines.append(str(meta["carbon_problem"]))
-    if reader.status is RunStatus.RUNNING:
-        lines.append("the run is still going on: numbers are those of this moment")
-    return list(dict.fromkeys(lines))
+    counted = int(meta.get("edges_lost") or 0)
+    return max(counted, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))

@@ -32,9 +32,9 @@ def render(report: dict[str, Any]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for told in rows(report):
+    for row in rows(report):
         writer.writerow(
-            [plain(value) if isinstance(value, str) else value for value in told.values()]
+            [plain(value) if isinstance(value, str) else value for value in row.values()]
         )
     return text.getvalue().removesuffix("\r\n")
 
@@ -45,7 +45,7 @@ def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for row in report["phases"]:
         low, high = row["energy_j_interval"] or (None, None)
         least, most = row["bounds_j"] or (None, None)
-        told = {
+        cells = {
             "run": run["id"],
             "name": run["name"],
             "started": run["started"],
@@ -56,7 +56,7 @@ def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "bounds_j_low": least,
             "bounds_j_high": most,
         }
-        yield {name: told[name] for name in COLUMNS}
+        yield {name: cells[name] for name in COLUMNS}
 
 
 def plain(value: str) -> str:

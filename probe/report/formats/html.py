@@ -147,14 +147,14 @@ def table_of(table: Table) -> str:
     """A table of text with its title."""
 
     def row(cells: Any, tag: str) -> str:
-        said = []
+        columns = []
         for i, cell in enumerate(cells):
             words = i in table.text
-            said.append(
+            columns.append(
                 f"<{tag}{' class=text' if words else ''}>"
                 f"{escaped(cell if words else _unbroken(cell))}</{tag}>"
             )
-        return f"<tr>{''.join(said)}</tr>"
+        return f"<tr>{''.join(columns)}</tr>"
 
     title = f"<h3>{escaped(table.title)}</h3>" if table.title else ""
     rows = "".join(row(cells, "td") for cells in table.rows)

@@ -29,8 +29,8 @@ def render(report: dict[str, Any]) -> str:
         ]
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         lines += _table(report, device)
-    for one in rank_tables.tables(report):
-        lines += table_of(one)
+    for table in rank_tables.tables(report):
+        lines += table_of(table)
     if report["warnings"]:
         lines += [f"- {cell(line)}" for line in report["warnings"][:10]]
     return "\n".join(lines).rstrip()
@@ -39,13 +39,13 @@ def render(report: dict[str, Any]) -> str:
 def _table(report: dict[str, Any], device: str) -> list[str]:
     head = [cell(device), *sentences.COLUMNS[1:]]
     lines = [line(head), line(["---", *["---:"] * 6, "---"])]
-    rows = sorted(sentences.rows_of(report, device), key=lambda told: -told[0]["time_s"])
+    rows = sorted(sentences.rows_of(report, device), key=lambda table: -table[0]["time_s"])
     lines += [line(map(cell, cells)) for _, cells in rows[:12]]
     return [*lines, ""]
 
 
 def line(cells: Iterable[str]) -> str:
-    """A row of a table."""
+    """One row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import rank_tables, sentences
-from ..numbers import duration, energy, interval, number
+from ..numbers import duration, energy, number
 
 _ORDER = [
     "data",
@@ -36,8 +36,8 @@ def render(report: dict[str, Any]) -> str:
         rates = [row for row in report["rates"] if row["device"] == device]
         if rates:
             lines += [*_activity(device, rates), ""]
-    for one in rank_tables.tables(report):
-        lines += [*one.lines(), ""]
+    for table in rank_tables.tables(report):
+        lines += [*table.lines(), ""]
     lines += _sources(report)
     lines += _quality(report)
     if report["warnings"]:
@@ -86,7 +86,7 @@ def _logged(report: dict[str, Any]) -> list[str]:
     values = report["values"]
     if not values:
         return []
-    told = [
+    shown = [
         f"{name} {value['sum']:.0f}"
         if name in ("samples", "tokens")
         else f"{name} {number(value['last'])}"
@@ -95,8 +95,8 @@ def _logged(report: dict[str, Any]) -> list[str]:
     joules = report["total"]["energy_j"]
     for name, unit in (("samples", "sample"), ("tokens", "token")):
         if joules is not None and values.get(name, {}).get("sum"):
-            told.append(f"{energy(joules / values[name]['sum'])} per {unit}")
-    return ["logged    " + ", ".join(told)]
+            shown.append(f"{energy(joules / values[name]['sum'])} per {unit}")
+    return ["logged    " + ", ".join(shown)]
 
 
 def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
@@ -118,26 +118,11 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     return [about, *(_line(cells, widths) for cells in [head, *body])]
 
 
-def _cells(row: dict[str, Any], total: float) -> list[str]:
-    low_high = row["energy_j_interval"]
-    half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    return [
-        row["phase"],
-        str(row["count"]) if row["phase"] not in _LAST[1:] else "",
-        duration(row["time_s"]),
-        f"{100 * row['time_s'] / total:.1f} %",
-        energy(row["energy_j"], half),
-        _range(row),
-        f"{number(row['power_w'])} W" if row["power_w"] is not None else "",
-        f"{row['provenance']}, {row['status']}" if row["provenance"] != "modelled" else "modelled",
-    ]
-
-
-def _range(row: dict[str, Any]) -> str:
-    """Interval of what is stated, bounds of what is refused."""
-    if row["energy_j_interval"]:
-        return interval(*row["energy_j_interval"])
-    return interval(*row["bounds_j"]) + " bounds" if row["bounds_j"] else ""
+def _cells(row: dict[str, Any], total_s: float) -> list[str]:
+    cells = sentences.phase_cells(row, total_s, for_terminal=True)
+    if row["phase"] in _LAST[1:]:  # nothing enters these two
+        cells[1] = ""
+    return cells
 
 
 def _line(cells: list[str], widths: list[int]) -> str:
@@ -151,11 +136,11 @@ def _line(cells: list[str], widths: list[int]) -> str:
 def _activity(device: str, rows: list[dict[str, Any]]) -> list[str]:
     """A line per phase, a column per unit; a dash where it cannot be told apart."""
     names = [name for name in _RATES if any(row["quantity"] == name for row in rows)]
-    told = {(row["phase"], row["quantity"]): row for row in rows}
+    by_phase = {(row["phase"], row["quantity"]): row for row in rows}
     phases = sorted({row["phase"]: row for row in rows}.values(), key=_place)
     table = [["phase", *(_RATES[name] for name in names), "how"]]
     for phase in phases:
-        cells = [_percent(told.get((phase["phase"], name))) for name in names]
+        cells = [_percent(by_phase.get((phase["phase"], name))) for name in names]
         if any(cell != "—" for cell in cells):
             table.append([phase["phase"], *cells, phase["provenance"]])
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
@@ -217,9 +202,9 @@ def _quality(report: dict[str, Any]) -> list[str]:
 
 def _place(row: dict[str, Any]) -> tuple[int, str]:
     name = row["phase"]
-    whole = name.partition("/")[0]  # forward/attention stands with forward
-    if whole in _ORDER:
-        return _ORDER.index(whole), name
+    parent = name.partition("/")[0]  # forward/attention stands with forward
+    if parent in _ORDER:
+        return _ORDER.index(parent), name
     if name in _LAST:
         return 100 + _LAST.index(name), name
     return 50, name

@@ -15,7 +15,7 @@ from dashboard.figures import gains, memory, phases, power, quality, ranks, step
 from dashboard.figures.timescale import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
-from probe.compare.comparison import Question
+from probe.compare.sides import Question
 from tests.contract.test_comparisons import HOSTILE, KINDS, found
 from tests.unit.optimizers.test_ablation import SAVED, trials
 

@@ -16,8 +16,8 @@ from optimizers.ablation.effects import evaluate
 from optimizers.ablation.shapley import interactions, orders, sampled_orders, subsets, values
 from optimizers.ablation.text import render
 from optimizers.errors import UsageError
-from probe.compare.comparison import Question
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
+from probe.compare.sides import Question
 from probe.target import Target
 
 

@@ -14,11 +14,11 @@ from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
 from probe.attribution.regression.blocks import MOST, Blocks, Innovations
 from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import Kernel
+from probe.attribution.regression.lag import SensorLag
 from probe.model import Status
-from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads, with_stream
+from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads
 
-KNOWN = Kernel(0.008)
+KNOWN = SensorLag(0.008)
 
 
 def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
@@ -28,8 +28,8 @@ def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
     return trace, scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
 
 
-def statistics(trace, reads, kernel=KNOWN, pieces=1):
-    accumulator = Accumulator(kernel)
+def statistics(trace, reads, lag=KNOWN, pieces=1):
+    accumulator = Accumulator(lag)
     end = float(trace.span_s[-1])
     read = span = 0
     for until in np.linspace(0, end, pieces + 1)[1:]:
@@ -68,10 +68,10 @@ def test_energies_close_and_intervals_hold_the_truth():
     assert np.median(wide) < 0.05
 
 
-@pytest.mark.parametrize("kernel", [KNOWN, None], ids=["known lag", "blind"])
-def test_how_the_run_is_cut_does_not_matter(kernel):
+@pytest.mark.parametrize("lag", [KNOWN, None], ids=["known lag", "blind"])
+def test_how_the_run_is_cut_does_not_matter(lag):
     trace, reads = scene()
-    whole, cut = statistics(trace, reads, kernel), statistics(trace, reads, kernel, 203)
+    whole, cut = statistics(trace, reads, lag), statistics(trace, reads, lag, 203)
     assert whole.columns == cut.columns
     assert whole.mixed_j == pytest.approx(cut.mixed_j, rel=1e-12)
     assert np.allclose(whole.mixed_s, cut.mixed_s, rtol=1e-9)
@@ -95,12 +95,12 @@ def test_an_unknown_lag_is_found():
     assert len(found.candidates) <= 9
 
 
-@pytest.mark.parametrize("kernel", [KNOWN, None])
+@pytest.mark.parametrize("lag", [KNOWN, None])
 @pytest.mark.parametrize("seconds", [0.02, 0.9, 20.0])
-def test_a_killed_training_ends_before_its_meter(kernel, seconds):
+def test_a_killed_training_ends_before_its_meter(lag, seconds):
     """The counter is read on for a while; that time is nobody's, whatever is known of the lag."""
     trace, reads = scene(seconds=30.0)
-    accumulator = Accumulator(kernel)
+    accumulator = Accumulator(lag)
     last = int(np.searchsorted(trace.span_s, seconds))
     accumulator.feed_spans(
         Spans(trace.span_s[:last], trace.span_s[1 : last + 1], trace.code[:last])
@@ -242,72 +242,3 @@ def test_the_drift_filter_is_a_filter():
         state = 0.98 * (state + 0.25 * innovation)
         if k:
             assert np.allclose(out[1, k - 1], innovation)
-
-
-BESIDE = 50
-
-
-def overlapped(at_random: bool, pieces=1, seed=3):
-    """A stream of 150 W under backward: at a random place of it, or always over its last third."""
-    rng = np.random.default_rng(seed)
-    plain = make_trace(STEPS["60 ms"], 60.0, rng)
-    begin, end = (plain.span_s[:-1][plain.code == 2], plain.span_s[1:][plain.code == 2])
-    length = (end - begin) * (rng.uniform(0.2, 0.6, len(begin)) if at_random else 1 / 3)
-    start = begin + (rng.uniform(0, 1, len(begin)) if at_random else 1.0) * (end - begin - length)
-    trace = with_stream(plain, start, start + length, 150.0)
-    at, value = Counter().updates(trace, rng)
-    reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
-    accumulator = Accumulator(KNOWN)
-    known = read = span = 0
-    for until in np.linspace(0, float(trace.span_s[-1]), pieces + 1)[1:]:
-        to = int(np.searchsorted(start + length, until, "right"))
-        accumulator.feed_beside(
-            Spans(start[known:to], (start + length)[known:to], np.full(to - known, BESIDE))
-        )
-        known = to
-        to = int(np.searchsorted(trace.span_s[1:], until, "right"))
-        accumulator.feed_spans(
-            Spans(trace.span_s[span:to], trace.span_s[span + 1 : to + 1], trace.code[span:to])
-        )
-        span = to
-        to = int(np.searchsorted(reads.time_s, until, "right"))
-        accumulator.feed_reads(reads.time_s[read:to], reads.span_s[read:to], reads.joules[read:to])
-        read = to
-        accumulator.advance()
-    found = accumulator.finish()
-    inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
-    seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
-    ran = np.clip(start + length, found.begin_s, found.end_s) - np.clip(
-        start, found.begin_s, found.end_s
-    )
-    seconds[BESIDE] = float(ran.sum())
-    truth = np.append(plain.truth(found.begin_s, found.end_s), 150.0 * seconds[BESIDE])
-    return estimate(found, found.mixed_j, seconds), truth, found
-
-
-def test_a_stream_beside_the_phases_gets_what_it_adds():
-    for seed in range(3):
-        found, truth, gathered = overlapped(True, seed=seed)
-        assert float(found.energy_j.sum()) == pytest.approx(gathered.mixed_j, rel=1e-12)
-        for code, true in zip((0, 1, 2, 3, 4, BESIDE), truth, strict=True):
-            known = found.of(code)
-            half = (known.high_j - known.low_j) / 2
-            assert abs(known.energy_j - true) <= 1.6 * half, (seed, code, known, true)
-        assert found.of(BESIDE).status is not Status.NOT_IDENTIFIABLE
-        assert found.of(2).status is Status.RESOLVED
-
-
-def test_a_stream_that_never_runs_alone_is_refused():
-    found, truth, _ = overlapped(False)
-    assert found.of(BESIDE).status is Status.NOT_IDENTIFIABLE
-    both = found.of(2, BESIDE)  # their sum is known
-    assert both.status is Status.RESOLVED
-    assert both.low_j <= truth[2] + truth[5] <= both.high_j
-
-
-def test_streams_beside_are_fed_in_pieces_like_everything():
-    whole, cut = overlapped(True)[2], overlapped(True, pieces=41)[2]
-    assert whole.columns == cut.columns
-    for one, other in zip(whole.candidates, cut.candidates, strict=True):
-        for a, b in zip(one.blocks.full(), other.blocks.full(), strict=True):
-            assert np.allclose(a, b, rtol=1e-6, atol=1e-9)

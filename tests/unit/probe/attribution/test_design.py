@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe.attribution.regression.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
-from probe.attribution.regression.design import Lane, Spans, cut
+from probe.attribution.regression.design import RowBuilder, Spans, cut
 
 
 def spans_of(durations, codes):
@@ -47,8 +47,8 @@ def test_rows_are_the_integrals_that_they_stand_for(seed, tau):
     columns = columns_of(c1=2, c2=1, c3=4)
     pieces = cut(spans, columns)
     instants = np.sort(rng.uniform(0.01, spans.end_s[-1], 9))
-    lane = Lane(tau, 0.0)
-    rows, time = lane.rows(instants, pieces, columns.width)
+    builder = RowBuilder(tau, 0.0)
+    rows, time = builder.rows(instants, pieces, columns.width)
     # Brute force: power 1 in one column, filtered in steps of 2 µs.
     grid = np.arange(instants[0], instants[-1], 2e-6)
     for column in rng.choice(columns.width, 2, replace=False):
@@ -75,15 +75,15 @@ def test_rows_inside_one_slice_at_its_borders_and_of_no_length(tau):
     pieces = cut(spans, columns)
     border = float(pieces.begin_s[2])
     instants = np.array([0.005, 0.02, 0.05, 0.05, 0.1, border, 0.215, 0.225, 0.3, 0.4, 0.45])
-    rows, time = Lane(tau, 0.0).rows(instants, pieces, columns.width)
+    rows, time = RowBuilder(tau, 0.0).rows(instants, pieces, columns.width)
     for k, (a, b) in enumerate(itertools.pairwise(instants)):
         inside = np.clip(np.minimum(pieces.end_s, b) - np.maximum(pieces.begin_s, a), 0, None)
         expected = np.bincount(pieces.column, inside, columns.width)
         expected += np.bincount(pieces.count, inside * pieces.per_s, columns.width)
         assert time[k] == pytest.approx(expected, abs=1e-12)
-    few, _ = Lane(tau, 0.0).rows(instants[[0, 4, 10]], pieces, columns.width)
+    few, _ = RowBuilder(tau, 0.0).rows(instants[[0, 4, 10]], pieces, columns.width)
     assert few == pytest.approx(np.stack([rows[:4].sum(0), rows[4:].sum(0)]), abs=1e-12)
-    one, _ = Lane(tau, 0.0).rows(np.array([0.05, 0.1]), pieces, columns.width)
+    one, _ = RowBuilder(tau, 0.0).rows(np.array([0.05, 0.1]), pieces, columns.width)
     assert one[0, columns.first[2]] == pytest.approx(0.05)  # all of it in a phase that goes on
 
 
@@ -104,9 +104,9 @@ def test_rows_do_not_depend_on_how_instants_are_cut():
     columns = columns_of(c1=2, c2=1, c3=4)
     pieces = cut(spans, columns)
     instants = np.sort(rng.uniform(0.01, spans.end_s[-1], 90))
-    whole, _ = Lane(0.008, 0.001).rows(instants, pieces, columns.width)
-    lane = Lane(0.008, 0.001)
-    parts = [lane.rows(part, pieces, columns.width)[0] for part in np.array_split(instants, 13)]
+    whole, _ = RowBuilder(0.008, 0.001).rows(instants, pieces, columns.width)
+    builder = RowBuilder(0.008, 0.001)
+    parts = [builder.rows(part, pieces, columns.width)[0] for part in np.array_split(instants, 13)]
     assert np.allclose(whole, np.concatenate(parts), rtol=0, atol=1e-12)
 
 

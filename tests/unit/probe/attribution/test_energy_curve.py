@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probe.attribution.meter.energy_knots import from_counter, from_power
+from tests.fakes.energy_curves import from_counter, from_power
 
 S = 1_000_000_000
 

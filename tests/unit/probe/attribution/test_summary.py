@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from probe.attribution.meter.energy_knots import CounterKnots, PowerKnots
-from probe.attribution.meter.summary import MOST_KNOTS, POWERS_W, Summing
+from probe.attribution.meter.summary import MOST_KNOTS, POWERS_W, MeterSummarizer
 from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.attribution.time_split import split
 
@@ -39,7 +39,7 @@ def run_of(seconds: float, *, period_s: float, seed: int, reset_s: float | None 
 
 
 def streamed(time_ns, value, begin, end, code, run, *, every_s, knots=None):
-    summing = Summing(knots or CounterKnots(), run[0])
+    summing = MeterSummarizer(knots or CounterKnots(), run[0])
     reads = spans = 0
     for until in np.arange(every_s, run[1] / S + every_s, every_s) * S:
         to = int(np.searchsorted(time_ns, until))
@@ -82,7 +82,7 @@ def test_pieces_come_to_the_whole(period_s: float, every_s: float) -> None:
 
 def test_a_day_stays_small() -> None:
     hour = 3600 * S
-    summing = Summing(PowerKnots(), 0)
+    summing = MeterSummarizer(PowerKnots(), 0)
     for number in range(24):
         time_ns = np.arange(number * hour, (number + 1) * hour, S // 5)
         watts = 200.0 + 100.0 * np.sin(time_ns / hour)
@@ -110,7 +110,7 @@ def test_a_counter_that_starts_anew_is_told_once() -> None:
 
 
 def test_a_phase_of_hours_gives_up_the_shares_and_no_memory() -> None:
-    summing = Summing(PowerKnots(), 0)
+    summing = MeterSummarizer(PowerKnots(), 0)
     for number in range(6):
         time_ns = np.arange(number * 3600 * S, (number + 1) * 3600 * S, S // 20)
         summing.feed_reads(time_ns, np.full(len(time_ns), 100.0), np.zeros(len(time_ns), np.int64))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe.attribution.meter.energy_curve import EnergyCurve
-from probe.attribution.meter.energy_knots import from_counter
 from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.attribution.time_split import split as shares_of
+from tests.fakes.energy_curves import from_counter
 
 MS = 1_000_000
 S = 1_000_000_000

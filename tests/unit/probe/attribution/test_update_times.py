@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from probe.attribution.meter.energy_knots import from_counter
-from probe.attribution.meter.update_times import Lattice, Updates
+from probe.attribution.meter.update_times import CounterUpdateFinder
+from probe.attribution.meter.updates import Updates
+from tests.fakes.energy_curves import from_counter
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
 
 
@@ -20,7 +21,7 @@ def scene(period_s=0.1, seconds=30.0, seed=0, **counter):
 
 
 def dated(reads, pieces=1):
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     edges = np.linspace(0, len(reads.time_s), pieces + 1).astype(int)
     parts = [
         lattice.feed(reads.time_s[a:b], reads.span_s[a:b], reads.joules[a:b])
@@ -66,14 +67,14 @@ def test_a_reset_is_not_energy():
 def test_a_counter_that_wraps_goes_on():
     time = np.arange(0, 10, 0.005)
     joules = np.floor(60 * time * 1e3) / 1e3 % 262.144
-    lattice = Lattice(wrap_j=262.144, resolution_s=0.001)
+    lattice = CounterUpdateFinder(wrap_j=262.144, resolution_s=0.001)
     found = Updates.concat([lattice.feed(time, np.full(len(time), 1e-5), joules), lattice.finish()])
     assert found.joules[-1] == pytest.approx(600, rel=0.01)
     assert (found.slack_s <= 0.00051).all()
 
 
 def test_what_happens_in_a_restart_is_left_out():
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     time = np.arange(0, 4, 0.01)
     joules = np.floor(time / 0.1) * 25.0
     parts = [lattice.feed(time[:200], np.zeros(200), joules[:200])]
@@ -85,7 +86,7 @@ def test_what_happens_in_a_restart_is_left_out():
 
 
 def test_short_and_empty_series():
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     assert not len(lattice.finish())
     time = np.array([0.0, 0.1, 0.2, 0.21])
     found = Updates.concat(
@@ -117,7 +118,7 @@ def coasting(seconds=60.0, begin_s=0.0, seed=3, swing_s=0.0002):
 def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
     """Also where the reading begins in the midst of it."""
     at, times, joules = coasting(begin_s=begin_s)
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     found = Updates.concat(
         [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
     )
@@ -131,7 +132,7 @@ def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
 
 def test_a_lattice_that_swings_dates_only_what_was_caught():
     _, times, joules = coasting(swing_s=0.006)
-    lattice = Lattice()
+    lattice = CounterUpdateFinder()
     found = Updates.concat(
         [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
     )

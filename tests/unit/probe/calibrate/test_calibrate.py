@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from probe.attribution.meter_kinds import accumulator_of
-from probe.attribution.regression.lag import Kernel
+from probe.attribution.regression.lag import SensorLag
 from probe.calibrate import render
 from probe.calibrate.measure import measure
 from probe.model import DeviceRequest
@@ -74,7 +74,7 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
     (source,) = sensor.open()
     sensor.close()
     assert source.lag_s == found.lag_s
-    assert accumulator_of(source)._kernel == Kernel(found.lag_s, found.offset_s)
+    assert accumulator_of(source)._lag == SensorLag(found.lag_s, found.offset_s)
 
 
 def test_it_is_kept_by_card_and_void_under_another_driver(

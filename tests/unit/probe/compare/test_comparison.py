@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probe.compare.comparison import Question, Side, compare
+from probe.compare.comparison import compare
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
+from probe.compare.sides import Question, Side
 from probe.model import Provenance
 from probe.target import Target
 from tests.fakes.simulated_campaign import Technique, campaign, expected_cost_j, expected_j

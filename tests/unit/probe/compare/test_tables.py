@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from probe.cli.commands import tables as paper_text
-from probe.compare.comparison import Side
 from probe.compare.groups import Campaign
 from probe.compare.paper.tables import of_campaign
 from probe.compare.run_record import EARLY, LATE, Stage, Trial, Use
+from probe.compare.sides import Side
 
 
 def run(block: int, seconds: float, joules: float, **more: Any) -> Trial:

@@ -21,7 +21,7 @@ from probe.ring.reader import SLOT_DTYPE
 from probe.store.files import read_arrays
 from probe.store.layout import node_dir, statistics_path
 from probe.store.members import Member
-from probe.timeline.spans import SpanTable
+from probe.timeline.span_table import SpanTable
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
 
 SOURCE = Source(

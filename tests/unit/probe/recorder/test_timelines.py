@@ -11,10 +11,11 @@ from probe.recorder.pipeline import timelines as module
 from probe.recorder.pipeline.timelines import SETTLED_NS, Timelines
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.timeline.ddp_reductions import Reductions, row
+from probe.timeline.ddp_reductions import DdpReductions, row
 from probe.timeline.device_times import on_device
 from probe.timeline.rank_timeline import timeline
-from probe.timeline.spans import SpanDecoder, SpanTable, decode
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import SpanDecoder, decode
 
 MS = 1_000_000
 
@@ -215,7 +216,7 @@ def test_what_reducing_costs_lies_on_the_devices_clock(device: bool, portions: i
     assert told is not None
     assert told["exposed_s"] == pytest.approx(3e-3 if device else 0.1e-3, rel=0.01)
     assert told["cost_s"] == pytest.approx(4e-3 if device else 0.1e-3, rel=0.01)
-    raw = Reductions()
+    raw = DdpReductions()
     clocked = on_device(main) if device else main
     raw.feed(clocked, decode(clocked))
     for name, sums in raw.state().items():

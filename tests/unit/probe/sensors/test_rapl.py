@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from probe.attribution.meter.energy_knots import from_counter
 from probe.errors import SensorUnavailable
 from probe.model import RESTARTED, Gap, Sample
 from probe.sensors import SensorContext
 from probe.sensors.rapl import RaplSensor
+from tests.fakes.energy_curves import from_counter
 from tests.fakes.rapl import MAX_UJ, RaplRig
 
 np = pytest.importorskip("numpy")

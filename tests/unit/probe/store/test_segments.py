@@ -31,7 +31,7 @@ def rows(begin: int, count: int) -> dict[str, np.ndarray]:
 
 def times(folder: Path, stem: str) -> list[int]:
     found: list[int] = []
-    for batch in read_segments(folder, stem, EDGES):
+    for batch in read_segments(folder, stem):
         found += batch.column("time_ns").to_pylist()
     return found
 

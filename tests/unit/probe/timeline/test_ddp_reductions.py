@@ -8,8 +8,9 @@ import pytest
 from probe.ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.timeline import ddp_reductions
-from probe.timeline.ddp_reductions import Reductions, row
-from probe.timeline.spans import SpanDecoder, SpanTable
+from probe.timeline.ddp_reductions import DdpReductions, row
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import SpanDecoder
 
 MS = 1_000_000
 
@@ -51,8 +52,8 @@ def edges(
     return rows
 
 
-def fed(rows: np.ndarray, batch: int) -> Reductions:
-    found, decoder = Reductions(), SpanDecoder()
+def fed(rows: np.ndarray, batch: int) -> DdpReductions:
+    found, decoder = DdpReductions(), SpanDecoder()
     for begin in range(0, len(rows), batch):
         part = rows[begin : begin + batch]
         found.feed(part, decoder.feed(part))
@@ -93,7 +94,7 @@ def test_what_the_second_adds_is_taken_off_where_it_was_timed() -> None:
 
 @pytest.mark.parametrize("syncs", [[1, 1], [0, 0], [1], []])
 def test_without_both_kinds_in_a_step_nothing_is_claimed(syncs: list[int]) -> None:
-    found = fed(edges(30, [5.0] * len(syncs), syncs), 50) if syncs else Reductions()
+    found = fed(edges(30, [5.0] * len(syncs), syncs), 50) if syncs else DdpReductions()
     assert found.cost.mean() is None
     assert row(0, "", found.state(), 0.0, 30) is None
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.timeline.device_times import OnDevice, on_device
-from probe.timeline.phase_totals import Counting
-from probe.timeline.spans import SpanTable, decode
+from probe.timeline.device_times import DeviceTimeShift, on_device
+from probe.timeline.phase_totals import PhaseCounter
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import decode
 
 
 def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
@@ -103,7 +104,7 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     rows = records(*parts)
     whole = on_device(rows)
     assert whole is not None
-    moving = OnDevice()
+    moving = DeviceTimeShift()
     pieces = [
         moving.feed(part) for part in np.array_split(rows, np.sort(rng.integers(0, len(rows), 60)))
     ]
@@ -114,13 +115,13 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     assert moving.known
 
 
-def test_a_tally_is_the_same_in_any_portions() -> None:
+def test_phase_totals_are_the_same_in_any_portions() -> None:
     rng = np.random.default_rng(2)
     code = rng.choice([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OUTSIDE, 300], 500)
     edges = np.cumsum(rng.integers(1, 50, 501))
     zero, yes = np.zeros(500, np.int64), np.ones(500, np.bool_)
     table = SpanTable(edges[:-1], edges[1:], code, zero, zero, ~yes, yes)
-    whole, parts = Counting(), Counting()
+    whole, parts = PhaseCounter(), PhaseCounter()
     whole.take(table)
     for part in np.array_split(np.arange(500), 37):
         parts.take(table.take(part))

@@ -9,7 +9,7 @@ import pytest
 
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
-from probe.store.clocks import HostClock
+from probe.store.clocks import ClockOffset
 from probe.timeline.rank_waiting import balance
 
 MS = 1_000_000
@@ -22,7 +22,7 @@ class Reader:
 
     def __init__(self, own: np.ndarray, *, ddp: bool = True, bound_ns: int | None = 0):
         self._own, self._ddp = own, ddp
-        self.clocks = {"other": HostClock(0, bound_ns, "")}
+        self.clocks = {"other": ClockOffset(0, bound_ns, "")}
         self.widest_ns = 0
 
     def end_ns(self) -> int:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from probe.ring.layout import Code, Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.timeline import spans as module
-from probe.timeline.spans import SpanDecoder, SpanTable, decode, overlay
+from probe.timeline.overlay import overlay
+from probe.timeline.span_table import SpanTable
+from probe.timeline.spans import SpanDecoder, decode
 
 D, F, B, R, C = Code.DATA, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741

@@ -1,0 +1,70 @@
+"""Dated updates of a meter, and what finds them in its reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+
+from ..arrays import Bools, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Instants at which a meter updated, in order; every array is (n,). Seconds and joules."""
+
+    time_s: Floats
+    joules: Floats  # the counter, from an arbitrary zero
+    sigma_s: Floats  # standard error of ``time_s``
+    slack_s: Floats  # half-width of the bracket in which the update certainly lies
+    horizon_s: Floats  # an update is decided when the reads up to here are known
+    fresh: Bools  # the energy since the update before is unknown (a reset, a gap)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[float, float, float, float, float, bool]]) -> Updates:
+        """Updates from one tuple each, in the order of the fields."""
+        table = np.array(rows, np.float64).reshape(-1, 6)
+        time_s, joules, sigma_s, slack_s, horizon_s, fresh = table.T.copy()
+        return cls(time_s, joules, sigma_s, slack_s, horizon_s, fresh > 0)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Updates]) -> Updates:
+        """The updates of all parts, one part after the other."""
+        if not parts:
+            return cls.of([])
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def take(self, which: slice | Bools) -> Updates:
+        """The updates that a slice or a mask (n,) chooses."""
+        return Updates(*(getattr(self, f.name)[which] for f in fields(self)))
+
+
+class UpdateFinder(Protocol):
+    """Turns the reads of one meter into dated updates; ``exact`` if no time is inferred."""
+
+    exact: bool
+
+    @property
+    def period_s(self) -> float:
+        """Seconds from one update to the next; long while that is unknown."""
+        ...
+
+    def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
+        """Take reads in order, arrays (n,): when each returned, how long it took, its value.
+
+        Returns the updates that are decided by now.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """What the meter does between the last read and the next is not known."""
+        ...
+
+    def finish(self) -> Updates:
+        """Return the updates that were held back."""
+        ...

@@ -1,0 +1,124 @@
+"""The sides of a comparison, and what is asked of them: how good each is, and for how much work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ..attribution.arrays import Floats
+from ..target import Target
+from . import TOLERANCE
+from .run_record import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Runs of one kind, under one name."""
+
+    name: str
+    trials: Sequence[Trial]
+
+    def as_json(self) -> dict[str, Any]:
+        """The side's name and ids as JSON."""
+        return {"name": self.name, "ids": [trial.id for trial in self.trials]}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: ``target`` None is equal work, else cost to that target; ``higher`` tells
+    which quality is the better one, None if no quality is known.
+    """
+
+    target: Target | None = None
+    tolerance: float = TOLERANCE
+    metric: str | None = None
+    higher: bool | None = None
+
+    @property
+    def mode(self) -> str:
+        """What is compared, as the JSON says it."""
+        return "equal_work" if self.target is None else "to_target"
+
+
+def quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
+    """Means of the final values. Where any run stopped at its target nobody is asked for more than
+    that: how far it overshot says nothing.
+    """
+    trials = [*base.trials, *other.trials]
+    target = question.target
+    at_most = target.value if target is not None and any(t.stopped for t in trials) else None
+    values = [
+        [
+            _no_better(trial.quality, at_most, question.higher)
+            for trial in side.trials
+            if trial.quality is not None
+        ]
+        for side in (base, other)
+    ]
+    result: dict[str, Any] = {
+        "metric": question.metric,
+        "base": None,
+        "other": None,
+        "difference_percent": None,
+        "ok": None,
+    }
+    if question.higher is None or not all(values):
+        return result
+    base_mean, other_mean = fmean(values[0]), fmean(values[1])
+    percent = (
+        100 * (other_mean - base_mean) / abs(base_mean)
+        if base_mean
+        else (0.0 if other_mean == base_mean else math.inf)
+    )
+    worse = -percent if question.higher else percent
+    return result | {
+        "base": base_mean,
+        "other": other_mean,
+        "difference_percent": percent if math.isfinite(percent) else None,
+        "ok": bool(worse <= 100 * question.tolerance),
+    }
+
+
+def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:
+    if limit is None:
+        return quality
+    return min(quality, limit) if higher else max(quality, limit)
+
+
+def sample_factors(base: Side, other: Side, question: Question) -> Floats:
+    """For equal work, every other run as if it had trained on the base run's samples."""
+    factors = np.ones((len(base.trials), len(other.trials)))
+    if question.target is None:
+        for i, base_trial in enumerate(base.trials):
+            for j, theirs in enumerate(other.trials):
+                if base_trial.samples > 0 and theirs.samples > 0:
+                    factors[i, j] = base_trial.samples / theirs.samples
+    return factors
+
+
+def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[dict[str, Any]]:
+    """What the early stage gained if it ended at another mark."""
+    place = 1 if by == "energy" else 0
+    rows = []
+    for mark in sorted({mark for trial in base.trials for mark in trial.early}):
+        sides = [
+            [trial.early[mark][place] for trial in side.trials if mark in trial.early]
+            for side in (base, other)
+        ]
+        values = [[value for value in side if value is not None] for side in sides]
+        if all(values):
+            gained = fmean(values[0]) - fmean(values[1])
+            rows.append(
+                {
+                    "share_of_samples": mark,
+                    "of": by,
+                    "gain": gained,
+                    "share": gained / total if total else None,
+                }
+            )
+    return rows

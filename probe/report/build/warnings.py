@@ -1,0 +1,73 @@
+"""What a reader of the report must not miss, one line each."""
+
+from __future__ import annotations
+
+from ...analysis.base import RunAnalysis
+from ...analysis.carbon_and_price import Tariffs
+from ...clock import Anchor
+from ...model import RunStatus
+
+
+def uncovered(analysis: RunAnalysis, tariffs: Tariffs) -> list[str]:
+    """Tariffs that cannot be read, or that do not cover the run: one line each."""
+    anchor = Anchor(**analysis.reader.meta["anchor"])
+    silent = [
+        f"{tariff.label} says nothing of this run's time: no {what} is reckoned from it"
+        for what, tariff in (("CO2e", tariffs.intensity), ("cost", tariffs.price))
+        if tariff is not None and not tariff.covers(analysis.run, anchor)
+    ]
+    return [*tariffs.problems, *silent]
+
+
+def warnings(analysis: RunAnalysis) -> list[str]:
+    """All other limits of what the report says, one line each, without repeats."""
+    reader, devices, phase_totals = analysis.reader, analysis.devices, analysis.phase_totals
+    meta = reader.meta
+    lines = list(meta.get("warnings") or [])
+    if not any(d.source.in_total for d in devices):
+        lines.append(
+            "no energy meter was found, so there is no measured energy: `probe doctor` says why"
+        )
+    for device in devices:
+        source = device.source
+        if not source.attributable:
+            lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
+        elif device.curve is None and source.in_total:
+            lines.append(f"{source.device}: the run was too short for its meter to move twice")
+        elif device.curve is not None and device.curve.resets:
+            lines.append(
+                f"{source.device}: its counter started anew {device.curve.resets} times; "
+                "energy across that moment is not counted"
+            )
+    if any(t.inferred_forward for t in phase_totals):
+        lines.append(
+            "forward was inferred (no hook saw it): pass the model to watch(model) for exact edges"
+        )
+    for device in devices:
+        source = device.source
+        if (
+            len(phase_totals) > 1
+            and source.in_total
+            and device.curve is not None
+            and (analysis.owner_of(source) is None)
+        ):
+            lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
+    if phase_totals and not analysis.on_device and any(d.source.is_accelerator for d in devices):
+        lines.append(
+            "no device times were recorded: GPU energy is split on the host's phases, "
+            "which run ahead of the device"
+        )
+    lost = sum(g.count for g in analysis.gaps if g.what.startswith("edges of"))
+    if lost:
+        lines.append(
+            f"{lost} edges found the ring full and are missing; their time is unattributed"
+        )
+    for gap in analysis.gaps:
+        if gap.what == "recorder":
+            seconds = (gap.end_ns - gap.begin_ns) / 1e9
+            lines.append(f"the recorder was restarted: no samples for {seconds:.1f} s")
+    if meta.get("carbon_problem"):
+        lines.append(str(meta["carbon_problem"]))
+    if reader.status is RunStatus.RUNNING:
+        lines.append("the run is still going on: numbers are those of this moment")
+    return list(dict.fromkeys(lines))
