@@ -18,7 +18,7 @@ _WINDOW_NS = NS_PER_S  # power is the mean over this at least
 _SILENT_NS = 3 * NS_PER_S
 
 
-class _Meter:
+class _LiveMeter:
     """Energy of one meter since its first reading."""
 
     def __init__(self, source: Source):
@@ -79,7 +79,7 @@ class LiveMeters:
     """All meters of energy or power; :meth:`page` names one per device."""
 
     def __init__(self) -> None:
-        self._meters: dict[str, _Meter] = {}
+        self._meters: dict[str, _LiveMeter] = {}
         self._distrusted: set[str] = set()
 
     def open(self, sources: Iterable[Source]) -> None:
@@ -87,7 +87,7 @@ class LiveMeters:
         for source in sources:
             counter = source.quantity == "energy" and source.kind is Kind.COUNTER
             if source.attributable and (counter or source.quantity in POWERS):
-                self._meters.setdefault(source.id, _Meter(source))
+                self._meters.setdefault(source.id, _LiveMeter(source))
 
     def take(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""
