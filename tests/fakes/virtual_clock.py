@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from probe.recorder.sensors.sensor_loop import Join, SensorLoop
 
 NS = 1_000_000_000
+SHORTEST_NS = 1_000  # a wait takes some time however short, or a loop might never get on
 
 
 class VirtualClock:
@@ -24,6 +25,7 @@ class VirtualClock:
         self._now_ns = begin_ns
         self._wall_ahead_s = wall_s - begin_ns / NS
         self._tasks: list[tuple[int, int, Iterator[float]]] = []  # a heap: due, order, task
+        self._sensors: set[Iterator[float]] = set()
         self._order = itertools.count()
         self._in_task = False
 
@@ -65,6 +67,7 @@ class VirtualClock:
     def run_sensor(self, loop: SensorLoop) -> Join:
         """What starts a sensor's loop in virtual time; see ``NodeSensors``."""
         steps = loop.steps()
+        self._sensors.add(steps)
         self.run(steps)
 
         def join(_seconds: float) -> bool:
@@ -74,15 +77,16 @@ class VirtualClock:
 
         return join
 
-    def forget(self) -> None:
-        """The process that ran the tasks is dead."""
-        self._tasks.clear()
+    def drop_sensors(self) -> None:
+        """The process that read them is dead."""
+        self._tasks = [entry for entry in self._tasks if entry[2] not in self._sensors]
+        heapq.heapify(self._tasks)
 
     def _push(self, due_ns: int, task: Iterator[float]) -> None:
         heapq.heappush(self._tasks, (due_ns, next(self._order), task))
 
     def _advance(self, seconds: float, enough: Callable[[], bool]) -> None:
-        until_ns = self._now_ns + max(0, round(seconds * NS))
+        until_ns = self._now_ns + max(SHORTEST_NS, round(seconds * NS))
         if not self._in_task:  # else a task waits by itself, as a thread would
             while not enough() and self._tasks and self._tasks[0][0] <= until_ns:
                 due_ns, _, task = heapq.heappop(self._tasks)
