@@ -71,10 +71,10 @@ class SensorLoop:
         try:
             self.sources = tuple(sensor.open())
         except SensorUnavailable as error:
-            whole = Absence(
+            absence = Absence(
                 sensor=self.name, what=self.name, reason=error.reason, remedy=error.remedy
             )
-            self.absent = [*sensor_absences(sensor), whole]
+            self.absent = [*sensor_absences(sensor), absence]
             return False
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
