@@ -9,7 +9,7 @@ import pytest
 
 from probe.clock import MACHINE_CLOCK
 from probe.recorder.live.page import LivePageStage
-from probe.recorder.schedule import Schedule
+from probe.recorder.schedule import SCRAPED_PAGE_S, Schedule, Timer
 from probe.store.layout import node_dir
 from probe.store.live import LOOKED_FILE, ViewerWatch, look_live, read_live
 
@@ -56,6 +56,18 @@ def test_the_page_of_a_run_that_nobody_looks_at_is_a_little_older() -> None:
         paces.append(schedule.drain_s)
     assert paces[0] == paces[2] > paces[1]
     assert Schedule(0.0, expected=True).drain_s == paces[1]
+
+
+def test_the_page_of_a_scraped_run_is_young_and_its_rings_are_drained_as_for_a_viewer() -> None:
+    schedule = Schedule(0.0, scraped=True)
+    assert schedule.page_s == SCRAPED_PAGE_S
+    assert schedule.drain_s == Schedule(0.0, expected=True).page_s
+
+
+def test_a_timer_is_due_at_once_then_after_its_time_or_early() -> None:
+    timer = Timer()
+    due = [now for now in range(12) if timer.due(now, 5.0, early=now == 7)]
+    assert due == [0, 5, 7]
 
 
 def test_rounds_come_a_little_after_the_grid_and_less_often_in_an_old_run() -> None:
