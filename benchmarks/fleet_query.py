@@ -15,9 +15,10 @@ from common import ROOT
 
 sys.path.insert(0, str(ROOT))
 
+from probe.clock import MACHINE_CLOCK
 from probe.model import Kind, Provenance, RunStatus, Sample, Source
-from probe.recorder.pipeline.storage import SampleStore
-from probe.recorder.pipeline.summary import Summaries
+from probe.recorder.pipeline.storage import StorageStage
+from probe.recorder.pipeline.summary import SummaryStage
 from probe.recorder.pipeline.timelines import Timelines
 from probe.recorder.sealer import Sealer
 from probe.store import files, layout
@@ -39,9 +40,13 @@ def record(folder: Path) -> Path:
         )
         for gpu in range(GPUS)
     ]
-    samples, sealer, summaries = SampleStore(run, 1), Sealer(), Summaries(run, begin_ns)
+    samples, sealer, summaries = (
+        StorageStage(run, 1, MACHINE_CLOCK),
+        Sealer(),
+        SummaryStage(run, begin_ns),
+    )
     flat = [one for both in sources for one in both]
-    samples.register(flat)
+    samples.open(flat)
     summaries.open(flat)
     joules = np.zeros(GPUS)
     for first in range(0, SECONDS // EVERY_S, PORTION):
@@ -55,7 +60,7 @@ def record(folder: Path) -> Path:
                     Sample(source.id, at, value, 20_000)
                     for at, value in zip(at_ns.tolist(), values.tolist(), strict=True)
                 ]
-                samples.add(read)
+                samples.readings(read)
                 summaries.readings(read)
         samples.flush()
         summaries.advance([])

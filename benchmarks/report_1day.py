@@ -26,11 +26,12 @@ from common import ROOT, machine, save
 
 sys.path.insert(0, str(ROOT))
 
+from probe.clock import MACHINE_CLOCK
 from probe.model import DeviceRequest, Kind, Provenance, RunStatus, Sample, Source
 from probe.recorder.pipeline import attribution as attributing_module
-from probe.recorder.pipeline.attribution import Attributing
-from probe.recorder.pipeline.storage import SampleStore
-from probe.recorder.pipeline.summary import Summaries
+from probe.recorder.pipeline.attribution import AttributionStage
+from probe.recorder.pipeline.storage import StorageStage
+from probe.recorder.pipeline.summary import SummaryStage
 from probe.recorder.pipeline.timelines import Timelines
 from probe.recorder.sealer import Sealer
 from probe.ring.layout import Code, Record
@@ -200,10 +201,13 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
         members[-1].write(run)
     sources = [sources_of(gpu) for gpu in range(gpus)]
     flat = [source for mine in sources for source in mine]
-    attributing, summaries = Attributing(run, begin_ns), Summaries(run, begin_ns)
+    attributing, summaries = (
+        AttributionStage(run, begin_ns, MACHINE_CLOCK),
+        SummaryStage(run, begin_ns),
+    )
     timelines = Timelines()
-    samples, sealer = SampleStore(run, 1), Sealer()
-    samples.register(flat)
+    samples, sealer = StorageStage(run, 1, MACHINE_CLOCK), Sealer()
+    samples.open(flat)
     attributing.open(flat)
     summaries.open(flat)
     ranks = [Rank(rank, begin_ns, updates=int(begin_ns / 1e9 / PERIOD_S)) for rank in range(gpus)]
@@ -219,7 +223,7 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
             sealer.take([path] if (path := writer.rotate_if_due()) else [])
             table = one.decoder.feed(rows, holes=())
             timelines.add(one.rank, one.name, rows, table)
-            for take in (samples.add, attributing.readings, summaries.readings):
+            for take in (samples.readings, attributing.readings, summaries.readings):
                 take(readings)
         samples.flush()
         sealer.take(samples.sync())

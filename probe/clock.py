@@ -7,6 +7,8 @@ conversion. Durations never touch the wall clock: an NTP step must not become po
 
 from __future__ import annotations
 
+import select
+import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,26 +16,52 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the recorder and the sensors ask of time; tests inject a fake."""
+    """All that recorder, sensors and session ask of time; tests inject a virtual one."""
 
     def now_ns(self) -> int:
         """Monotonic nanoseconds."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """The same clock in seconds, for deadlines."""
+        ...
+
+    def wall_s(self) -> float:
+        """Seconds since 1970."""
         ...
 
     def sleep(self, seconds: float) -> None:
         """Block for about ``seconds``; never raises for a negative value."""
         ...
 
+    def wait_event(self, event: threading.Event, seconds: float) -> bool:
+        """Block until the event is set, ``seconds`` at most; whether it is set."""
+        ...
+
+    def wait_poll(self, poll: select.poll, seconds: float) -> list[tuple[int, int]]:
+        """Block until a descriptor is ready, ``seconds`` at most; (descriptor, events) of each."""
+        ...
+
 
 class MonotonicClock:
-    """The machine's monotonic clock."""
+    """The machine's clocks. Reading one is the C function itself: training steps read it."""
 
-    def now_ns(self) -> int:
-        return time.monotonic_ns()
+    now_ns = staticmethod(time.monotonic_ns)
+    monotonic_s = staticmethod(time.monotonic)
+    wall_s = staticmethod(time.time)
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
             time.sleep(seconds)
+
+    def wait_event(self, event: threading.Event, seconds: float) -> bool:
+        return event.wait(seconds)
+
+    def wait_poll(self, poll: select.poll, seconds: float) -> list[tuple[int, int]]:
+        return poll.poll(max(0.0, seconds) * 1000)
+
+
+MACHINE_CLOCK = MonotonicClock()  # holds no state: one for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
 from ..ring.layout import EndCode, Record
 from ..session.job import current_job, device_request
@@ -83,7 +84,7 @@ class Launch:
             prefix=place.prefix,
             request=device_request(os.environ.get("PROBE_DEVICES") or None, job),
         ).write(self.run)
-        self._supervisor = Supervisor(self.run, self._ring)
+        self._supervisor = Supervisor(self.run, self._ring, MACHINE_CLOCK)
         self._supervisor.start()
 
     def finish(self, code: int) -> bool:

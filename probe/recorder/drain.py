@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..errors import StoreError
+from ..clock import Clock
 from ..model import Gap
-from ..ring.layout import MAIN_CAPACITY, EndCode, Record
+from ..ring.layout import MAIN_CAPACITY, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..store import files, layout
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
@@ -24,6 +24,9 @@ BATCH = 1 << 12  # records per write: small enough that slots return to the writ
 
 _NO_ROWS: Rows = np.empty(0, SLOT_DTYPE)
 BACKLOG = 1 / 16  # of the ring; then it is drained at once
+
+OnBatch = Callable[[int, str, Rows, SpanTable | None], None]
+"""Given every batch: rank, ring, records, and the spans of a main ring's marks."""
 
 
 def warm_up() -> None:
@@ -38,20 +41,20 @@ def warm_up() -> None:
 
 
 @dataclass(slots=True)
-class _Logged:
-    """One metric so far."""
+class _LoggedMetric:
+    """What `run.log` recorded of one metric so far."""
 
     count: int = 0
     last: float = math.nan
     sum: float = 0.0
 
-    def take(self, values: npt.NDArray[np.float64]) -> None:
+    def add(self, values: npt.NDArray[np.float64]) -> None:
         self.count += len(values)
         self.last = float(values[-1])
         self.sum += float(values.sum())
 
     def row(self) -> dict[str, float | int | None]:
-        """JSON has no NaN: what is none is null."""
+        """For JSON, which has no NaN: null instead."""
         return {
             "count": self.count,
             **{
@@ -71,12 +74,13 @@ class RingDrain:
         path: Path,
         *,
         epoch: int,
+        clock: Clock,
         main: bool,
-        told: Callable[[int, str, Rows, SpanTable | None], None],
+        on_batch: OnBatch,
         guest: str | None = None,
     ):
-        """``told``: of every batch, rank, ring, records and what a main ring's marks come to;
-        ``guest``: this host, if another one made the run.
+        """``main``: the ring of the training thread; ``guest``: this host, if another one made
+        the run.
 
         Raises StoreError.
         """
@@ -87,13 +91,13 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.last_ns = 0
-        self._logged: dict[int, _Logged] = {}
-        self._told = told
+        self._logged: dict[int, _LoggedMetric] = {}
+        self._on_batch = on_batch
         self._reader = RingReader(path)
         self.small = self._reader.capacity < MAIN_CAPACITY
         self._folder = layout.rank_dir(run, rank, guest)
-        self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES)
-        self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER)
+        self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES, clock)
+        self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER, clock)
         self._decoder = SpanDecoder() if main else None
         self._pending: Edges | None = None  # read from the ring, not on disk yet
         self._names: dict[int, str] = {}
@@ -112,10 +116,10 @@ class RingDrain:
         return self._names
 
     def values(self) -> dict[str, dict[str, float | int | None]]:
-        """What `run.log` was told: name → count, last, sum."""
+        """Metrics that `run.log` recorded: name → count, last, sum."""
         return {
-            self._names.get(code, f"value-{code}"): one.row()
-            for code, one in sorted(self._logged.items())
+            self._names.get(code, f"value-{code}"): metric.row()
+            for code, metric in sorted(self._logged.items())
         }
 
     @property
@@ -147,11 +151,7 @@ class RingDrain:
             self._edges.write({name: rows[name] for name in EDGES.names})
             self._reader.acknowledge()
             self._pending = None
-            for begin, end, count in batch.holes:
-                self.lost += count
-                gaps.append(
-                    Gap(f"edges of rank {self.rank}", begin or end, end, "the ring was full", count)
-                )
+            gaps += [self._lose(begin or end, end, count) for begin, end, count in batch.holes]
             self._note(batch)
             if len(rows) < BATCH:
                 return gaps  # what came since can wait: a batch costs the same however small
@@ -161,19 +161,14 @@ class RingDrain:
         gaps = self.drain()
         dropped = self._reader.dropped_unseen
         if dropped:
-            self.lost += dropped
-            gaps.append(
-                Gap(
-                    f"edges of rank {self.rank}",
-                    self.last_ns,
-                    self.last_ns,
-                    "the ring was full",
-                    dropped,
-                )
-            )
+            gaps.append(self._lose(self.last_ns, self.last_ns, dropped))
         if self._decoder is not None:
-            self._tell(_NO_ROWS, self._decoder.finish())
+            self._hand_over(_NO_ROWS, self._decoder.finish())
         return gaps
+
+    def _lose(self, begin_ns: int, end_ns: int, count: int) -> Gap:
+        self.lost += count
+        return Gap(f"edges of rank {self.rank}", begin_ns, end_ns, "the ring was full", count)
 
     def sync(self) -> list[Path]:
         """fsync and rotate; closed segments, to be sealed. Raises OSError."""
@@ -203,17 +198,17 @@ class RingDrain:
         self.steps += int(np.count_nonzero(kinds == Record.STEP))
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
-            mine = logged["payload"][logged["code"] == code].copy().view(np.float64)
-            self._logged.setdefault(code, _Logged()).take(mine)
+            values = logged["payload"][logged["code"] == code].copy().view(np.float64)
+            self._logged.setdefault(code, _LoggedMetric()).add(values)
         for row in rows[kinds == Record.END]:
             self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
         spans = None
         if self._decoder is not None:
             spans = self._decoder.feed(rows, holes=batch.holes)
-        self._tell(rows, spans)
+        self._hand_over(rows, spans)
 
-    def _tell(self, rows: Rows, spans: SpanTable | None) -> None:
-        self._told(self.rank, self.name, rows, spans)
+    def _hand_over(self, rows: Rows, spans: SpanTable | None) -> None:
+        self._on_batch(self.rank, self.name, rows, spans)
         if spans is not None and len(spans):
             self._ledger.write(spans.ledger())
 
@@ -226,6 +221,3 @@ class RingDrain:
                 {str(code): name for code, name in names.items()},
             )
             self._names = names
-
-
-__all__ = ["EndCode", "RingDrain", "StoreError"]

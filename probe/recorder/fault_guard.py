@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
-class Breaker:
-    """``with breaker():`` around what may fail; afterwards ``broken`` says whether it ever did.
+class FaultGuard:
+    """``with guard():`` around what may fail; afterwards ``broken`` says whether it ever did.
 
-    A disk that refuses (OSError) is the recorder's to tell and goes through.
+    A disk that refuses (OSError) goes through to the recorder's :class:`DiskGuard`.
     """
 
-    def __init__(self, consequence: str):
-        """``consequence``: what does not happen any more, for the log."""
+    def __init__(self, consequence: str, on_fault: Callable[[], None] = lambda: None):
+        """
+        Args:
+            consequence: what no longer happens, for the log.
+            on_fault: called when something has failed.
+        """
         self.broken = False
-        self._consequence = consequence
+        self._consequence, self._on_fault = consequence, on_fault
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
@@ -26,6 +32,47 @@ class Breaker:
             raise
         except Exception as error:
             self.broken = True
-            print(
-                f"{self._consequence}: {type(error).__name__}: {error}", file=sys.stderr, flush=True
-            )
+            self._on_fault()
+            _say(f"{self._consequence}: {type(error).__name__}: {error}")
+
+
+class _Guarded(Protocol):
+    guard: FaultGuard
+
+
+_Self = TypeVar("_Self", bound=_Guarded)
+_Arguments = ParamSpec("_Arguments")
+
+
+def guarded(
+    method: Callable[Concatenate[_Self, _Arguments], None],
+) -> Callable[Concatenate[_Self, _Arguments], None]:
+    """Run the method under its object's ``guard``, and no more once that is broken."""
+
+    @functools.wraps(method)
+    def run(self: _Self, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
+        if not self.guard.broken:
+            with self.guard():
+                method(self, *args, **kwargs)
+
+    return run
+
+
+class DiskGuard:
+    """``with disk():`` around what writes. A refusal is printed once; the caller tries again."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if str(error) != self._last:
+                self._last = str(error)
+                _say(f"the disk refused: {error}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..clock import MonotonicClock
-from ..errors import StoreError
-from ..model import Gap
-from ..ring.layout import PHASE_OF_CODE, EndCode
+from ..clock import Clock
 from ..store import files, layout
-from ..store.live import Looking
+from ..store.live import ViewerWatch
 from ..store.members import Member
 from ..store.runs import status_file
+from .fault_guard import DiskGuard
+from .job_end import job_ended, outcome_of
 from .members import MemberWatch
-from .schedule import TICK_S, Cadence
-from .sensor_threads import Sensing
+from .schedule import TICK_S, Schedule, Timer
+from .sensors.node_sensors import NodeSensors
 
 if TYPE_CHECKING:
-    from ..timeline.span_table import SpanTable
-from ..timeline.span_table import Rows
+    from .run_file import NodeState
 
 LOOK_S = 0.5
-SHORT_TICK_S = 0.005
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
-SCRAPED_PAGE_S = 0.25  # an old one would falsify rates over short windows
 SYNC_S = 10.0
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
@@ -40,318 +34,195 @@ TAIL_S = 0.25  # after the end, for the update of the energy counters that cover
 class Recorder:
     """Serves one run on one node under a fencing number."""
 
-    def __init__(self, run: Path, epoch: int):
-        self._run, self._epoch, self._clock = run, epoch, MonotonicClock()
+    def __init__(
+        self,
+        run: Path,
+        epoch: int,
+        clock: Clock,
+        open_sensors: Callable[[Path, Iterable[Member], Clock], NodeSensors] = NodeSensors,
+    ):
+        self._run, self._epoch, self._clock = run, epoch, clock
+        self._open_sensors = open_sensors
         # Fencing numbers are claimed one after the other.
         self._next_lease = str(layout.lease_path(run, epoch + 1))
-        self._watch = MemberWatch(run)
-        self._begin_ns = self._clock.now_ns()
-        self._disk_error = ""
+        self._watch = MemberWatch(run, clock)
+        self._begin_ns = clock.now_ns()
+        self._disk = DiskGuard()
 
     def serve(self) -> None:
         """Record until every member of this node has ended, then finalise."""
         self._await_members()
-        self._sensing = Sensing(self._run, self._watch.members.values(), self._clock)
+        self._sensors = self._open_sensors(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
-        from .drain import RingDrain, warm_up
-        from .live.page import Publisher
-        from .pipeline.attribution import Attributing
-        from .pipeline.storage import SampleStore
-        from .pipeline.summary import Summaries
-        from .pipeline.timelines import Timelines
-        from .run_file import Finale
+        from .drain import warm_up
+        from .pipeline.pipeline import Pipeline
+        from .rings import Rings
+        from .run_file import RunFile
         from .sealer import Sealer
-        from .servers.dashboard import Companion
-        from .servers.metrics import Serving
+        from .servers.dashboard import DashboardServer
+        from .servers.metrics import MetricsServer
 
         warm_up()
-        self._drain_kind = RingDrain
-        self._drains: dict[Path, RingDrain] = {}
-        self._samples = SampleStore(self._run, self._epoch)
-        meta = files.read_json(self._run / layout.RUN_FILE) or {}
-        here = meta.get("host") == layout.node_name()
-        self._guest = None if here else layout.node_name()
-        began = files.read_json(status_file(self._run)) or {}
-        begin_ns = int(began.get("begin_ns", self._begin_ns))
-        self._attributing = Attributing(self._run, begin_ns)
-        self._timelines = Timelines()
-        self._summaries = Summaries(self._run, begin_ns)
-        self._publisher = Publisher(self._run, begin_ns)
-        self._serving = Serving(self._run, meta.get("prometheus"))
-        self._companion = Companion(self._run, meta.get("dashboard") if here else None)
-        self._finale = Finale(
-            self._run,
-            self._epoch,
-            self._attributing,
-            lambda: [
-                *self._timelines.warnings,
-                *self._serving.problems(),
-                *self._companion.problems(),
-            ],
-        )
+        run, epoch, clock = self._run, self._epoch, self._clock
+        meta = files.read_json(run / layout.RUN_FILE) or {}
+        guest = None if meta.get("host") == layout.node_name() else layout.node_name()
+        status = files.read_json(status_file(run)) or {}
+        begin_ns = int(status.get("begin_ns", self._begin_ns))
+        self._pipeline = Pipeline(run, epoch, begin_ns, clock, self._disk)
+        self._rings = Rings(run, epoch, clock, self._disk, self._pipeline.edges, guest)
+        self._metrics = MetricsServer(run, meta.get("prometheus"), clock)
+        self._dashboard = DashboardServer(run, None if guest else meta.get("dashboard"))
+        self._run_file = RunFile(run, epoch, clock)
         self._sealer = Sealer()
-        if self._epoch > 1:
-            self._guard(self._finale.reopen)
-            self._note_hole()
-        self._loop()
+        if epoch > 1:
+            with self._disk():
+                self._run_file.reopen()
+            self._pipeline.note_hole()
+        if self._record():
+            self._finish()
 
     def _await_members(self) -> None:
-        deadline = time.monotonic() + RANKS_WAIT_S
-        while time.monotonic() < deadline:
+        deadline_s = self._clock.monotonic_s() + RANKS_WAIT_S
+        while self._clock.monotonic_s() < deadline_s:
             self._watch.refresh()
             ranks = [m for m in self._watch.members.values() if m.role == "rank"]
             launchers = len(self._watch.members) - len(ranks)
             if launchers or (ranks and len(ranks) >= ranks[0].local_world_size):
                 return
-            time.sleep(0.01)
+            self._clock.sleep(0.01)
 
-    def _loop(self) -> None:
-        next_drain = next_flush = next_status = 0.0
-        next_sync = time.monotonic() + SYNC_S
-        looking = Looking(self._run)
-        cadence = Cadence(time.monotonic(), expected=self._serving.wanted or self._companion.wanted)
-        next_look = next_page = 0.0
+    def _record(self) -> bool:
+        """True once the job has ended; False if a newer recorder took over."""
+        clock, pipeline, rings = self._clock, self._pipeline, self._rings
+        schedule = Schedule(
+            clock.monotonic_s(), scraped=self._metrics.wanted, expected=self._dashboard.wanted
+        )
+        viewers = ViewerWatch(self._run)
+        look, drain, flush, page, status = (Timer() for _ in range(5))
+        sync = Timer(clock.monotonic_s() + SYNC_S)
         while True:
             # What is due between two ticks is done at the nearer one.
-            now = time.monotonic() + TICK_S / 2
-            if now >= next_look:
-                next_look = now + LOOK_S
+            now_s = clock.monotonic_s() + TICK_S / 2
+            if look.due(now_s, LOOK_S):
                 if self._fenced():
-                    return
-                if self._watch.refresh():
-                    self._sensing.members_changed(self._watch.members.values())
-                self._find_rings()
-                self._serving.poll()
-                cadence.look(looking.lately(now))
-            backlogged = any(drain.backlogged() for drain in self._drains.values())
-            if now >= next_drain or backlogged or self._anybody_closed():
+                    return False
+                self._look_around()
+                schedule.look(viewers.active(now_s))
+            backlogged = rings.backlogged()
+            if drain.due(now_s, schedule.drain_s, early=backlogged or rings.just_closed()):
                 self._drain()
-                next_drain = now + cadence.page_s
-            if now >= next_flush:
+            if flush.due(now_s, FLUSH_S):
                 self._flush()
-                next_flush = now + FLUSH_S
-            if now >= next_page:
-                self._tell()
-                next_page = now + (SCRAPED_PAGE_S if self._serving.wanted else cadence.page_s)
-            if now >= next_sync:
-                self._guard(self._sync)
-                next_sync = now + SYNC_S
-            if cadence.attributes(now, crowded=self._timelines.crowded):
-                self._attribute()
-                if cadence.estimates(now):
-                    self._estimate()
-                if cadence.seals(now):
-                    self._guard(self._save_statistics)
-            if now >= next_status:
-                self._guard(self._write_status)
-                next_status = now + STATUS_S
-            if self._all_ended():
-                self._finish()
-                return
-            small = any(drain.small for drain in self._drains.values())
+            if page.due(now_s, schedule.page_s):
+                self._publish()
+            if sync.due(now_s, SYNC_S):
+                self._sync()
+            if schedule.attribution_due(now_s, crowded=pipeline.crowded):
+                self._attribute(estimate=schedule.estimate_due(now_s))
+                if schedule.save_due(now_s):
+                    pipeline.save(self._members)
+            if status.due(now_s, STATUS_S):
+                with self._disk():
+                    self._run_file.write_status(self._state())
+            if job_ended(self._watch, rings.drains, late=self._late()):
+                return True
             self._watch.wait(
-                SHORT_TICK_S if backlogged else cadence.wait_s(time.monotonic(), small=small)
+                schedule.wait_s(clock.monotonic_s(), small=rings.small(), backlogged=backlogged)
             )
+
+    @property
+    def _members(self) -> list[Member]:
+        return list(self._watch.members.values())
 
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""
         return os.path.exists(self._next_lease)
 
-    def _find_rings(self) -> None:
-        for member in list(self._watch.members.values()):
-            for index, path in enumerate(member.ring_paths()):
-                if path in self._drains:
-                    continue
-                with contextlib.suppress(StoreError):
-                    self._drains[path] = self._drain_kind(
-                        self._run,
-                        member.rank if member.role == "rank" else -1,
-                        path,
-                        epoch=self._epoch,
-                        main=index == 0,
-                        told=self._drained,
-                        guest=self._guest,
-                    )
-        self._beat()
+    def _late(self) -> bool:
+        return self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
 
-    def _beat(self) -> None:
-        now = self._clock.now_ns()
-        for drain in self._drains.values():
-            drain.beat(now, epoch=self._epoch, pid=os.getpid())
-
-    def _anybody_closed(self) -> bool:
-        return any(d.closed and d.ended is None for d in self._drains.values())
+    def _look_around(self) -> None:
+        if self._watch.refresh():
+            self._sensors.members_changed(self._members)
+        self._rings.find(self._members)
+        self._metrics.poll()
 
     def _drain(self) -> None:
-        for drain in self._drains.values():
-            self._guard(lambda d=drain: self._samples.add(d.drain()))
+        self._pipeline.lost(self._rings.drain())
+
+    def _take_readings(self) -> None:
+        self._pipeline.feed(self._sensors.new_sources(), self._sensors.take())
 
     def _flush(self) -> None:
         if self._fenced():
             return
         self._take_readings()
-        self._guard(self._samples.flush)
+        with self._disk():
+            self._pipeline.storage.flush()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         if self._fenced():
             return
         self._take_readings()
-        self._guard(self._publish)
-
-    def _attribute(self) -> None:
-        self._drain()  # of all rings, or the marks of one would come after they are settled
-        self._hand_on(self._clock.now_ns())
-        self._attributing.advance(self._watch.members.values())
-        self._guard(lambda: self._summaries.advance(self._watch.members.values()))
-
-    def _estimate(self) -> None:
-        self._publisher.estimates(
-            self._attributing, self._clock.now_ns(), self._summaries.on_device()
-        )
-
-    def _save_statistics(self) -> None:
-        self._attributing.save(self._watch.members.values(), self._timelines)
-
-    def _publish(self, *, final: bool = False) -> None:
-        names: dict[int, dict[int, str]] = {}
-        for drain in self._drains.values():
-            names.setdefault(drain.rank, {**PHASE_OF_CODE}).update(drain.names)
-        self._publisher.publish(self._clock.now_ns(), self._drains.values(), names, final=final)
-
-    def _drained(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
-        self._timelines.add(rank, ring, rows, table)
-        if table is not None:
-            self._publisher.spans(rank, table)
-
-    def _hand_on(self, now_ns: int | None) -> None:
-        settled = self._timelines.take(now_ns)
-        self._attributing.spans(settled, self._timelines.lost)
-        self._summaries.spans(settled)
-
-    def _take_readings(self) -> None:
-        sources = self._sensing.new_sources()
-        self._guard(lambda: self._samples.register(sources))
-        if sources:
-            self._attributing.open(sources)
-            self._summaries.open(sources)
-            self._publisher.open(sources)
-        readings = self._sensing.take()
-        self._samples.add(readings)
-        self._attributing.readings(readings)
-        self._summaries.readings(readings)
-        self._publisher.readings(readings)
+        self._pipeline.publish(self._rings, self._rings.names())
 
     def _sync(self) -> None:
-        self._sealer.take(self._samples.sync())
-        for drain in self._drains.values():
-            self._sealer.take(drain.sync())
+        with self._disk():
+            self._sealer.take(self._pipeline.storage.sync())
+            for drain in self._rings:
+                self._sealer.take(drain.sync())
 
-    def _write_status(self) -> None:
-        self._finale.write_status(
-            self._sensing, self._samples, self._drains.values(), self._watch.members.values()
-        )
+    def _attribute(self, *, estimate: bool) -> None:
+        self._drain()  # of all rings, or the marks of one would come after they are settled
+        self._pipeline.advance(self._members)
+        if estimate:
+            self._pipeline.estimate()
 
-    def _guard(self, action: object) -> None:
-        """Disk trouble never stops the recorder: it is said once and tried again."""
-        try:
-            action()  # type: ignore[operator]
-        except OSError as error:
-            if str(error) != self._disk_error:
-                self._disk_error = str(error)
-                print(f"the disk refused: {error}", file=sys.stderr, flush=True)
+    def _state(self) -> NodeState:
+        from .run_file import NodeState
 
-    def _all_ended(self) -> bool:
-        members = list(self._watch.members.values())
-        launchers = [m for m in members if m.role == "launcher"]
-        if launchers:
-            return all(self._ended(m) for m in members)
-        if not members:
-            return self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
-        if not all(self._ended(m) for m in members) or self._starts_again(members):
-            return False
-        # A quick rank may end before a slow one has even begun.
-        last = max(m.attempt for m in members)
-        latest = [m for m in members if m.attempt == last]
-        missing = max(m.local_world_size for m in latest) - len({m.local_rank for m in latest})
-        waited = self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9
-        return missing <= 0 or waited or any(m.file_name in self._watch.gone for m in latest)
-
-    def _starts_again(self, members: Sequence[Member]) -> bool:
-        """Ranks are gone that their launcher is about to start another time: not the end."""
-        last = max(m.attempt for m in members)
-        return any(m.attempt == last and m.starts_again() and not self._well(m) for m in members)
-
-    def _well(self, member: Member) -> bool:
-        return any(
-            drain.ended is not None and drain.ended[1] == EndCode.FINISHED
-            for path, drain in self._drains.items()
-            if path.name.startswith(member.prefix)
-        )
-
-    def _ended(self, member: Member) -> bool:
-        if member.file_name in self._watch.gone:
-            return True
-        return any(
-            drain.ended is not None
-            for path, drain in self._drains.items()
-            if path.name.startswith(member.prefix)
-        )
+        problems = [
+            *self._pipeline.warnings(),
+            *self._metrics.problems(),
+            *self._dashboard.problems(),
+        ]
+        sources = len(self._pipeline.storage.sources())
+        return NodeState(self._sensors, sources, list(self._rings), self._members, problems)
 
     def _finish(self) -> None:
         end_ns = self._clock.now_ns()
-        if self._sensing.has_counters():
-            deadline = time.monotonic() + TAIL_S
-            while time.monotonic() < deadline:
-                time.sleep(0.02)
-                self._beat()
-        self._sensing.stop()
-        self._watch.refresh()  # what the trainers told at their end
+        self._stop_sensors()
+        self._watch.refresh()  # what the trainers wrote at their end
         self._take_readings()
-        self._find_rings()
-        for drain in self._drains.values():
-            self._guard(lambda d=drain: self._samples.add(d.finish()))
-        self._guard(self._samples.flush)
+        self._rings.find(self._members)
+        self._pipeline.lost(self._rings.drain(final=True))
+        with self._disk():
+            self._pipeline.storage.flush()
         if self._fenced():
             return
-        for table in (self._samples, *self._drains.values()):
-            self._guard(lambda t=table: self._sealer.take(t.close()))
-        from .run_file import outcome_of
-
-        outcome = outcome_of(self._drains, self._watch, end_ns)
-        members = self._watch.members.values()
-        self._hand_on(None)
-        self._guard(lambda: self._attributing.save(members, self._timelines, outcome.end_ns))
-        if self._epoch == 1:  # else something was recorded that is not in it
-            self._guard(
-                lambda: self._summaries.save(
-                    outcome.end_ns,
-                    list(self._drains.values()),
-                    members,
-                    self._timelines,
-                    followed=self._attributing.followed(),
-                )
-            )
-        self._guard(lambda: self._publish(final=True))
+        for table in (self._pipeline.storage, *self._rings):
+            with self._disk():
+                self._sealer.take(table.close())
+        outcome = outcome_of(self._rings.drains, self._watch, end_ns)
+        self._pipeline.finish(self._members, list(self._rings), outcome.end_ns)
+        self._pipeline.publish(self._rings, self._rings.names(), final=True)
         sealed = False
         try:
-            self._finale.finalise(self._sensing, self._samples, self._drains, self._watch, outcome)
+            self._run_file.finalise(self._state(), outcome)
             sealed = True
         except OSError as error:
             print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)
         # An edge that is only in its ring stays there, unless nobody could find it again.
         gone = not self._run.is_dir()
-        for drain in self._drains.values():
+        for drain in self._rings:
             drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
         self._sealer.finish()  # the trainer has been let go: hot segments read the same
-        self._serving.linger()
+        self._metrics.linger()
 
-    def _note_hole(self) -> None:
-        """What the recorder before this one did not sample is a Gap."""
-        from ..store.reader import last_sample_ns
-
-        before = last_sample_ns(layout.node_dir(self._run))
-        now = self._clock.now_ns()
-        self._samples.add([Gap("recorder", before or now, now, "the recorder was restarted")])
-
-
-__all__ = ["Recorder"]
+    def _stop_sensors(self) -> None:
+        if self._sensors.has_counters():
+            deadline_s = self._clock.monotonic_s() + TAIL_S
+            while self._clock.monotonic_s() < deadline_s:
+                self._clock.sleep(0.02)
+                self._rings.beat()
+        self._sensors.stop()

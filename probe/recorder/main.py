@@ -22,9 +22,10 @@ def main(run: str, epoch: int) -> None:
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
+        from ..clock import MACHINE_CLOCK
         from .loop import Recorder
 
-        Recorder(Path(run), epoch).serve()
+        Recorder(Path(run), epoch, MACHINE_CLOCK).serve()
     except BaseException:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S")
         print(f"{stamp} the recorder stopped on an error:", file=sys.stderr)

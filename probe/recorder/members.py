@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import select
-import time
 from pathlib import Path
 
+from ..clock import Clock
 from ..store.layout import members_dir, node_name
 from ..store.members import Member, read_members
 from ..store.processes import boot_id
@@ -15,8 +15,8 @@ from ..store.processes import boot_id
 class MemberWatch:
     """Follows the members of this node by pidfd, so that a reused pid fools nobody."""
 
-    def __init__(self, run: Path):
-        self._run = run
+    def __init__(self, run: Path, clock: Clock):
+        self._run, self._clock = run, clock
         self._host, self._boot = node_name(), boot_id()
         self._poll = select.poll()
         self._pidfds: dict[int, str] = {}
@@ -47,8 +47,8 @@ class MemberWatch:
 
     def wait(self, seconds: float) -> None:
         """Sleep, but wake when a member dies."""
-        for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
-            self.gone[self._pidfds.pop(fd)] = time.monotonic_ns()
+        for fd, _ in self._clock.wait_poll(self._poll, seconds):
+            self.gone[self._pidfds.pop(fd)] = self._clock.now_ns()
             self._poll.unregister(fd)
             os.close(fd)
 
@@ -56,11 +56,11 @@ class MemberWatch:
         try:
             fd = os.pidfd_open(member.pid)
         except OSError:
-            self.gone[member.file_name] = time.monotonic_ns()
+            self.gone[member.file_name] = self._clock.now_ns()
             return
         if not member.alive():  # between the two calls the pid went to somebody else
             os.close(fd)
-            self.gone[member.file_name] = time.monotonic_ns()
+            self.gone[member.file_name] = self._clock.now_ns()
             return
         self._pidfds[fd] = member.file_name
         self._poll.register(fd, select.POLLIN)

@@ -78,8 +78,8 @@ def _python() -> str:
 def _path(package_root: str) -> str:
     # Not the script's own folder: a user's queue.py must not become our queue.py.
     stdlib = os.path.dirname(os.__file__)
-    mine = {sys.path[0] if sys.path else "", "", os.getcwd()}
-    kept = [entry for entry in sys.path if entry and entry not in mine]
+    of_script = {sys.path[0] if sys.path else "", "", os.getcwd()}
+    kept = [entry for entry in sys.path if entry and entry not in of_script]
     first = [entry for entry in kept if entry.startswith(stdlib) and "-packages" not in entry]
     rest = [entry for entry in kept if entry not in first and entry != package_root]
     return json.dumps([*first, package_root, *rest])

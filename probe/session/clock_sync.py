@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from datetime import timedelta
 from typing import Any
 
+from ..clock import Clock
 from ..store.layout import node_name
 from .job import Job
 
 ROUNDS = 32
 _WAIT_S = 3.0
+_LEAST_WAIT_S = 0.1  # for a guest, however late the others made it
 
 
 def group_store(prefix: str) -> Any:
@@ -46,7 +47,7 @@ def agreed_key(job: Job, prefix: str) -> str | None:
         return None
 
 
-def meet(job: Job, run_id: str, prefix: str) -> dict[str, Any] | None:
+def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> dict[str, Any] | None:
     """What this rank learns of the job: ``job`` (rank 0's run, where it has another one) and
     ``clock``; None while there is no process group. Never raises.
     """
@@ -55,36 +56,37 @@ def meet(job: Job, run_id: str, prefix: str) -> dict[str, Any] | None:
         if store is None:
             return None
         if job.rank == 0:
-            return _answer(store, job.nodes - 1, run_id)
-        return _ask(store) if job.local_rank == 0 else {}
+            return _answer(store, job.nodes - 1, run_id, clock)
+        return _ask(store, clock) if job.local_rank == 0 else {}
     except Exception as error:
         return {"warnings": [f"the hosts' clocks were not compared: {type(error).__name__}"]}
 
 
-def _answer(store: Any, guests: int, run_id: str) -> dict[str, Any]:
+def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any]:
     """Rank 0's part, one guest after the other."""
     store.set("run", f"{run_id} {node_name()}")
-    deadline = time.monotonic() + _WAIT_S
-    told: dict[str, Any] = {
+    deadline_s = clock.monotonic_s() + _WAIT_S
+    answer: dict[str, Any] = {
         "job": run_id,
         "clock": {"reference": node_name(), "offset_ns": 0, "bound_ns": 0},
     }
     for guest in range(1, guests + 1):
         try:
-            store.wait([f"{guest}/here"], _until(deadline))
+            left_s = max(_LEAST_WAIT_S, deadline_s - clock.monotonic_s())
+            store.wait([f"{guest}/here"], timedelta(seconds=left_s))
             for turn in range(ROUNDS):
                 store.get(f"{guest}/ping{turn}")
-                store.set(f"{guest}/pong{turn}", str(time.monotonic_ns()))
+                store.set(f"{guest}/pong{turn}", str(clock.now_ns()))
         except Exception:
-            told["warnings"] = [
+            answer["warnings"] = [
                 f"only {guest} of the job's {guests + 1} hosts are watched, or one "
                 "did not answer: the others' energy is not in this run"
             ]
             break
-    return told
+    return answer
 
 
-def _ask(store: Any) -> dict[str, Any]:
+def _ask(store: Any, clock: Clock) -> dict[str, Any]:
     """A guest's part."""
     store.wait(["run"], timedelta(seconds=_WAIT_S))
     run_id, reference = bytes(store.get("run")).decode().split(" ")
@@ -92,20 +94,13 @@ def _ask(store: Any) -> dict[str, Any]:
     store.set(f"{me}/here", "")
     shortest, offset = 1 << 62, 0
     for turn in range(ROUNDS):
-        began = time.monotonic_ns()
+        began = clock.now_ns()
         store.set(f"{me}/ping{turn}", "")
         there = int(store.get(f"{me}/pong{turn}"))
-        ended = time.monotonic_ns()
+        ended = clock.now_ns()
         if ended - began < shortest:
             shortest, offset = ended - began, there - (began + ended) // 2
     return {
         "job": run_id,
         "clock": {"reference": reference, "offset_ns": offset, "bound_ns": shortest // 2 + 1000},
     }
-
-
-def _until(deadline: float) -> timedelta:
-    return timedelta(seconds=max(0.1, deadline - time.monotonic()))
-
-
-__all__ = ["agreed_key", "meet"]

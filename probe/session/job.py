@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..clock import MACHINE_CLOCK, Clock
 from ..model import DeviceRequest, RunStatus
 from ..store.files import read_json, temporary_beside
 from ..store.layout import RUN_FILE
@@ -82,7 +82,9 @@ def device_request(devices: str | None, job: Job) -> DeviceRequest:
     )
 
 
-def agree(directory: Path, key: str, proposal: str, attempt: int = 0) -> str:
+def agree(
+    directory: Path, key: str, proposal: str, attempt: int = 0, clock: Clock = MACHINE_CLOCK
+) -> str:
     """The run id that the first rank of the job proposed. Raises OSError.
 
     A key may come again: of a new job, which gets a run of its own, or of another ``attempt`` of
@@ -93,7 +95,7 @@ def agree(directory: Path, key: str, proposal: str, attempt: int = 0) -> str:
     while True:
         marker = directory / (f".job-{key}-{generation}" if generation else f".job-{key}")
         chosen = _first(marker, proposal)
-        if chosen == proposal or _goes_on(directory / chosen, marker, attempt):
+        if chosen == proposal or _goes_on(directory / chosen, marker, attempt, clock.wall_s()):
             return chosen
         generation += 1
 
@@ -109,16 +111,16 @@ def _first(marker: Path, proposal: str) -> str:
     return marker.read_text()
 
 
-def _goes_on(run: Path, marker: Path, attempt: int) -> bool:
+def _goes_on(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
     """Whether a rank may join; a run that is not there yet is being made."""
-    told = read_json(run / RUN_FILE)
+    run_file = read_json(run / RUN_FILE)
     try:
-        age_s = time.time() - (marker if told is None else run / RUN_FILE).stat().st_mtime
+        age_s = wall_s - (marker if run_file is None else run / RUN_FILE).stat().st_mtime
     except OSError:
         return False
-    if told is None:
+    if run_file is None:
         return age_s < _FRESH_S
-    status = told.get("status")
+    status = run_file.get("status")
     alive = status == RunStatus.RUNNING and age_s < _FRESH_S
     return alive or (attempt > 0 and status != RunStatus.FINISHED)
 

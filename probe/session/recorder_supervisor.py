@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..clock import Clock
 from ..model import RunStatus
 from ..recorder.spawn import claim, current_epoch, spawn
 from ..ring.writer import RingWriter
@@ -24,15 +24,18 @@ from ..store.runs import status_file
 SEAL_WAIT_S = 2.0
 FIRST_BEAT_S = 10.0
 STALE_S = 5.0  # a recorder beats twice a second
+FRESH_S = 1.5  # younger than this, its process need not be looked for
+REAP_S = 0.3
+POLL_S = 0.002
 
 
 class Supervisor:
     """Watches over the recorder of one run on this node from one training process."""
 
-    def __init__(self, run: Path, ring: RingWriter):
-        self._run, self._ring = run, ring
+    def __init__(self, run: Path, ring: RingWriter, clock: Clock):
+        self._run, self._ring, self._clock = run, ring, clock
         self._restarted = False
-        self._started_ns = time.monotonic_ns()
+        self._started_ns = clock.now_ns()
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -45,13 +48,13 @@ class Supervisor:
 
     def _orphaned(self) -> int:
         """The next fencing number if the run's recorder is no more: another attempt has begun."""
-        told = read_json(status_file(self._run)) or {}
-        recorder = told.get("recorder") or {}
+        status = read_json(status_file(self._run)) or {}
+        recorder = status.get("recorder") or {}
         epoch = current_epoch(self._run)
         if not recorder or recorder.get("epoch") != epoch:
             return 0  # one is about to write its first word
-        over = told.get("status") != RunStatus.RUNNING
-        dead = told.get("boot_id") != boot_id() or not is_alive(
+        over = status.get("status") != RunStatus.RUNNING
+        dead = status.get("boot_id") != boot_id() or not is_alive(
             int(recorder["pid"]), int(recorder["start_ticks"])
         )
         return epoch + 1 if over or dead else 0
@@ -74,10 +77,10 @@ class Supervisor:
 
         A recorder that is found dead now is replaced: somebody must seal the run.
         """
-        deadline = time.monotonic() + SEAL_WAIT_S
+        deadline_s = self._clock.monotonic_s() + SEAL_WAIT_S
         revived = False
         while not self._ring.sealed:
-            if time.monotonic() > deadline:
+            if self._clock.monotonic_s() > deadline_s:
                 return False
             with contextlib.suppress(OSError):
                 if not revived and (
@@ -85,7 +88,7 @@ class Supervisor:
                 ):
                     revived = True
                     self._replace(epoch)
-            time.sleep(0.002)
+            self._clock.sleep(POLL_S)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             if self._child is not None:
                 self._child.wait(SEAL_WAIT_S)
@@ -94,7 +97,8 @@ class Supervisor:
 
     def alive(self) -> bool:
         """True while the recorder shows signs of life."""
-        return time.monotonic_ns() - self._ring.heartbeat_ns < STALE_S * 1e9 and not self._dead()
+        age_ns = self._clock.now_ns() - self._ring.heartbeat_ns
+        return age_ns < STALE_S * 1e9 and not self._dead()
 
     def _vacant(self, gone: Callable[[], bool]) -> int:
         """The fencing number to claim if nobody records here nor is on the way; 0 if somebody is.
@@ -111,7 +115,8 @@ class Supervisor:
 
     def _young(self, epoch: int) -> bool:
         with contextlib.suppress(OSError):
-            return time.time() - lease_path(self._run, epoch).stat().st_mtime < FIRST_BEAT_S
+            age_s = self._clock.wall_s() - lease_path(self._run, epoch).stat().st_mtime
+            return age_s < FIRST_BEAT_S
         return False
 
     def _replace(self, epoch: int) -> None:
@@ -126,7 +131,7 @@ class Supervisor:
         beat = self._ring.heartbeat_ns
         if not beat:
             return now_ns - self._started_ns < FIRST_BEAT_S * 1e9
-        if now_ns - beat < 1.5e9:
+        if now_ns - beat < FRESH_S * 1e9:
             return True
         return not self._dead() and now_ns - beat < STALE_S * 1e9
 
@@ -134,12 +139,9 @@ class Supervisor:
         # Where the trainer is process 1 (a container) or a subreaper, the detached
         # recorder becomes its child after all: take it away before the user sees it.
         pid = self._ring.reader_pid
-        deadline = time.monotonic() + 0.3
+        deadline_s = self._clock.monotonic_s() + REAP_S
         with contextlib.suppress(OSError):
-            while pid and time.monotonic() < deadline:
+            while pid and self._clock.monotonic_s() < deadline_s:
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     return
-                time.sleep(0.002)
-
-
-__all__ = ["Supervisor"]
+                self._clock.sleep(POLL_S)

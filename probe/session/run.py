@@ -10,11 +10,11 @@ import contextlib
 import dataclasses
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..clock import Clock
 from ..errors import StoreError
 from ..instrument import PhaseEngine
 from ..store.dashboard_address import address, port_for
@@ -37,7 +37,9 @@ _CHECK_NS = 1_000_000_000
 class Run:
     """One watched execution, seen from the training process."""
 
-    def __init__(self, options: dict[str, Any], model: Any, optimizer: Any, number: int):
+    def __init__(
+        self, options: dict[str, Any], model: Any, optimizer: Any, number: int, clock: Clock
+    ):
         """Create the run on disk, start its recorder and hook the training.
 
         Args:
@@ -47,14 +49,14 @@ class Run:
             StoreError: the run cannot be recorded at all.
         """
         self.depth = 0
-        self._number = number
+        self._number, self._clock = number, clock
         self.pid = os.getpid()
         self._options = options
         self._job = current_job()
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
-        self._met: dict[str, Any] = {}  # what the ranks of other hosts told
+        self._met: dict[str, Any] = {}  # what was learnt of the job's other hosts
         joined = os.environ.get("PROBE_RUN")
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
@@ -67,7 +69,7 @@ class Run:
             modules=options["modules"],
         )
         self._member = self._introduce(place)
-        self._supervisor = Supervisor(self.path, self._main_ring)
+        self._supervisor = Supervisor(self.path, self._main_ring, clock)
         try:
             self._member.write(self.path)
             if not joined:
@@ -113,7 +115,8 @@ class Run:
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
-        self._tell(self._info() | {"left": True} | ({"error": error} if failed and error else {}))
+        left = {"left": True} | ({"error": error} if failed and error else {})
+        self._publish(info=self._info() | left)
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
         if not sealed and not self._supervisor.alive():
@@ -125,14 +128,14 @@ class Run:
     def _create(self) -> Path:
         options, job = self._options, self._job
         directory = runs_dir(options["dir"])
-        run_id = new_run_id(options["name"], time.time())
+        run_id = new_run_id(options["name"], self._clock.wall_s())
         if job.key is not None:
             import hashlib  # 2 ms that only a job of several ranks needs
 
-            found = (agreed_key(job, f"key{self._number}") if job.local_key else None) or job.key
-            key = hashlib.sha256(f"{found}:{self._number}".encode()).hexdigest()[:12]
+            job_key = (agreed_key(job, f"key{self._number}") if job.local_key else None) or job.key
+            key = hashlib.sha256(f"{job_key}:{self._number}".encode()).hexdigest()[:12]
             try:
-                run_id = agree(directory, key, run_id, job.attempt)
+                run_id = agree(directory, key, run_id, job.attempt, self._clock)
             except OSError as error:
                 raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
         fields = {
@@ -170,7 +173,7 @@ class Run:
             boot_id=boot_id(),
             pid=self.pid,
             start_ticks=start_ticks(self.pid) or 0,
-            begin_ns=time.monotonic_ns(),
+            begin_ns=self._clock.now_ns(),
             rings=str(place.folder),
             prefix=place.prefix,
             request=device_request(self._options["devices"], job),
@@ -193,7 +196,7 @@ class Run:
         } | self._met
 
     def _chores(self) -> None:
-        now = time.monotonic_ns()
+        now = self._clock.now_ns()
         if now < self._next_check:
             return
         self._next_check = now + _CHECK_NS
@@ -205,16 +208,16 @@ class Run:
 
     def _meet(self) -> None:
         """Once there is a process group, after the first step: ranks are close together then."""
-        met = meet(self._job, self.id, f"clock{self._number}")
+        met = meet(self._job, self.id, f"clock{self._number}", self._clock)
         if met is None:
             return
         for line in met.pop("warnings", ()):
             self._engine.warn(line)
         self._met = met or {"met": True}
-        self._tell(self._info())
+        self._publish(info=self._info())
 
-    def _tell(self, info: dict[str, Any]) -> None:
-        self._member = dataclasses.replace(self._member, info=info)
+    def _publish(self, **changes: Any) -> None:
+        self._member = dataclasses.replace(self._member, **changes)
         with contextlib.suppress(OSError):
             self._member.write(self.path)
 
@@ -229,9 +232,7 @@ class Run:
             return
         self._declared = (f"GPU-{uuid}",)
         request = dataclasses.replace(self._member.request, uuids=self._declared)
-        self._member = dataclasses.replace(self._member, request=request)
-        with contextlib.suppress(OSError):
-            self._member.write(self.path)
+        self._publish(request=request)
 
 
 def say(line: str) -> None:

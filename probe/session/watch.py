@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar
 
+from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError
 from .options import options as checked
 from .run import Run, say
@@ -136,7 +137,9 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             else:
                 _count += 1
                 try:
-                    run = _active = Run(self._options, self._model, self._optimizer, _count)
+                    run = _active = Run(
+                        self._options, self._model, self._optimizer, _count, MACHINE_CLOCK
+                    )
                     atexit.register(run.close)
                 except StoreError as error:
                     say(f"phasewatt: {error}; the training goes on unwatched")

@@ -172,15 +172,15 @@ def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     return Live(tuple(pages)) if pages else None
 
 
-class Looking:
-    """Whether estimates of a run are looked at, as its recorder learns it."""
+class ViewerWatch:
+    """Whether somebody looks at the estimates of a run, as its recorder learns it."""
 
     def __init__(self, run: Path):
         self._path = run / LOOKED_FILE
         self._changed_ns = 0  # by the clock of who looks; of its own only a change is read
         self._looked_s = -_LOOKING_S
 
-    def lately(self, now_s: float) -> bool:
+    def active(self, now_s: float) -> bool:
         """``now_s``: monotonic."""
         with contextlib.suppress(OSError):
             changed_ns = self._path.stat().st_mtime_ns

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from ..clock import MACHINE_CLOCK, Clock
 
 SAMPLES = pa.schema(
     [
@@ -61,9 +62,9 @@ class SegmentWriter:
     is and the next write opens a new one; the caller keeps what was not written.
     """
 
-    def __init__(self, folder: Path, stem: str, schema: pa.Schema):
+    def __init__(self, folder: Path, stem: str, schema: pa.Schema, clock: Clock = MACHINE_CLOCK):
         self._folder, self._hot = folder, folder / "hot"
-        self._stem, self._schema = stem, schema
+        self._stem, self._schema, self._clock = stem, schema, clock
         self._number = 0
         self._path: Path | None = None
         self._sink: pa.OSFile | None = None
@@ -95,7 +96,7 @@ class SegmentWriter:
         """Close the open segment once it is old or large enough; its path, to be sealed."""
         if self._sink is None:
             return None
-        old = time.monotonic() - self._opened > ROTATE_SECONDS
+        old = self._clock.monotonic_s() - self._opened > ROTATE_SECONDS
         return self.close() if old or self._sink.tell() > ROTATE_BYTES else None
 
     def close(self) -> Path | None:
@@ -122,7 +123,7 @@ class SegmentWriter:
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
         self._sink = pa.OSFile(str(self._path), "wb")
         self._stream = _stream(self._sink, self._schema)
-        self._opened = time.monotonic()
+        self._opened = self._clock.monotonic_s()
 
     def _taken(self, number: int) -> bool:
         name = f"{self._stem}-{number:06d}"

@@ -18,7 +18,7 @@ _WINDOW_NS = NS_PER_S  # power is the mean over this at least
 _SILENT_NS = 3 * NS_PER_S
 
 
-class _Meter:
+class _LiveMeter:
     """Energy of one meter since its first reading."""
 
     def __init__(self, source: Source):
@@ -80,7 +80,7 @@ class LiveMeters:
     """All meters of energy or power; :meth:`page` names one per device."""
 
     def __init__(self) -> None:
-        self._meters: dict[str, _Meter] = {}
+        self._meters: dict[str, _LiveMeter] = {}
         self._distrusted: set[str] = set()
 
     def open(self, sources: Iterable[Source]) -> None:
@@ -88,7 +88,7 @@ class LiveMeters:
         for source in sources:
             tells = source.is_energy_counter or source.quantity in POWERS
             if source.attributable and tells:
-                self._meters.setdefault(source.id, _Meter(source))
+                self._meters.setdefault(source.id, _LiveMeter(source))
 
     def take(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""

@@ -2,90 +2,89 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from ...attribution.regression.statistics import Statistics
+from ...clock import Clock
 from ...model import Gap, Provenance, Reading, Sample, Source
-from ...store import live
 from ...store.layout import node_name
-from ...store.live import LivePage, LiveValue
+from ...store.live import LivePage, LiveValue, write_live
 from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
 from ..drain import RingDrain
-from ..fault_guard import Breaker
-from ..pipeline.attribution import Attributing
+from ..fault_guard import FaultGuard, guarded
 from .meters import LiveMeters
 from .phases import LivePhases
 
 _STALE_NS = 10 * NS_PER_S  # an older value is no value
 
 
-class Publisher:
+class LivePageStage:
     """Fed with what the recorder reads; writes the page.
 
-    Trouble of its own ends the page, never the recording; a disk that refuses is the recorder's
-    to tell (OSError).
+    Trouble of its own ends the page, never the recording; a disk that refuses goes through
+    (OSError).
     """
 
-    def __init__(self, run: Path, begin_ns: int):
-        self._run, self._begin_ns = run, begin_ns
+    def __init__(self, run: Path, begin_ns: int, clock: Clock):
+        self._run, self._begin_ns, self._clock = run, begin_ns, clock
         self._meters, self._phases = LiveMeters(), LivePhases()
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
-        self._safely = Breaker("nothing is told live any more")
+        self.guard = FaultGuard("the live page is not written any more")
 
+    @guarded
     def open(self, sources: Iterable[Source]) -> None:
         """New sources."""
-        with self._safely():
-            for source in sources:
-                self._sources[source.id] = source
-            self._meters.open(self._sources.values())
+        self._sources |= {source.id: source for source in sources}
+        self._meters.open(self._sources.values())
 
-    def readings(self, readings: Iterable[Reading]) -> None:
-        """What the sensors said, in order."""
-        if self._safely.broken:
-            return
-        readings = list(readings)
-        with self._safely():
-            self._meters.take(readings)
-            for reading in readings:
-                if isinstance(reading, Gap):
-                    self._gaps += reading.count
-                else:
-                    self._newest[reading.source] = reading
+    @guarded
+    def readings(self, readings: Collection[Reading]) -> None:
+        """What the sensors read, in order."""
+        self._meters.take(readings)
+        for reading in readings:
+            if isinstance(reading, Gap):
+                self._gaps += reading.count
+            else:
+                self._newest[reading.source] = reading
 
+    @guarded
     def spans(self, rank: int, table: SpanTable) -> None:
-        """Spans of a rank that its main ring's marks come to."""
-        if len(table) and not self._safely.broken:
-            with self._safely():
-                self._phases.spans(rank, table)
+        """Spans of a rank's main ring."""
+        if len(table):
+            self._phases.spans(rank, table)
 
+    @guarded
     def estimates(
-        self, attributing: Attributing, now_ns: int, on_device: Mapping[int, Mapping[int, float]]
+        self,
+        statistics: Iterable[tuple[Source, int, Statistics]],
+        now_ns: int,
+        on_device: Mapping[int, Mapping[int, float]],
     ) -> None:
-        """The estimator's word on every device whose energy it follows.
+        """Solve for the phases of every device.
 
         Args:
+            statistics: source, rank and what the estimator knows of each meter.
             on_device: of ranks with a device's own clock, the seconds of their phases on it.
         """
-        if self._safely.broken:
-            return
         run_s = (now_ns - self._begin_ns) / NS_PER_S
-        with self._safely():
-            spoken = {d.source: d for d in self._meters.page(now_ns)}
-            for source, rank, statistics in attributing.statistics():
-                if (device := spoken.get(source.id)) is not None:
-                    self._phases.estimates(
-                        device.device,
-                        rank,
-                        statistics,
-                        device.energy_j,
-                        run_s,
-                        on_device.get(rank) if source.is_accelerator else None,
-                    )
+        shown = {device.source: device for device in self._meters.page(now_ns)}
+        for source, rank, of_meter in statistics:
+            if (device := shown.get(source.id)) is not None:
+                gpu = source.is_accelerator
+                self._phases.estimates(
+                    device.device,
+                    rank,
+                    of_meter,
+                    device.energy_j,
+                    run_s,
+                    on_device.get(rank) if gpu else None,
+                )
 
+    @guarded
     def publish(
         self,
         now_ns: int,
@@ -95,31 +94,24 @@ class Publisher:
         final: bool = False,
     ) -> None:
         """Replace the page. Raises OSError."""
-        if self._safely.broken:
-            return
         drains = list(drains)
-        with self._safely():
-            devices = tuple(self._meters.page(now_ns))
-            measured = {
-                d.device: d.energy_j for d in devices if d.provenance == Provenance.MEASURED
-            }
-            live.write_live(
-                self._run,
-                LivePage(
-                    now_ns,
-                    time.time(),
-                    node_name(),
-                    final,
-                    max((d.steps for d in drains), default=0),
-                    sum(d.lost for d in drains),
-                    self._gaps,
-                    max((d.last_ns for d in drains), default=0),
-                    devices,
-                    tuple(self._phases.phases(measured, names)),
-                    tuple(self._phases.times(names)),
-                    tuple(self._values(now_ns)),
-                ),
-            )
+        devices = tuple(self._meters.page(now_ns))
+        measured = {d.device: d.energy_j for d in devices if d.provenance == Provenance.MEASURED}
+        page = LivePage(
+            now_ns,
+            self._clock.wall_s(),
+            node_name(),
+            final,
+            max((d.steps for d in drains), default=0),
+            sum(d.lost for d in drains),
+            self._gaps,
+            max((d.last_ns for d in drains), default=0),
+            devices,
+            tuple(self._phases.phases(measured, names)),
+            tuple(self._phases.times(names)),
+            tuple(self._values(now_ns)),
+        )
+        write_live(self._run, page)
 
     def _values(self, now_ns: int) -> Iterable[LiveValue]:
         for id_, sample in self._newest.items():

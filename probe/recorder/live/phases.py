@@ -1,7 +1,7 @@
 """Joules per phase while the run goes on: the best estimate now, and a counter beside it.
 
-The estimate is revised as data come, up or down. A counter must not be: what it has told stays
-told. So per device every joule that the meter adds is handed out once: to the phases that are
+The estimate is revised as data come, up or down. A counter must not be: what it has counted stays
+counted. So per device every joule that the meter adds is handed out once: to the phases that are
 behind their estimate, in proportion, the rest to ``unattributed``. Between two estimates a phase
 is taken to go on at its power. What was used before the estimator could tell a phase apart is
 ``unattributed`` for good, or the phase's rate would be wrong for as long as it caught up. The
@@ -24,16 +24,17 @@ from ...timeline.span_table import SpanTable
 
 
 @dataclass(frozen=True, slots=True)
-class _Stated:
+class _StatedPhase:
     """A phase's estimate, and how long the phase had run by then."""
 
-    known: PhaseEstimate
+    estimate: PhaseEstimate
     seconds: float
 
     def by(self, seconds: float) -> float:
         """Joules once it has run so long, if it goes on as before."""
-        watts = self.known.energy_j / self.seconds if self.seconds > 0 else 0.0
-        return self.known.energy_j + watts * max(0.0, seconds - self.seconds)
+        energy_j = self.estimate.energy_j
+        watts = energy_j / self.seconds if self.seconds > 0 else 0.0
+        return energy_j + watts * max(0.0, seconds - self.seconds)
 
 
 @dataclass(slots=True)
@@ -42,23 +43,23 @@ class _Shares:
 
     total_j: float = 0.0
     given: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
-    stated: dict[int, _Stated] = field(default_factory=dict)
+    stated: dict[int, _StatedPhase] = field(default_factory=dict)
     missed: dict[int, float] = field(default_factory=dict)  # used before it was first stated
 
-    def state(self, stated: dict[int, _Stated], seconds: Mapping[int, float]) -> None:
+    def state(self, stated: dict[int, _StatedPhase], seconds: Mapping[int, float]) -> None:
         """New estimates."""
         self.stated = stated
-        for code, one in stated.items():
+        for code, phase in stated.items():
             if code not in self.missed:
-                self.missed[code] = one.by(seconds.get(code, 0.0))
+                self.missed[code] = phase.by(seconds.get(code, 0.0))
 
     def hand_out(self, total_j: float, seconds: Mapping[int, float]) -> None:
         """All that the meter added since the last time."""
         added = max(0.0, total_j - self.total_j)
         self.total_j += added
         behind = {
-            code: max(0.0, one.by(seconds.get(code, 0.0)) - self.missed[code] - self.given[code])
-            for code, one in self.stated.items()
+            code: max(0.0, phase.by(seconds.get(code, 0.0)) - self.missed[code] - self.given[code])
+            for code, phase in self.stated.items()
             if code >= 0
         }
         wanted = sum(behind.values())
@@ -69,7 +70,7 @@ class _Shares:
 
 
 class LivePhases:
-    """Follows spans and statistics; :meth:`rows` says what they come to."""
+    """Follows spans and statistics; :meth:`phases` and :meth:`times` say what they come to."""
 
     def __init__(self) -> None:
         self._tallies: dict[int, PhaseCounter] = {}
@@ -105,15 +106,15 @@ class LivePhases:
         spent = seconds
         if on_device is not None:
             spent = {**on_device, UNATTRIBUTED: max(0.0, run_s - sum(on_device.values()))}
-        found = estimate(statistics, total_j, spent)
-        if found is None:
+        solution = estimate(statistics, total_j, spent)
+        if solution is None:
             return
-        known = {code: found.of(code) for code in found.codes}
+        phases = {code: solution.of(code) for code in solution.codes}
         self._shares.setdefault(device, _Shares()).state(
             {
-                code: _Stated(one, seconds.get(code, 0.0))
-                for code, one in known.items()
-                if one.status is not Status.NOT_IDENTIFIABLE
+                code: _StatedPhase(phase, seconds.get(code, 0.0))
+                for code, phase in phases.items()
+                if phase.status is not Status.NOT_IDENTIFIABLE
             },
             seconds,
         )
@@ -136,7 +137,7 @@ class LivePhases:
                 if (stated := shares.stated.get(code)) is None:
                     yield LivePhase(name, device, given)
                 else:
-                    best = stated.known
+                    best = stated.estimate
                     yield LivePhase(
                         name,
                         device,

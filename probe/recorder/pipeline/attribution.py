@@ -7,7 +7,6 @@ holds is constant in size, so the report of a week is solved in seconds.
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from ...attribution.meter_kinds import accumulator_of, is_attributed, is_rate
 from ...attribution.regression.design import Spans
 from ...attribution.regression.serialization import from_arrays, to_arrays
 from ...attribution.regression.statistics import Statistics
+from ...clock import Clock
 from ...model import RESTARTED, Gap, Reading, Sample, Source
 from ...ring.layout import Code
 from ...store import files
@@ -29,6 +29,7 @@ from ...store.layout import statistics_path
 from ...store.members import Member
 from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
+from ..fault_guard import FaultGuard
 from .timelines import Settled, Timelines
 
 _MOST_CPU = 0.08  # of a core, for all meters together
@@ -37,7 +38,7 @@ _MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
 
 
 @dataclass(slots=True)
-class _Meter:
+class _AttributedMeter:
     """What is read of one source, and whose spans it is held against, once that is known."""
 
     source: Source
@@ -46,22 +47,23 @@ class _Meter:
     reads: list[tuple[int, int, float]] = field(default_factory=list)
 
 
-class Attributing:
+class AttributionStage:
     """Feeds accumulators; :meth:`save` seals what they hold."""
 
-    def __init__(self, run: Path, begin_ns: int):
+    def __init__(self, run: Path, begin_ns: int, clock: Clock):
         """
         Args:
             begin_ns: when the run began; what the meters did before is not its energy.
         """
-        self._run, self._origin_ns = run, begin_ns
+        self._run, self._origin_ns, self._clock = run, begin_ns, clock
         self._sources: dict[str, Source] = {}
-        self._meters: dict[str, _Meter] = {}
+        self._meters: dict[str, _AttributedMeter] = {}
         self._used: set[int] = set()  # ranks whose first spans are used up
         self._spans: dict[int, list[Settled]] = {}
-        self._cpu_s, self._since = 0.0, time.monotonic()
+        self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
         self._dear = False  # at the last judgement
         self.warnings: list[str] = []
+        self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
 
     def open(self, sources: Iterable[Source]) -> None:
         """Begin with those of new sources that are attributed to phases."""
@@ -70,7 +72,7 @@ class Attributing:
                 continue
             self._sources[source.id] = source
             if is_attributed(source):
-                self._meters[source.id] = _Meter(source, None, self._accumulator(source))
+                self._meters[source.id] = _AttributedMeter(source, None, self._accumulator(source))
 
     def _assign(self, members: Iterable[Member]) -> None:
         """Each meter to the one rank that uses its device: a launcher's ranks come late. None
@@ -110,8 +112,8 @@ class Attributing:
 
     def spans(self, settled: Mapping[int, Settled], lost: Collection[int] = ()) -> None:
         """Spans of each rank that follow those before; those of ``lost`` ranks cannot be had."""
-        for rank, one in settled.items():
-            self._spans.setdefault(rank, []).append(one)
+        for rank, spans in settled.items():
+            self._spans.setdefault(rank, []).append(spans)
         for name, meter in list(self._meters.items()):
             if meter.rank in lost:
                 del self._meters[name]
@@ -120,9 +122,9 @@ class Attributing:
     def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
         """(source, rank, what is known) of every meter of energy or power that has begun."""
         for meter in self._meters.values():
-            known = meter.accumulator.statistics
-            if meter.rank is not None and not is_rate(meter.source) and known.candidates:
-                yield meter.source, meter.rank, known
+            statistics = meter.accumulator.statistics
+            if meter.rank is not None and not is_rate(meter.source) and statistics.candidates:
+                yield meter.source, meter.rank, statistics
 
     def followed(self) -> list[str]:
         """Sources whose statistics hold all that was read, now or once they say anything."""
@@ -135,7 +137,7 @@ class Attributing:
     def advance(self, members: Iterable[Member]) -> None:
         """Use what has come. Trouble ends the attribution here, never the recording."""
         began = time.thread_time()
-        with self._safely():
+        with self._guard():
             self._assign(members)
             self._advance()
         self._watch_cost(time.thread_time() - began)
@@ -143,7 +145,7 @@ class Attributing:
     def _watch_cost(self, cpu_s: float) -> None:
         """Rather fewer updates than a recorder that falls behind. Once may be a search for lags."""
         self._cpu_s += cpu_s
-        wall_s = time.monotonic() - self._since
+        wall_s = self._clock.monotonic_s() - self._since_s
         if wall_s < _JUDGED_S:
             return
         dear = self._cpu_s > _MOST_CPU * wall_s
@@ -154,7 +156,7 @@ class Attributing:
                 f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
                 f"one update of the meters in {every}"
             ]
-        self._cpu_s, self._since = 0.0, time.monotonic()
+        self._cpu_s, self._since_s = 0.0, self._clock.monotonic_s()
 
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}
@@ -163,7 +165,7 @@ class Attributing:
             if meter.rank in taken:
                 clock = meter.rank, meter.source.is_accelerator
                 if clock not in clocks:
-                    tables = [one.of(meter.source) for one in taken[meter.rank]]
+                    tables = [spans.of(meter.source) for spans in taken[meter.rank]]
                     clocks[clock] = self._of(SpanTable.concat(tables)).filled()
                 meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
@@ -182,7 +184,7 @@ class Attributing:
         """
         self.advance(members)
         final = end_ns is not None
-        with self._safely():
+        with self._guard():
             for meter in self._meters.values():
                 if meter.rank is None:
                     continue
@@ -194,21 +196,9 @@ class Attributing:
                     arrays = to_arrays(statistics, **self._about(meter, timelines, final))
                     files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
 
-    @contextlib.contextmanager
-    def _safely(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError:
-            raise  # the disk: the recorder says so and tries again
-        except Exception as error:
-            self._meters.clear()
-            print(
-                f"energy is attributed by the report only: {type(error).__name__}: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def _about(self, meter: _Meter, timelines: Timelines, final: bool) -> Mapping[str, Any]:
+    def _about(
+        self, meter: _AttributedMeter, timelines: Timelines, final: bool
+    ) -> Mapping[str, Any]:
         assert meter.rank is not None
         return {
             "source": meter.source.id,
@@ -219,7 +209,7 @@ class Attributing:
             "on_device": meter.source.is_accelerator and timelines.on_device(meter.rank),
         }
 
-    def _feed(self, meter: _Meter) -> None:
+    def _feed(self, meter: _AttributedMeter) -> None:
         if meter.reads:
             table = np.array(meter.reads, np.float64)
             time_ns = np.array([read[0] for read in meter.reads], np.int64)

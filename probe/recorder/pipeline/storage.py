@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...clock import Clock
 from ...model import Gap, Reading, Sample, Source
 from ...store import files, layout
 from ...store.segments import SAMPLES, Columns, SegmentWriter
@@ -17,12 +18,12 @@ from ...store.segments import SAMPLES, Columns, SegmentWriter
 _KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
 
 
-class SampleStore:
+class StorageStage:
     """Appends readings; a source is known on disk before its first sample."""
 
-    def __init__(self, run: Path, epoch: int):
+    def __init__(self, run: Path, epoch: int, clock: Clock):
         self._folder = layout.node_dir(run)
-        self._writer = SegmentWriter(self._folder, f"samples-{epoch}", SAMPLES)
+        self._writer = SegmentWriter(self._folder, f"samples-{epoch}", SAMPLES, clock)
         self._gaps_path = self._folder / "gaps.jsonl"
         self._sources: dict[str, dict[str, Any]] = {}
         for value in files.read_json(self._folder / "sources.json") or ():
@@ -33,7 +34,7 @@ class SampleStore:
         self.gap_count = 0
         self.latest_ns: dict[str, int] = {}
 
-    def register(self, sources: Iterable[Source]) -> None:
+    def open(self, sources: Iterable[Source]) -> None:
         """Write new or changed sources. Raises OSError."""
         before = dict(self._sources)
         for source in sources:
@@ -46,7 +47,7 @@ class SampleStore:
         """All sources so far, as they stand in sources.json."""
         return list(self._sources.values())
 
-    def add(self, readings: Iterable[Reading]) -> None:
+    def readings(self, readings: Iterable[Reading]) -> None:
         """Take readings; they reach the disk at the next :meth:`flush`."""
         for reading in readings:
             if isinstance(reading, Gap):

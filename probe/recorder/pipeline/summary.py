@@ -1,11 +1,11 @@
 """What the final report says, summed up while the run goes on: the report of a week in seconds.
 
-Fed with all that is recorded; :meth:`Summaries.save` seals it at the end of the run.
+Fed with all that is recorded; :meth:`SummaryStage.save` seals it at the end of the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ from ...store.members import Member
 from ...timeline.phase_totals import PhaseCounter, PhaseTotals
 from ...timeline.span_table import SpanTable
 from ..drain import RingDrain
-from ..fault_guard import Breaker
+from ..fault_guard import FaultGuard, guarded
 from .timelines import Settled, Timelines
 
 
-class Summaries:
+class SummaryStage:
     """Of all sources and ranks of this node. Trouble of its own ends it, never the recording:
     the report then reads samples and edges.
     """
@@ -40,7 +40,7 @@ class Summaries:
         self._host: dict[int, PhaseCounter] = {}
         self._device: dict[int, PhaseCounter] = {}
         self._used: set[int] = set()  # ranks whose first spans were handed on
-        self._safely = Breaker("the report will read all samples")
+        self.guard = FaultGuard("the report will read all samples")
 
     def open(self, sources: Iterable[Source]) -> None:
         """New sources."""
@@ -54,44 +54,38 @@ class Summaries:
             )
             self._reads[source.id] = []
 
+    @guarded
     def readings(self, readings: Iterable[Reading]) -> None:
-        """What the sensors said, in order."""
-        if self._safely.broken:
-            return
-        with self._safely():
-            for reading in readings:
-                if isinstance(reading, Sample):
-                    if reading.source in self._reads:
-                        self._reads[reading.source].append(reading)
-                elif isinstance(reading, Gap) and reading.reason == RESTARTED:
-                    meter = self._meters.get(reading.what)
-                    if isinstance(meter, MeterSummarizer):
-                        meter.restart(reading.end_ns)
+        """What the sensors read, in order."""
+        for reading in readings:
+            if isinstance(reading, Sample):
+                if reading.source in self._reads:
+                    self._reads[reading.source].append(reading)
+            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+                meter = self._meters.get(reading.what)
+                if isinstance(meter, MeterSummarizer):
+                    meter.restart(reading.end_ns)
 
+    @guarded
     def spans(self, settled: Mapping[int, Settled]) -> None:
         """Spans of each rank that follow those before."""
-        if self._safely.broken:
-            return
-        with self._safely():
-            for rank, one in settled.items():
-                self._spans.setdefault(rank, []).append(one)
-                self._host.setdefault(rank, PhaseCounter()).take(one.host)
-                if one.device is not None:
-                    self._device.setdefault(rank, PhaseCounter()).take(one.device)
+        for rank, spans in settled.items():
+            self._spans.setdefault(rank, []).append(spans)
+            self._host.setdefault(rank, PhaseCounter()).take(spans.host)
+            if spans.device is not None:
+                self._device.setdefault(rank, PhaseCounter()).take(spans.device)
 
     def on_device(self) -> dict[int, dict[int, float]]:
         """Seconds per phase code of every rank that has a device's own clock."""
         return {rank: counting.seconds() for rank, counting in self._device.items()}
 
-    def advance(self, members: Iterable[Member]) -> None:
+    @guarded
+    def advance(self, members: Sequence[Member]) -> None:
         """Use what has come."""
-        if self._safely.broken:
-            return
-        with self._safely():
-            self._advance(list(members))
+        self._advance(members)
 
-    def _advance(self, members: list[Member]) -> None:
-        known = list(self._sources.values())
+    def _advance(self, members: Sequence[Member]) -> None:
+        sources = list(self._sources.values())
         ranks = {m.rank for m in members if m.role == "rank"}
         taken, self._spans = self._spans, {}
         tables: dict[tuple[int, bool], SpanTable] = {}  # by rank, and whether on the device's clock
@@ -100,7 +94,7 @@ class Summaries:
             self._feed(source, meter)
             if not isinstance(meter, MeterSummarizer):
                 continue
-            rank = owner(source, known, members, ranks)
+            rank = owner(source, sources, members, ranks)
             before = self._owners.get(id_)
             if rank is not None and before is None:
                 self._owners[id_] = rank
@@ -111,7 +105,7 @@ class Summaries:
             elif rank in taken:
                 clock = rank, source.is_accelerator
                 if clock not in tables:
-                    table = SpanTable.concat([one.of(source) for one in taken[rank]])
+                    table = SpanTable.concat([spans.of(source) for spans in taken[rank]])
                     tables[clock] = table.take(table.code != Code.OUTSIDE)
                 table = tables[clock]
                 meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
@@ -130,11 +124,12 @@ class Summaries:
         else:
             meter.feed(value)
 
+    @guarded
     def save(
         self,
         end_ns: int,
-        drains: Iterable[RingDrain],
-        members: Iterable[Member],
+        drains: Collection[RingDrain],
+        members: Sequence[Member],
         timelines: Timelines,
         *,
         followed: Sequence[str],
@@ -146,42 +141,40 @@ class Summaries:
             timelines: where the spans came from.
             followed: the sources that the estimator followed from begin to end.
         """
-        if self._safely.broken or timelines.lost:
+        if timelines.lost:
             return
-        with self._safely():
-            self._advance(list(members))
-            meters: dict[str, MeterSummary] = {}
-            for id_, meter in self._meters.items():
-                one = meter.finish(end_ns) if isinstance(meter, MeterSummarizer) else meter.finish()
-                meters[id_] = one
-            rings = {drain.rank: timelines.rings(drain.rank) for drain in drains if drain.rank >= 0}
-            mains = [
-                drain for drain in drains if drain.rank >= 0 and drain.name == rings[drain.rank][0]
+        self._advance(members)
+        meters: dict[str, MeterSummary] = {
+            id_: meter.finish(end_ns) if isinstance(meter, MeterSummarizer) else meter.finish()
+            for id_, meter in self._meters.items()
+        }
+        ranks = [drain for drain in drains if drain.rank >= 0]
+        rings = {drain.rank: timelines.rings(drain.rank) for drain in ranks}
+        mains = [drain for drain in ranks if drain.name == rings[drain.rank][0]]
+
+        def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
+            return [
+                counted[drain.rank].totals(drain.rank, _names(drain), drain.steps)
+                for drain in mains
+                if drain.rank in counted
             ]
 
-            def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
-                return [
-                    counted[drain.rank].totals(drain.rank, _names(drain), drain.steps)
-                    for drain in mains
-                    if drain.rank in counted
-                ]
-
-            values: dict[int, dict[str, Any]] = {}
-            for drain in drains:
-                values.setdefault(drain.rank, {}).update(drain.values())
-            write_summary(
-                self._run,
-                NodeSummary(
-                    meters,
-                    self._owners,
-                    followed,
-                    phase_totals(self._host),
-                    phase_totals(self._device),
-                    rings,
-                    values,
-                    timelines.reductions(),
-                ),
-            )
+        values: dict[int, dict[str, Any]] = {}
+        for drain in drains:
+            values.setdefault(drain.rank, {}).update(drain.values())
+        write_summary(
+            self._run,
+            NodeSummary(
+                meters,
+                self._owners,
+                followed,
+                phase_totals(self._host),
+                phase_totals(self._device),
+                rings,
+                values,
+                timelines.reductions(),
+            ),
+        )
 
 
 def _names(drain: RingDrain) -> Mapping[int, str]:

@@ -73,7 +73,7 @@ class _Track:
         return table
 
 
-class _Rank:
+class _RankTimeline:
     """One rank with one main ring."""
 
     def __init__(self, ring: str):
@@ -141,7 +141,7 @@ class Timelines:
     """Of all ranks of this node."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: dict[int, _RankTimeline] = {}
         self._lost: dict[int, str] = {}
 
     def add(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
@@ -155,21 +155,21 @@ class Timelines:
 
     def _add(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
         if table is None:
-            mine = self._ranks[rank].others
-            mine[ring] = np.concatenate([mine[ring], rows]) if ring in mine else rows
-            if len(mine[ring]) > MOST_MARKS:
+            others = self._ranks[rank].others
+            others[ring] = np.concatenate([others[ring], rows]) if ring in others else rows
+            if len(others[ring]) > MOST_MARKS:
                 self._lose(
                     rank,
                     f"another thread of rank {rank} marks faster than its phases "
                     "pass: the report attributes them, not the recorder",
                 )
             return
-        one = self._ranks.setdefault(rank, _Rank(ring))
-        if ring != one.main:
+        timeline = self._ranks.setdefault(rank, _RankTimeline(ring))
+        if ring != timeline.main:
             self._lose(rank, "")  # it was started again: the report joins what both did
             return
-        one.add(rows, table)
-        if one.waiting > MOST_SPANS:
+        timeline.add(rows, table)
+        if timeline.waiting > MOST_SPANS:
             self._lose(
                 rank,
                 f"rank {rank} had more than {MOST_SPANS} phases at a time: the "
@@ -179,18 +179,18 @@ class Timelines:
     def take(self, now_ns: int | None) -> dict[int, Settled]:
         """What is settled by now, or with None, at the end, all that is left."""
         until_ns = None if now_ns is None else now_ns - SETTLED_NS
-        found = {}
-        for rank, one in list(self._ranks.items()):
+        settled = {}
+        for rank, timeline in list(self._ranks.items()):
             try:
-                found[rank] = one.take(until_ns)
+                settled[rank] = timeline.take(until_ns)
             except Exception as error:
                 self._lose(rank, _broken(rank, error))
-        return found
+        return settled
 
     @property
     def crowded(self) -> bool:
         """Whether so many spans wait that they should be taken soon."""
-        return any(one.waiting > _CROWDED * MOST_SPANS for one in self._ranks.values())
+        return any(rank.waiting > _CROWDED * MOST_SPANS for rank in self._ranks.values())
 
     def _lose(self, rank: int, why: str) -> None:
         self._ranks.pop(rank, None)
@@ -203,8 +203,8 @@ class Timelines:
             *self._lost,
             *(
                 rank
-                for rank, one in self._ranks.items()
-                if one.on_device is not None and not one.as_settled
+                for rank, timeline in self._ranks.items()
+                if timeline.on_device is not None and not timeline.as_settled
             ),
         }
 
@@ -215,17 +215,17 @@ class Timelines:
 
     def rings(self, rank: int) -> list[str]:
         """Names of the rings that were followed, sorted."""
-        one = self._ranks.get(rank)
-        return sorted([one.main, *one.others]) if one is not None else []
+        timeline = self._ranks.get(rank)
+        return sorted([timeline.main, *timeline.others]) if timeline is not None else []
 
     def reductions(self) -> dict[int, dict[str, Any]]:
-        """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
-        return {rank: one.reductions.state() for rank, one in self._ranks.items()}
+        """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
+        return {rank: timeline.reductions.state() for rank, timeline in self._ranks.items()}
 
     def on_device(self, rank: int) -> bool:
         """Whether the rank's spans are known on a device's clock."""
-        one = self._ranks.get(rank)
-        return one is not None and bool(one.on_device)
+        timeline = self._ranks.get(rank)
+        return timeline is not None and bool(timeline.on_device)
 
 
 def _broken(rank: int, error: Exception) -> str:

@@ -24,7 +24,7 @@ main(sys.argv[2:])
 """
 
 
-class Companion:
+class DashboardServer:
     """Starts it once; trouble is a warning of the run, never its end."""
 
     def __init__(self, run: Path, port: int | None):

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import Any
 
+from ...clock import Clock
 from ...errors import ProbeError
 from ...plugins import SERVICES, load
+from ..schedule import Timer
 
-_AGAIN_S = 2.0  # another recorder may be about to leave the port
+_RETRY_S = 2.0  # another recorder may be about to leave the port
 
 
-class Serving:
+class MetricsServer:
     """Serves from :meth:`poll` on; trouble is a warning of the run, never its end."""
 
-    def __init__(self, run: Path, address: str | None):
+    def __init__(self, run: Path, address: str | None, clock: Clock):
         """``address``: a port or host:port; None: nothing is served."""
-        self._run, self._address = run, address
+        self._run, self._address, self._clock = run, address, clock
         self._endpoint: Any = None
-        self._next = 0.0
+        self._retry = Timer()
         self._problem = ""
 
     @property
@@ -35,9 +36,10 @@ class Serving:
 
     def poll(self) -> None:
         """Begin to listen, or try again."""
-        if self._address is None or self._endpoint is not None or time.monotonic() < self._next:
+        if self._address is None or self._endpoint is not None:
             return
-        self._next = time.monotonic() + _AGAIN_S
+        if not self._retry.due(self._clock.monotonic_s(), _RETRY_S):
+            return
         try:
             self._endpoint = load(SERVICES, "prometheus")(
                 self._run, self._address, os.environ.get("PROBE_TOKEN")

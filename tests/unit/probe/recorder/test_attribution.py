@@ -12,9 +12,10 @@ from probe.attribution.estimate import estimate
 from probe.attribution.regression.design import Spans
 from probe.attribution.regression.serialization import from_arrays, to_arrays
 from probe.attribution.regression.statistics import Statistics
+from probe.clock import MACHINE_CLOCK
 from probe.model import DeviceRequest, Kind, Provenance, Sample, Source
 from probe.recorder.pipeline import attribution as module
-from probe.recorder.pipeline.attribution import Attributing
+from probe.recorder.pipeline.attribution import AttributionStage
 from probe.recorder.pipeline.timelines import Settled, Timelines
 from probe.ring.layout import Code
 from probe.ring.reader import SLOT_DTYPE
@@ -91,7 +92,7 @@ def portions(trace, reads, begin_s, end_s, portion_s=0.9):
         )
 
 
-def feed(attributing: Attributing, parts) -> None:
+def feed(attributing: AttributionStage, parts) -> None:
     for table, samples in parts:
         attributing.spans({0: Settled(table, None)})
         attributing.readings(samples)
@@ -111,9 +112,9 @@ def followed() -> Timelines:
     return timelines
 
 
-def begun(run: Path) -> Attributing:
+def begun(run: Path) -> AttributionStage:
     node_dir(run).mkdir(parents=True, exist_ok=True)
-    attributing = Attributing(run, 0)
+    attributing = AttributionStage(run, 0, MACHINE_CLOCK)
     attributing.open([SOURCE])
     return attributing
 
@@ -182,7 +183,7 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
 
 def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
     node_dir(tmp_path).mkdir(parents=True)
-    attributing = Attributing(tmp_path, 0)
+    attributing = AttributionStage(tmp_path, 0, MACHINE_CLOCK)
     attributing.open([SOURCE])
     attributing.save([member(0), member(1)], followed(), END_NS)
     assert read_arrays(statistics_path(tmp_path, SOURCE.id)) is None
@@ -191,7 +192,7 @@ def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
 def test_a_rank_that_joins_late_is_followed_from_the_begin(scene, tmp_path: Path) -> None:
     trace, reads = scene
     node_dir(tmp_path).mkdir(parents=True)
-    attributing = Attributing(tmp_path, 0)
+    attributing = AttributionStage(tmp_path, 0, MACHINE_CLOCK)
     attributing.open([SOURCE])
     for number, (table, samples) in enumerate(portions(trace, reads, 0.0, 61.0)):
         attributing.readings(samples)

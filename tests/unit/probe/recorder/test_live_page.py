@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from probe.clock import MACHINE_CLOCK
 from probe.model import DISTRUSTED, RESTARTED, Gap, Kind, Provenance, Sample, Source
 from probe.recorder.live.meters import LiveMeters
-from probe.recorder.live.page import Publisher
+from probe.recorder.live.page import LivePageStage
 from probe.store.layout import node_dir
 from probe.store.live import read_live
 
@@ -87,7 +88,7 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node_dir(tmp_path).mkdir()
-    publisher = Publisher(tmp_path, 0)
+    publisher = LivePageStage(tmp_path, 0, MACHINE_CLOCK)
     publisher.open([counter()])
     publisher.readings(ticks("c", 300.0, 0, 20))
     publisher.publish(2_000_000_000, [], {})
@@ -97,13 +98,13 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
     publisher.readings(ticks("c", 300.0, 20, 40))
     publisher.publish(4_000_000_000, [], {})
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "nothing is told live" in told
+    assert told.count("\n") == 1 and "the live page is not written" in told
     again = read_live(tmp_path)
     assert again is not None and again.energy_j() == pytest.approx(570.0)
 
 
 def test_a_disk_that_refuses_is_the_recorders_to_tell(tmp_path: Path) -> None:
-    publisher = Publisher(tmp_path / "gone", 0)
+    publisher = LivePageStage(tmp_path / "gone", 0, MACHINE_CLOCK)
     with pytest.raises(OSError):
         publisher.publish(1, [], {})
 

@@ -10,7 +10,7 @@ import pytest
 from probe.attribution.estimate import PhaseEstimate
 from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.model import Status
-from probe.recorder.live.phases import _Shares, _Stated
+from probe.recorder.live.phases import _Shares, _StatedPhase
 
 POWERS = {1: 100.0, 2: 400.0}  # watts of two phases that alternate; 5 % of the time is nobody's
 
@@ -27,7 +27,7 @@ def drive(shares, *, seconds=600, first_s=45, every_s=10, error=0.0, seed=0):
         total = spent[1] * 100 + spent[2] * 400 + (second + 1) * 0.05 * 60
         if second >= first_s and (second - first_s) % every_s == 0:
             stated = {
-                code: _Stated(
+                code: _StatedPhase(
                     PhaseEstimate(
                         spent[code] * watts * (1 + error * rng.normal() / (second / first_s)),
                         0.0,
@@ -67,12 +67,12 @@ def test_what_was_used_before_the_first_estimate_is_nobodys():
 def test_an_estimate_that_falls_takes_nothing_back():
     shares = _Shares()
     spent = {1: 10.0}
-    shares.state({1: _Stated(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0)}, spent)
+    shares.state({1: _StatedPhase(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0)}, spent)
     shares.hand_out(1000.0, spent)
     shares.hand_out(2000.0, {1: 20.0})
     given = shares.given[1]
     assert given == pytest.approx(1000.0)
-    shares.state({1: _Stated(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0)}, {1: 20.0})
+    shares.state({1: _StatedPhase(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0)}, {1: 20.0})
     shares.hand_out(2100.0, {1: 21.0})
     assert shares.given[1] == given
     assert shares.given[UNATTRIBUTED] == pytest.approx(1100.0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from probe.model import DeviceRequest, RunStatus
-from probe.recorder.run_file import outcome_of
+from probe.recorder.job_end import outcome_of
 from probe.ring.layout import EndCode
 from probe.store.members import Member
 

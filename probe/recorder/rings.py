@@ -1,0 +1,93 @@
+"""The rings of this node's members, and who drains each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..clock import Clock
+from ..errors import StoreError
+from ..model import Gap
+from ..ring.layout import PHASE_OF_CODE
+from ..store.members import Member
+from .drain import OnBatch, RingDrain
+from .fault_guard import DiskGuard
+
+
+class Rings:
+    """All rings that were found; ``drains`` by path, in the order of their finding."""
+
+    def __init__(
+        self,
+        run: Path,
+        epoch: int,
+        clock: Clock,
+        disk: DiskGuard,
+        on_batch: OnBatch,
+        guest: str | None,
+    ):
+        """``guest``: this host, if another one made the run."""
+        self._run, self._epoch, self._clock, self._disk = run, epoch, clock, disk
+        self._on_batch, self._guest = on_batch, guest
+        self.drains: dict[Path, RingDrain] = {}
+
+    def __iter__(self) -> Iterator[RingDrain]:
+        return iter(self.drains.values())
+
+    def find(self, members: Iterable[Member]) -> None:
+        """Open the members' new rings, and beat."""
+        for member in members:
+            for index, path in enumerate(member.ring_paths()):
+                if path in self.drains:
+                    continue
+                with contextlib.suppress(StoreError):
+                    self.drains[path] = RingDrain(
+                        self._run,
+                        member.rank if member.role == "rank" else -1,
+                        path,
+                        epoch=self._epoch,
+                        clock=self._clock,
+                        main=index == 0,
+                        on_batch=self._on_batch,
+                        guest=self._guest,
+                    )
+        self.beat()
+
+    def beat(self) -> None:
+        """Tell the trainers that their recorder lives."""
+        now_ns = self._clock.now_ns()
+        for drain in self:
+            drain.beat(now_ns, epoch=self._epoch, pid=os.getpid())
+
+    def drain(self, *, final: bool = False) -> list[Gap]:
+        """Move what is in the rings to disk; what was lost. A ring that the disk refuses waits.
+
+        Args:
+            final: no record follows; also account for those that were dropped last.
+        """
+        gaps: list[Gap] = []
+        for drain in self:
+            with self._disk():
+                gaps += drain.finish() if final else drain.drain()
+        return gaps
+
+    def backlogged(self) -> bool:
+        """True if one fills faster than it is usually emptied."""
+        return any(drain.backlogged() for drain in self)
+
+    def small(self) -> bool:
+        """True if one is smaller than it should be."""
+        return any(drain.small for drain in self)
+
+    def just_closed(self) -> bool:
+        """True if a writer is done whose last record has not been drained."""
+        return any(drain.closed and drain.ended is None for drain in self)
+
+    def names(self) -> dict[int, dict[int, str]]:
+        """Names of phases by rank and code."""
+        names: dict[int, dict[int, str]] = {}
+        for drain in self:
+            names.setdefault(drain.rank, {**PHASE_OF_CODE}).update(drain.names)
+        return names

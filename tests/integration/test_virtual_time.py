@@ -1,0 +1,102 @@
+"""The real recorder, store and report in virtual time, beside a workload of known energy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.model import RunStatus
+from probe.recorder.spawn import claim
+from probe.report.build import Report
+from probe.store.reader import RunReader
+from tests.fakes.virtual_run import VirtualRun
+
+SECONDS = 60.0
+BOUND_S = 5.0  # of a processor; it takes about half a second
+
+
+class Killed(BaseException):
+    """What ends a recorder as SIGKILL does: nothing of it runs any more."""
+
+
+def report_of(run: VirtualRun) -> dict[str, Any]:
+    return Report.of(run.path).data
+
+
+def check_total(report: dict[str, Any], run: VirtualRun) -> None:
+    truth_j = sum(run.truth_j().values())
+    low, high = report["total"]["energy_j_interval"]
+    assert low <= truth_j <= high
+    assert report["total"]["energy_j"] == pytest.approx(truth_j, rel=0.002)
+
+
+def check_phases(report: dict[str, Any], run: VirtualRun) -> None:
+    rows = {row["phase"]: row for row in report["phases"]}
+    for phase, truth_j in run.truth_j().items():
+        low, high = rows[phase]["energy_j_interval"]
+        assert low <= truth_j <= high, phase
+
+
+def test_a_minute_of_known_phases_takes_half_a_second(tmp_path: Path) -> None:
+    run = VirtualRun(tmp_path, SECONDS)
+    wall, cpu = time.perf_counter(), time.process_time()
+    run.record()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    print(f"{SECONDS:.0f} s of data in {wall:.2f} s, {cpu:.2f} s of them on a processor")
+    assert cpu < BOUND_S
+    report = report_of(run)
+    assert report["run"]["status"] == RunStatus.FINISHED
+    assert report["run"]["duration_s"] == pytest.approx(float(run.trace.edges_s[-1]), abs=1e-6)
+    assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
+    check_total(report, run)
+    check_phases(report, run)
+
+
+def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
+    reports = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        run = VirtualRun(tmp_path / name, 30.0)
+        run.record()
+        reports.append(report_of(run))
+    for part in ("total", "phases", "power", "gaps"):
+        assert reports[0][part] == reports[1][part]
+
+
+@pytest.mark.parametrize("death", ["killed", "fenced off"])
+def test_a_recorder_takes_over(death: str, tmp_path: Path) -> None:
+    """1.5 s later; the ring keeps the edges, the counter the energy."""
+    run = VirtualRun(tmp_path, SECONDS)
+    if death == "killed":
+        run.clock.call_after(25.0, _kill)
+        with pytest.raises(Killed):
+            run.record()
+        assert claim(run.path, 2)
+    else:
+        run.clock.call_after(25.0, lambda: claim(run.path, 2))
+        run.record()
+        assert RunReader(run.path).meta["status"] == RunStatus.RUNNING
+    run.clock.drop_sensors()
+    run.clock.sleep(1.5)
+    run.record(epoch=2)
+    report = report_of(run)
+    assert report["run"]["status"] == RunStatus.FINISHED
+    assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
+    reasons = [gap.reason for gap in RunReader(run.path).gaps()]
+    assert reasons.count("the recorder was restarted") == 1
+    check_total(report, run)
+
+
+def _kill() -> None:
+    raise Killed
+
+
+def test_a_trainer_that_is_late_is_waited_for_half_a_minute(tmp_path: Path) -> None:
+    run = VirtualRun(tmp_path, SECONDS, joins=False)
+    begin_s = run.clock.monotonic_s()
+    run.record()
+    assert run.clock.monotonic_s() - begin_s == pytest.approx(30.0, abs=1.0)
+    assert "no process of the job was seen" in str(RunReader(run.path).meta["ended_by"])
