@@ -8,7 +8,10 @@ from ._runner import Figure, Item, benchmark, result, tests
 
 
 def scraped() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_prometheus.py")
+    yield from tests(
+        "tests/integration/export/test_prometheus.py",
+        "tests/integration/export/test_metrics_endpoint.py",
+    )
     benchmark("scrape.py")
     found = result("scrape")
     yield Figure(
@@ -36,9 +39,9 @@ def handed_on() -> Iterator[Figure]:
 def reports() -> Iterator[Figure]:
     yield from tests(
         "tests/contract/test_reports.py",
-        "tests/browser",
-        "tests/unit/probe/account",
-        "tests/integration/test_summary.py",
+        "tests/e2e",
+        "tests/unit/probe/analysis",
+        "tests/integration/energy/test_summary.py",
     )
     benchmark("day.py")
     found = result("report_1day")

@@ -19,7 +19,7 @@ def verdicts() -> Iterator[Figure]:
             not line["missed"],
         )
     yield Figure("comparisons of each", str(found["comparisons"]), found["comparisons"] >= 2000)
-    yield from tests("tests/unit/probe/gains", "tests/contract/test_comparisons.py")
+    yield from tests("tests/unit/probe/compare", "tests/contract/test_comparisons.py")
 
 
 def games() -> Iterator[Figure]:
@@ -41,7 +41,7 @@ def real_ablation() -> Iterator[Figure]:
 
 
 def compared() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_compare.py", "tests/integration/test_ablation.py")
+    yield from tests("tests/integration/compare")
 
 
 ITEMS = [

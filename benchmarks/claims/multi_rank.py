@@ -8,11 +8,15 @@ from ._runner import Figure, Item, benchmark, result, tests
 
 
 def ranks() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_ranks.py", "tests/unit/probe/session/test_job.py")
+    yield from tests(
+        "tests/integration/ranks/test_ranks.py",
+        "tests/integration/ranks/test_engines.py",
+        "tests/unit/probe/session/test_job.py",
+    )
 
 
 def hosts() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_hosts.py")
+    yield from tests("tests/integration/ranks/test_hosts.py", "tests/integration/ranks/test_fleet.py")
 
 
 def reductions() -> Iterator[Figure]:

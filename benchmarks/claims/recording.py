@@ -77,11 +77,13 @@ def overhead() -> Iterator[Figure]:
 
 
 def bit_identical() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_bit_identical.py")
+    yield from tests("tests/integration/recording/test_bit_identical.py")
 
 
 def kills() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_kill.py")
+    yield from tests(
+        "tests/integration/recording/test_kill.py", "tests/integration/recording/test_endings.py"
+    )
 
 
 def nvml_errors() -> Iterator[Figure]:
@@ -99,7 +101,7 @@ def nvml_errors() -> Iterator[Figure]:
 
 
 def offline() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_offline.py")
+    yield from tests("tests/integration/recording/test_offline.py")
 
 
 def recorder() -> Iterator[Figure]:

@@ -9,7 +9,7 @@ from ._runner import Figure, Item, benchmark, result, tests
 
 def equations() -> Iterator[Figure]:
     yield from tests("tests/unit/optimizers/test_equations.py")
-    yield from tests("tests/integration/test_training.py", "-k", "variance or variable")
+    yield from tests("tests/integration/training/test_training.py", "-k", "variance or variable")
 
 
 def books() -> Iterator[Figure]:
@@ -44,18 +44,18 @@ def loops() -> Iterator[Figure]:
 
 def stacks() -> Iterator[Figure]:
     yield from tests(
-        "tests/integration/test_training.py",
+        "tests/integration/training/test_training.py",
         "-k",
         "subset or paper or refused or third_party or compressed",
     )
 
 
 def memory() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_memory.py")
+    yield from tests("tests/integration/training/test_memory.py")
 
 
 def resumes() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_resume.py")
+    yield from tests("tests/integration/training/test_resume.py")
 
 
 def wrong_data() -> Iterator[Figure]:

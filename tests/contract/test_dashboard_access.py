@@ -345,7 +345,6 @@ def nonsense(chance: random.Random, depth: int = 0) -> Any:
     return chance.choice(kinds)()
 
 
-@pytest.mark.slow
 def test_fuzzed_callbacks_are_answered_or_refused(app: Flask) -> None:
     chance = random.Random(20261122)
     known = [

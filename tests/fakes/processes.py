@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -139,6 +140,11 @@ def only_run(tmp_path: Path) -> Path:
     runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
     assert len(runs) == 1, runs
     return runs[0]
+
+
+def sealed(run: Path) -> bool:
+    """Whether the run has ended and says how."""
+    return bool(json.loads((run / "run.json").read_text())["status"] != "running")
 
 
 def wait_until(condition, seconds: float = 10.0) -> bool:  # type: ignore[no-untyped-def]

@@ -33,6 +33,7 @@ def test_what_runs_is_compiled_from_what_is_here(name: str) -> None:
     assert libraries[0].stat().st_mtime >= written, "older than its source: make .venv/.installed"
 
 
+@pytest.mark.full
 def test_plain_python_does_the_same() -> None:
     done = subprocess.run(
         [
