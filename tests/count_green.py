@@ -2,8 +2,8 @@
 
     python tests/count_green.py [--times 20] build/junit-*.xml
 
-Lists every test that failed in any of them, or was green fewer times than asked. Ends with 1 if there
-is one. Tests that were only ever skipped are counted apart: they show nothing.
+Lists every test that failed in any of them, or was green fewer times than asked, and ends with 1 if
+there is one. Tests that were only ever skipped are counted apart: they show nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def main(words: list[str]) -> int:
         print(f"{count:4} green {red[name]:3} red  {name}")
     never = sorted(set(skipped) - set(green) - set(red))
     print(
-        f"{len(given.files)} files, {len(green | red)} tests: {len(seldom)} were red or green fewer "
-        f"than {given.times} times; {len(never)} were only ever skipped"
+        f"{len(given.files)} files, {len(green | red)} tests: {len(seldom)} were red, or green "
+        f"fewer than {given.times} times; {len(never)} were only ever skipped"
     )
     return 1 if seldom else 0
 

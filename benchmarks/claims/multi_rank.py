@@ -16,7 +16,9 @@ def ranks() -> Iterator[Figure]:
 
 
 def hosts() -> Iterator[Figure]:
-    yield from tests("tests/integration/ranks/test_hosts.py", "tests/integration/ranks/test_fleet.py")
+    yield from tests(
+        "tests/integration/ranks/test_hosts.py", "tests/integration/ranks/test_fleet.py"
+    )
 
 
 def reductions() -> Iterator[Figure]:

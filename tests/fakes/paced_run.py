@@ -52,6 +52,12 @@ def report_of(folder: Path, *more: str) -> dict[str, Any]:
     return dict(json.loads(out.stdout))
 
 
+def rig_of(folder: Path) -> NvmlRig:
+    """The rig of a recording."""
+    (control,) = folder.glob("nvml-rig-*")
+    return NvmlRig.attach(control)
+
+
 def report_with_truth(folder: Path) -> dict[str, Any]:
     """The report of a paced run, held against its raw data, with ``truth`` (J per phase),
     ``capped_s`` (seconds at the cap per phase) and ``true_total_j`` of the rig's tape.
@@ -63,8 +69,7 @@ def report_with_truth(folder: Path) -> dict[str, Any]:
     reader = RunReader(run)
     spans = timeline(reader, 0)
     assert spans is not None
-    (control,) = folder.glob("nvml-rig-*")
-    gpu = NvmlRig.attach(control).gpu(0)
+    gpu = rig_of(folder).gpu(0)
     time_ns = np.array([row.time_ns for row in gpu.tape[: gpu.tape_count]])
     watts = np.array([row.watts for row in gpu.tape[: gpu.tape_count]])
     joules = np.concatenate([[0.0], np.cumsum(watts[:-1] * np.diff(time_ns) / 1e9)])

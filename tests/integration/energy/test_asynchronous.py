@@ -15,7 +15,7 @@ from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
-from tests.fakes.paced_run import agree, phases_add_up, report_of
+from tests.fakes.paced_run import agree, phases_add_up, report_of, rig_of
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 from tests.scripts import SCRIPTS
 from tests.scripts.train_async_device import IDLE_W, WORK
@@ -32,7 +32,7 @@ def _record(folder: Path) -> None:
         | calibrated(rig, folder / "calibration")
         | {"PROBE_PROMETHEUS": str(processes.free_port())}
     )
-    done = processes.run(script, folder, "25", "3", extra=env, timeout=120)
+    done = processes.run(script, folder, "25", "3", extra=env, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -42,8 +42,7 @@ ASYNCHRONOUS = Recording("asynchronous", _record, seconds=25.0)
 @needs(ASYNCHRONOUS)
 def test_joules_go_to_the_work_and_not_to_the_wait(recorded_runs: RecordedRuns) -> None:
     folder = recorded_runs[ASYNCHRONOUS]
-    (control,) = folder.glob("nvml-rig-*")
-    rig = NvmlRig.attach(control)
+    rig = rig_of(folder)
     tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
     truth = dict.fromkeys(WORK, 0.0)
     names = {watts: name for name, (_, watts) in WORK.items()}

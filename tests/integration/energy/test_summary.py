@@ -40,9 +40,11 @@ def _record(launched: bool, folder: Path) -> None:
     script = PACED.read_text(encoding="utf-8")
     if launched:
         path = processes.write(folder / "paced.py", script)
-        done = processes.probe(folder, "run", "--", sys.executable, str(path), "18", "5", extra=env)
+        done = processes.probe(
+            folder, "run", "--", sys.executable, str(path), "18", "5", extra=env, timeout=300
+        )
     else:
-        done = processes.run(script, folder, "18", "5", extra=env)
+        done = processes.run(script, folder, "18", "5", extra=env, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

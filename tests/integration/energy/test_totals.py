@@ -38,7 +38,7 @@ def test_constant_power_for_four_seconds_is_a_thousand_joules(
 ) -> None:
     report = report_of(recorded_runs[CONSTANT[period_s]])
     duration = report["run"]["duration_s"]
-    assert duration == pytest.approx(4.0, abs=0.3)
+    assert 4.0 <= duration < 5.0
     total = report["total"]
     assert total["energy_j"] == pytest.approx(250.0 * duration, abs=period_s * 250.0)
     assert total["energy_j_interval"][0] <= 250.0 * duration <= total["energy_j_interval"][1]
@@ -84,7 +84,7 @@ COMMAND = Recording("command", _record_command, seconds=2.0)
 def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns) -> None:
     report = report_of(recorded_runs[COMMAND])
     assert report["total"]["energy_j"] == pytest.approx(250 * report["run"]["duration_s"], abs=25)
-    assert report["run"]["duration_s"] == pytest.approx(2.0, abs=0.3)
+    assert 2.0 <= report["run"]["duration_s"] < 3.0
     phases_add_up(report)
 
 
@@ -143,7 +143,8 @@ def test_without_any_meter_there_are_no_measured_joules_but_times(
     assert report["total"]["energy_j"] is None
     assert report["total"]["energy_j_interval"] is None
     compute = next(r for r in report["phases"] if r["phase"] == "compute")
-    assert compute["time_s"] == pytest.approx(0.85, abs=0.2)
+    # 10 of every 12 ms; the sleeps are a little longer than asked.
+    assert compute["time_s"] == pytest.approx(0.83 * report["run"]["duration_s"], rel=0.15)
     assert any("no energy meter" in line for line in report["warnings"])
 
 
