@@ -153,9 +153,8 @@ def test_probe_run_hands_everything_through(tmp_path: Path) -> None:
     assert out.returncode == 7
     assert out.stdout == "args ['-x', '--', 'a b']\nin hello\n"
     assert out.stderr == "err\n"
-    processes.wait_until(lambda: RunReader(only_run(tmp_path)).status != "running")
+    assert processes.status_at_end(only_run(tmp_path)) == "failed"
     reader = RunReader(only_run(tmp_path))
-    assert reader.status == "failed"
     assert reader.meta["exit_code"] == 7
     assert reader.meta["name"] == "echo"
 
@@ -186,7 +185,7 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == -signal.SIGTERM
     process.stdout.close()
-    assert RunReader(only_run(tmp_path)).status == "killed"
+    assert processes.status_at_end(only_run(tmp_path)) == "killed"
 
 
 def test_probe_run_leaves_a_users_sitecustomize_alone(tmp_path: Path) -> None:
@@ -240,8 +239,8 @@ def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: P
     }[how]
     out = processes.probe(tmp_path, "run", "--", *command, timeout=120)
     assert out.returncode == 0, out.stderr
+    assert processes.status_at_end(only_run(tmp_path)) == "finished"
     data = json.loads(processes.probe(tmp_path, "report", "--format", "json").stdout)
-    assert data["run"]["status"] == "finished"
     assert data["run"]["steps"] == 30
     assert data["run"]["ranks"] == (2 if how == "torchrun" else 1)
     assert {"forward", "backward", "optimizer"} <= {row["phase"] for row in data["phases"]}
@@ -274,8 +273,7 @@ def test_ls_shows_a_live_run(tmp_path: Path) -> None:
     process = processes.start(PLAIN, tmp_path, "7.0")
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(1.5)
-    assert "running" in processes.probe(tmp_path, "ls").stdout
+    assert wait_until(lambda: "running" in processes.probe(tmp_path, "ls").stdout)
     live = processes.probe(tmp_path, "report", "latest")
     assert "still going on" in live.stdout, live.stderr
     process.stdout.close()

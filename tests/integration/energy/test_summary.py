@@ -40,9 +40,8 @@ def _record(launched: bool, folder: Path) -> None:
     script = PACED.read_text(encoding="utf-8")
     if launched:
         path = processes.write(folder / "paced.py", script)
-        done = processes.probe(
-            folder, "run", "--", sys.executable, str(path), "18", "5", extra=env, timeout=300
-        )
+        command = ["run", "--", sys.executable, str(path), "18", "5"]
+        done = processes.probe(folder, *command, extra=env, timeout=300)
     else:
         done = processes.run(script, folder, "18", "5", extra=env, timeout=300)
     assert done.returncode == 0, done.stderr

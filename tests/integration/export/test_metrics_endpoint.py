@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from probe.store.files import read_json
 from tests.fakes import processes
 from tests.fakes.prometheus_server import fetch, wait_for
 
@@ -139,8 +140,13 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         taken.listen()
         port = taken.getsockname()[1]
         script = processes.PLAIN.replace('name="plain"', f'name="plain", prometheus={port}')
-        process = processes.start(script, tmp_path, "12.0")
-        time.sleep(7.0)
-    wait_for(f"http://127.0.0.1:{port}/metrics", "probe_run_info", 6.0)
+        process = processes.start(script, tmp_path, "25.0")
+        assert process.stdout is not None
+        run = Path(process.stdout.readline().strip())
+        meta = run / "run.json"  # where a recorder says that it could not listen
+        assert processes.wait_until(lambda: str(port) in str(read_json(meta).get("warnings")), 20)
+    url = f"http://127.0.0.1:{port}/metrics"
+    wait_for(url, "probe_run_info", 20.0)
     process.communicate(timeout=60)
     assert process.returncode == 0
+    wait_for(url, "probe_run_ended")  # its last figures are fetched, so the recorder may go

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,15 +14,15 @@ import pytest
 from probe.model import RunStatus
 from probe.store.reader import RunReader
 from tests.fakes import processes
-from tests.fakes.processes import PLAIN, wait_until
+from tests.fakes.processes import AWAIT_RECORDER, PLAIN, wait_until
 
 LOOP = """
 import sys, time
 import probe
 with probe.watch(name="disk") as run:
     print(getattr(run, "path", None), flush=True)
-    end = time.monotonic() + float(sys.argv[1])
     n = 0
+    end = time.monotonic() + float(sys.argv[1])
     while time.monotonic() < end:
         for _ in range(2000):
             with run.phase("work"):
@@ -104,13 +103,14 @@ def test_two_runs_into_one_directory_at_once(tmp_path: Path) -> None:
     assert a.wait() == b.wait() == 0
     runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
     assert len(runs) == 2
-    assert {RunReader(run).status for run in runs} == {RunStatus.FINISHED}
+    assert {processes.status_at_end(run) for run in runs} == {RunStatus.FINISHED}
 
 
 def test_rings_go_to_the_run_directory_when_memory_is_full(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root: unshare --mount")
-    script = processes.write(tmp_path / "s.py", LOOP)
+    code = LOOP.replace("    n = 0\n", "    n = 0\n    await_recorder(run)\n")
+    script = processes.write(tmp_path / "s.py", AWAIT_RECORDER + code)
     import sys
 
     inner = f"mount -t tmpfs -o size=1m tmpfs /dev/shm && exec {sys.executable} {script} 1.0"
@@ -127,5 +127,5 @@ def test_rings_go_to_the_run_directory_when_memory_is_full(tmp_path: Path) -> No
         pytest.skip(result.stderr)
     assert result.stdout.splitlines()[-1] == "trained", result.stderr
     run = Path(result.stdout.splitlines()[0])
-    assert json.loads((run / "run.json").read_text())["status"] == "finished"
+    assert processes.status_at_end(run) is RunStatus.FINISHED
     assert len(RunReader(run).rings(0)[0][1]) > 1000

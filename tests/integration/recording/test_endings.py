@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from probe.model import RunStatus
 from probe.store.processes import is_alive
 from probe.store.reader import RunReader
 from tests.fakes import processes
-from tests.fakes.processes import PLAIN, only_run, sealed, wait_until
+from tests.fakes.processes import AWAIT_RECORDER, PLAIN, only_run, sealed, wait_until
 
 
 @pytest.mark.parametrize(
@@ -35,16 +36,15 @@ def test_how_the_run_ended(ending: str, expected: RunStatus, code: int, tmp_path
     import os, signal, sys, time, probe
     with probe.watch(name="ending") as run:
         with run.phase("work"):
-            time.sleep(0.6)
+            await_recorder(run)
         {ending}
     """
-    result = processes.run(script, tmp_path)
+    result = processes.run(AWAIT_RECORDER + textwrap.dedent(script), tmp_path)
     assert result.returncode == code
     assert result.stdout == ""
     assert "phasewatt" not in result.stderr
     run = only_run(tmp_path)
-    assert wait_until(lambda: sealed(run), 10)
-    assert RunReader(run).status is expected
+    assert processes.status_at_end(run) is expected
 
 
 def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
@@ -90,6 +90,7 @@ def test_a_trainer_that_is_process_1_reaps_its_recorder(tmp_path: Path) -> None:
     import os, time, probe
     assert os.getpid() == 1
     with probe.watch(name="container") as run:
+        await_recorder(run)
         with run.phase("work"):
             time.sleep(1.0)
         print(run.path, flush=True)
@@ -98,8 +99,9 @@ def test_a_trainer_that_is_process_1_reaps_its_recorder(tmp_path: Path) -> None:
     except ChildProcessError:
         print("no children")
     """
+    code = AWAIT_RECORDER + textwrap.dedent(script)
     result = processes.run(
-        script, tmp_path, prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        code, tmp_path, prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     )
     if "unshare" in result.stderr:
         pytest.skip(result.stderr)
@@ -129,8 +131,8 @@ def test_children_of_the_trainer_record_nothing(method: str, tmp_path: Path) -> 
     result = processes.run(script, tmp_path)
     assert result.returncode == 0, result.stderr
     run = only_run(tmp_path)
+    assert processes.status_at_end(run) is RunStatus.FINISHED
     reader = RunReader(run)
-    assert reader.status is RunStatus.FINISHED
     assert len(reader.rings(0)) == 1
     assert not {"in the child", "again"} & set(reader.names(0, reader.rings(0)[0][0]).values())
 
@@ -148,15 +150,17 @@ def test_a_forked_child_that_leaves_the_block_does_not_end_the_run(tmp_path: Pat
     """
     result = processes.run(script, tmp_path)
     assert result.stdout == "parent done\n", result.stderr
-    reader = RunReader(only_run(tmp_path))
-    assert reader.status is RunStatus.FINISHED
+    run = only_run(tmp_path)
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    reader = RunReader(run)
     assert "after" in reader.names(0, reader.rings(0)[0][0]).values()
 
 
 def test_rings_are_removed_when_the_run_is_sealed(tmp_path: Path) -> None:
     result = processes.run(PLAIN, tmp_path, "0.3")
     run = Path(result.stdout.strip())
-    assert not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*"))
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    assert wait_until(lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")))
     meta = json.loads((run / "run.json").read_text())
     recorder = meta["recorder"]
-    assert wait_until(lambda: not is_alive(recorder["pid"], recorder["start_ticks"]), 3)
+    assert wait_until(lambda: not is_alive(recorder["pid"], recorder["start_ticks"]), 15)

@@ -30,7 +30,7 @@ def test_both_forms_of_the_decorator(tmp_path: Path) -> None:
     assert result.stdout == "2 3 two one\n", result.stderr
     runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
     assert len(runs) == 3
-    assert {RunReader(run).status for run in runs} == {RunStatus.FINISHED}
+    assert {processes.status_at_end(run) for run in runs} == {RunStatus.FINISHED}
 
 
 def test_re_entering_gives_the_same_run_and_any_order_of_leaving_ends_it_once(
@@ -91,7 +91,7 @@ def test_a_run_that_is_never_left_ends_with_the_process(tmp_path: Path) -> None:
         tmp_path,
     )
     assert result.returncode == 0, result.stderr
-    assert RunReader(only_run(tmp_path)).status is RunStatus.FINISHED
+    assert processes.status_at_end(only_run(tmp_path)) is RunStatus.FINISHED
 
 
 def test_a_recorder_that_cannot_start_is_one_line_at_the_end(tmp_path: Path) -> None:
