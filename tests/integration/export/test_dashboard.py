@@ -70,6 +70,9 @@ def test_a_training_says_where_it_can_be_seen_and_the_next_one_is_seen_there_too
         (second,) = re.findall(r"dashboard at (http://\S+)", again.stderr)
         assert second.startswith(f"http://127.0.0.1:{port}/run/") and second != url
         assert "work" in fetch(second.replace("/run/", "/table/run/") + "/phases")
+        # A recorder that is still at work would start the server anew.
+        for meta in (tmp_path / "runs").glob("*/run.json"):
+            processes.status_at_end(meta.parent)
     finally:
         if pid:
             os.kill(pid, signal.SIGTERM)
