@@ -115,7 +115,7 @@ SHOWN = "shown"
 def _record_progress_bar(folder: Path) -> None:
     """What the training writes to its terminal, a pseudo-terminal, is kept in a file."""
     rig = NvmlRig(folder, gpus=1, power_w=300.0, period_s=0.1)
-    script = processes.write(folder / "script.py", TRAINING.replace("BUDGET", "seconds=6.0"))
+    script = processes.write(folder / "script.py", TRAINING.replace("BUDGET", "seconds=10.0"))
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 160))
     env = processes.environment(folder / "runs", rig.env())
@@ -137,7 +137,7 @@ def _record_progress_bar(folder: Path) -> None:
     (folder / SHOWN).write_bytes(shown)
 
 
-PROGRESS_BAR = Recording("progress-bar", _record_progress_bar, seconds=8.0)
+PROGRESS_BAR = Recording("progress-bar", _record_progress_bar, seconds=12.0)
 
 
 @needs(PROGRESS_BAR)
