@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test lint system bench prove build clean
+.PHONY: demo test test-full lint system bench prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt $(COMPILED)
@@ -36,14 +36,31 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What measures time or energy has the machine to itself; all else shares it. A measurement that fails is
-# made once more, in the open: another guest of the machine may have been in it.
-ALONE := $(BIN)/python -m pytest -m "alone and not gpu"
-test: lint system
-	shared=0; $(BIN)/python -m pytest -n 2 -m "not gpu and not alone" || shared=$$?; \
-	$(ALONE) -o cache_dir=.pytest_cache/alone || { \
-	  echo "Once more, only what failed:"; $(ALONE) -o cache_dir=.pytest_cache/alone --lf --lfnf=none; \
-	} && exit $$shared
+# Tests share the two cores; then those that measure time or energy run one by one on an idle machine.
+# Lint runs beside the first part only. Result files of every run stay in build/: tests/count_green.py.
+RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
+PYTEST := $(BIN)/python -m pytest
+SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
+ALONE := -m "alone and not gpu and not full"
+test: $(STAMP) system
+	@mkdir -p build; failed=0; \
+	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
+	$(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
+	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
+	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
+	exit $$failed
+
+# All that `make test` leaves out: frameworks, the wheel, plain Python, more sizes and appearances.
+# Other Pythons, each in an environment of its own: make test-full PYTHONS="python3.12 python3.13".
+PYTHONS ?=
+test-full: $(STAMP) system $(PYTHONS:%=test-with-%)
+	@mkdir -p build; failed=0; \
+	$(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
+	$(PYTEST) $(subst not full,full,$(ALONE)) --junitxml=$(RESULTS)-full-alone.xml || failed=$$?; \
+	exit $$failed
+
+test-with-%:
+	$(MAKE) test PYTHON=$* VENV=.venv-$*
 
 # What the tests of Prometheus, of the HTML report and of several hosts need: installed by apt for root;
 # else those tests are skipped and say so.

@@ -8,7 +8,10 @@ from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def scraped() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_prometheus.py")
+    yield from tests(
+        "tests/integration/export/test_prometheus.py",
+        "tests/integration/export/test_metrics_endpoint.py",
+    )
     benchmark("scrape.py")
     found = result("scrape")
     yield Figure(
@@ -39,7 +42,7 @@ def reports() -> Iterator[Figure]:
         "tests/e2e",
         "tests/unit/probe/analysis",
         "tests/unit/probe/timeline",
-        "tests/integration/test_summary.py",
+        "tests/integration/energy/test_summary.py",
     )
     benchmark("report_1day.py")
     found = result("report_1day")
@@ -55,7 +58,12 @@ ITEMS = [
         19,
         "a real Prometheus scrapes a live training, which does not notice",
         scraped,
-        (*WATCHING, "exporters", "benchmarks/scrape.py", "tests/integration/test_prometheus.py"),
+        (
+            *WATCHING,
+            "exporters",
+            "benchmarks/scrape.py",
+            "tests/integration/export/test_prometheus.py",
+        ),
     ),
     Item(
         20,

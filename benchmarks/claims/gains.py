@@ -41,7 +41,7 @@ def real_ablation() -> Iterator[Figure]:
 
 
 def compared() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_compare.py", "tests/integration/test_ablation.py")
+    yield from tests("tests/integration/compare")
 
 
 ITEMS = [
@@ -70,8 +70,8 @@ ITEMS = [
         (
             *WATCHING,
             "probe/compare",
-            "tests/integration/test_compare.py",
-            "tests/integration/test_ablation.py",
+            "tests/integration/compare/test_compare.py",
+            "tests/integration/compare/test_ablation.py",
         ),
     ),
 ]

@@ -35,7 +35,7 @@ def thousand_joules() -> Iterator[Figure]:
     yield Figure(
         "of two cards the visible one is counted", ", ".join(counted), counted == [rig.uuid(1)]
     )
-    yield from tests("tests/integration/test_totals.py")
+    yield from tests("tests/integration/energy/test_totals.py")
 
 
 def simulated_joules() -> Iterator[Figure]:
@@ -83,7 +83,7 @@ def streamed_joules() -> Iterator[Figure]:
 
 
 def real_joules() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_phase_energy.py")
+    yield from tests("tests/integration/energy/test_phase_energy.py")
 
 
 ITEMS = [
@@ -91,7 +91,7 @@ ITEMS = [
         8,
         "known joules come out as such",
         thousand_joules,
-        (*WATCHING, "tests/integration/test_totals.py"),
+        (*WATCHING, "tests/integration/energy/test_totals.py"),
     ),
     Item(
         9,
@@ -109,6 +109,6 @@ ITEMS = [
         11,
         "intervals of real training processes hold the truth",
         real_joules,
-        (*WATCHING, "tests/integration/test_phase_energy.py"),
+        (*WATCHING, "tests/integration/energy/test_phase_energy.py"),
     ),
 ]

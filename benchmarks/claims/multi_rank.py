@@ -8,11 +8,17 @@ from ._runner import WATCHING, Figure, Item, benchmark, result, tests
 
 
 def ranks() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_ranks.py", "tests/unit/probe/session/test_job.py")
+    yield from tests(
+        "tests/integration/ranks/test_ranks.py",
+        "tests/integration/ranks/test_engines.py",
+        "tests/unit/probe/session/test_job.py",
+    )
 
 
 def hosts() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_hosts.py")
+    yield from tests(
+        "tests/integration/ranks/test_hosts.py", "tests/integration/ranks/test_fleet.py"
+    )
 
 
 def reductions() -> Iterator[Figure]:
@@ -45,13 +51,13 @@ ITEMS = [
         29,
         "several ranks are one run, each joule once, whoever is killed",
         ranks,
-        (*WATCHING, "tests/integration/test_ranks.py"),
+        (*WATCHING, "tests/integration/ranks/test_ranks.py"),
     ),
     Item(
         30,
         "several hosts are one job, clocks and all",
         hosts,
-        (*WATCHING, "tests/integration/test_hosts.py"),
+        (*WATCHING, "tests/integration/ranks/test_hosts.py"),
     ),
     Item(
         31,

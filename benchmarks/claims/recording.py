@@ -73,11 +73,13 @@ def overhead() -> Iterator[Figure]:
 
 
 def bit_identical() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_bit_identical.py")
+    yield from tests("tests/integration/recording/test_bit_identical.py")
 
 
 def kills() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_kill.py")
+    yield from tests(
+        "tests/integration/recording/test_kill.py", "tests/integration/recording/test_endings.py"
+    )
 
 
 def nvml_errors() -> Iterator[Figure]:
@@ -95,7 +97,7 @@ def nvml_errors() -> Iterator[Figure]:
 
 
 def offline() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_offline.py")
+    yield from tests("tests/integration/recording/test_offline.py")
 
 
 def recorder() -> Iterator[Figure]:
@@ -143,13 +145,13 @@ ITEMS = [
         3,
         "losses and weights are equal to the last bit",
         bit_identical,
-        (*WATCHING, "tests/integration/test_bit_identical.py"),
+        (*WATCHING, "tests/integration/recording/test_bit_identical.py"),
     ),
     Item(
         4,
         "a killed run opens and holds everything",
         kills,
-        (*WATCHING, "tests/integration/test_kill.py"),
+        (*WATCHING, "tests/integration/recording/test_kill.py"),
     ),
     Item(
         5,
@@ -161,7 +163,7 @@ ITEMS = [
         6,
         "a run makes no network connection",
         offline,
-        (*WATCHING, "tests/integration/test_offline.py"),
+        (*WATCHING, "tests/integration/recording/test_offline.py"),
     ),
     Item(
         7,

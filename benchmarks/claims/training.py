@@ -9,7 +9,7 @@ from ._runner import Figure, Item, benchmark, result, tests
 
 def equations() -> Iterator[Figure]:
     yield from tests("tests/unit/optimizers/test_equations.py")
-    yield from tests("tests/integration/test_training.py", "-k", "variance or variable")
+    yield from tests("tests/integration/training/test_training.py", "-k", "variance or variable")
 
 
 def books() -> Iterator[Figure]:
@@ -44,18 +44,18 @@ def loops() -> Iterator[Figure]:
 
 def stacks() -> Iterator[Figure]:
     yield from tests(
-        "tests/integration/test_training.py",
+        "tests/integration/training/test_training.py",
         "-k",
         "subset or paper or refused or third_party or compressed",
     )
 
 
 def memory() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_memory.py")
+    yield from tests("tests/integration/training/test_memory.py")
 
 
 def resumes() -> Iterator[Figure]:
-    yield from tests("tests/integration/test_resume.py")
+    yield from tests("tests/integration/training/test_resume.py")
 
 
 def wrong_data() -> Iterator[Figure]:
@@ -67,7 +67,7 @@ ITEMS = [
         12,
         "the paper's equations hold, on one rank, under DDP and ZeRO",
         equations,
-        ("optimizers", "tests/unit/optimizers", "tests/integration/test_training.py"),
+        ("optimizers", "tests/unit/optimizers", "tests/integration/training/test_training.py"),
     ),
     Item(
         13,
@@ -85,19 +85,19 @@ ITEMS = [
         15,
         "stacks train, impossible ones are refused",
         stacks,
-        ("optimizers", "tests/integration/test_training.py"),
+        ("optimizers", "tests/integration/training/test_training.py"),
     ),
     Item(
         16,
         "checkpointing frees the memory that was predicted",
         memory,
-        ("optimizers", "tests/integration/test_memory.py"),
+        ("optimizers", "tests/integration/training/test_memory.py"),
     ),
     Item(
         17,
         "a killed training goes on as if nothing had been",
         resumes,
-        ("optimizers", "tests/integration/test_resume.py"),
+        ("optimizers", "tests/integration/training/test_resume.py"),
     ),
     Item(
         18,

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 
 from dashboard.access import Access
 from dashboard.app import create_app
-from dashboard.context import Serving
+from dashboard.server import Serving
 from probe.errors import UsageError
 from tests.contract.test_comparisons import HOSTILE
 from tests.fakes.stored_run import counter, energy_source, stored_run
@@ -345,7 +345,6 @@ def nonsense(chance: random.Random, depth: int = 0) -> Any:
     return chance.choice(kinds)()
 
 
-@pytest.mark.slow
 def test_fuzzed_callbacks_are_answered_or_refused(app: Flask) -> None:
     chance = random.Random(20261122)
     known = [

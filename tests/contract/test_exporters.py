@@ -24,63 +24,26 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from exporters import ExportRefused, StoredRun, exporter_of, exporters
 from probe.store.runs import create_run
 from tests.fakes import processes
+from tests.fakes.exported_runs import HOSTILE, HOSTILE_PLAIN, PLAIN, stored_run
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.otlp_collector import Collector, figures
+from tests.fakes.recordings import RecordedRuns, needs
 
 TRACKERS = ("mlflow", "tensorboard", "trackio", "wandb")  # they own what they write
 SENT = ("pushgateway",)  # no file at all
-HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 10_000
 OPTIONS = {"sci": {"embodied_g": "120", "per": "100"}}
 
-TRAINING = f"""
-import sys, time
-sys.path.insert(0, {str(processes.ROOT)!r})
-import probe
-with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
-    print(run.path, flush=True)
-    for step in range(150):
-        with run.phase("forward"):
-            time.sleep(0.02)
-        with run.phase(sys.argv[1][:60]):
-            time.sleep(0.012)
-        run.log(loss=1.0 / (step + 1), samples=8)
-"""
-
-
-STEPS = f"""
-import sys, time
-sys.path.insert(0, {str(processes.ROOT)!r})
-import probe, torch
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-with probe.watch(model, optimizer, name=sys.argv[1], country="FRA") as run:
-    for step in range(120):
-        loss = model(torch.ones(8, 8)).sum()
-        time.sleep(0.02)
-        loss.backward()
-        time.sleep(0.02)
-        optimizer.step()
-        optimizer.zero_grad()
-        run.log(samples=8)
-"""
+pytestmark = needs(PLAIN, HOSTILE_PLAIN)
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
-    return recorded(tmp_path_factory.mktemp("run"), "plain name")
+def stored(recorded_runs: RecordedRuns) -> StoredRun:
+    return stored_run(recorded_runs[PLAIN])
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
-    return recorded(tmp_path_factory.mktemp("hostile"), HOSTILE)
-
-
-def recorded(folder: Path, name: str, *, steps: bool = False) -> StoredRun:
-    """Two cards of known power for some five seconds; ``steps``: by a model's own steps, too."""
-    rig = NvmlRig(folder, gpus=2, power_w=200.0, period_s=0.1)
-    done = processes.run(STEPS if steps else TRAINING, folder, name, extra=rig.env())
-    assert done.returncode == 0, done.stderr
-    return StoredRun(next((folder / "runs").iterdir()))
+def hostile(recorded_runs: RecordedRuns) -> StoredRun:
+    return stored_run(recorded_runs[HOSTILE_PLAIN])
 
 
 def names() -> list[str]:

@@ -14,20 +14,25 @@ from typing import Any
 import pytest
 
 from exporters import ExportRefused, StoredRun, exporter_of
+from tests.fakes.exported_runs import HOSTILE_STEPPED, STEPPED, stored_run
+from tests.fakes.recordings import RecordedRuns, needs
 
-from .test_exporters import HOSTILE, TRACKERS, recorded
+from .test_exporters import TRACKERS
 
 Read = dict[str, list[tuple[int, float]]]  # name -> (step, value)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
-    return recorded(tmp_path_factory.mktemp("trained"), "plain name", steps=True)
+pytestmark = needs(STEPPED, HOSTILE_STEPPED)
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
-    return recorded(tmp_path_factory.mktemp("hostile"), HOSTILE, steps=True)
+def trained(recorded_runs: RecordedRuns) -> StoredRun:
+    return stored_run(recorded_runs[STEPPED])
+
+
+@pytest.fixture(scope="module")
+def hostile(recorded_runs: RecordedRuns) -> StoredRun:
+    return stored_run(recorded_runs[HOSTILE_STEPPED])
 
 
 def of_tensorboard(output: Path) -> list[Read]:

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from probe.store.reader import RunReader
-
-from ..fakes import processes
-from ..fakes.processes import PLAIN, only_run, wait_until
-
-pytestmark = pytest.mark.alone
+from tests.fakes import processes
+from tests.fakes.processes import PLAIN, only_run, wait_until
+from tests.fakes.recordings import RecordedRuns, Recording, needs
 
 
 def one_line(result: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
@@ -29,15 +27,21 @@ def one_line(result: subprocess.CompletedProcess[str], code: int, *words: str) -
         assert word in result.stderr
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with one short finished run."""
-    tmp_path = tmp_path_factory.mktemp("recorded")
-    result = processes.run(PLAIN, tmp_path, "1.0")
-    assert result.returncode == 0, result.stderr
-    return tmp_path
+def _record(folder: Path) -> None:
+    done = processes.run(PLAIN, folder, "1.0")
+    assert done.returncode == 0, done.stderr
 
 
+SHORT = Recording("short-plain", _record, seconds=1.0)
+
+
+@pytest.fixture
+def recorded(recorded_runs: RecordedRuns) -> Path:
+    """A directory with one short finished run; other tests look at it, too."""
+    return recorded_runs[SHORT]
+
+
+@needs(SHORT)
 def test_report_and_ls_of_a_run(recorded: Path) -> None:
     run = only_run(recorded)
     for reference in ("latest", run.name, run.name[:15], "plain", str(run)):
@@ -62,14 +66,16 @@ def test_report_and_ls_of_a_run(recorded: Path) -> None:
     }
 
 
-def test_report_into_a_file(recorded: Path) -> None:
-    target = recorded / "report.json"
+@needs(SHORT)
+def test_report_into_a_file(recorded: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
     out = processes.probe(recorded, "report", "latest", "--format", "json", "-o", str(target))
     assert out.returncode == 0
     assert json.loads(target.read_text())["schema"] == 1
     one_line(processes.probe(recorded, "report", "-o", "/proc/nothing/x"), 1, "cannot write")
 
 
+@needs(SHORT)
 def test_unknown_things(recorded: Path, tmp_path: Path) -> None:
     one_line(processes.probe(recorded, "report", "nobody"), 1, "nobody", "probe ls")
     one_line(processes.probe(tmp_path, "report", "latest"), 1, "there are no runs", "probe run")
@@ -81,6 +87,7 @@ def test_unknown_things(recorded: Path, tmp_path: Path) -> None:
     one_line(processes.probe(tmp_path, "ls", str(tmp_path / "nowhere")), 1, "no directory")
 
 
+@needs(SHORT)
 def test_damaged_and_newer_runs(recorded: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "x"
     run.mkdir(parents=True)
@@ -96,6 +103,7 @@ def test_damaged_and_newer_runs(recorded: Path, tmp_path: Path) -> None:
     one_line(processes.probe(tmp_path, "report", str(run)), 1, "not a run directory")
 
 
+@needs(SHORT)
 def test_a_torn_segment_is_read_up_to_the_tear(recorded: Path, tmp_path: Path) -> None:
     import shutil
 
@@ -145,9 +153,8 @@ def test_probe_run_hands_everything_through(tmp_path: Path) -> None:
     assert out.returncode == 7
     assert out.stdout == "args ['-x', '--', 'a b']\nin hello\n"
     assert out.stderr == "err\n"
-    processes.wait_until(lambda: RunReader(only_run(tmp_path)).status != "running")
+    assert processes.status_at_end(only_run(tmp_path)) == "failed"
     reader = RunReader(only_run(tmp_path))
-    assert reader.status == "failed"
     assert reader.meta["exit_code"] == 7
     assert reader.meta["name"] == "echo"
 
@@ -178,7 +185,7 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == -signal.SIGTERM
     process.stdout.close()
-    assert RunReader(only_run(tmp_path)).status == "killed"
+    assert processes.status_at_end(only_run(tmp_path)) == "killed"
 
 
 def test_probe_run_leaves_a_users_sitecustomize_alone(tmp_path: Path) -> None:
@@ -232,8 +239,8 @@ def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: P
     }[how]
     out = processes.probe(tmp_path, "run", "--", *command, timeout=120)
     assert out.returncode == 0, out.stderr
+    assert processes.status_at_end(only_run(tmp_path)) == "finished"
     data = json.loads(processes.probe(tmp_path, "report", "--format", "json").stdout)
-    assert data["run"]["status"] == "finished"
     assert data["run"]["steps"] == 30
     assert data["run"]["ranks"] == (2 if how == "torchrun" else 1)
     assert {"forward", "backward", "optimizer"} <= {row["phase"] for row in data["phases"]}
@@ -266,8 +273,7 @@ def test_ls_shows_a_live_run(tmp_path: Path) -> None:
     process = processes.start(PLAIN, tmp_path, "7.0")
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(1.5)
-    assert "running" in processes.probe(tmp_path, "ls").stdout
+    assert wait_until(lambda: "running" in processes.probe(tmp_path, "ls").stdout)
     live = processes.probe(tmp_path, "report", "latest")
     assert "still going on" in live.stdout, live.stderr
     process.stdout.close()

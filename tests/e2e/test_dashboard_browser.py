@@ -17,7 +17,7 @@ import pytest
 
 from .conftest import Shown
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.xdist_group("dashboard")  # one fixture of many trainings
 
 ARTEFACTS = Path(__file__).with_name("screenshots")
 PATIENCE_MS = 20_000
@@ -33,6 +33,12 @@ PAGES = {
     "no-such-run": "run/nothing",
     "nowhere": "nowhere",
 }
+APPEARANCES = [
+    pytest.param([("light", 1280)], id="usual"),
+    pytest.param(
+        [("dark", 1280), ("light", 360), ("light", 2560)], id="variants", marks=pytest.mark.full
+    ),
+]
 READY = {
     "runs": "table.runs",
     "choose": ".notice",
@@ -122,15 +128,17 @@ def ranged(page: Any, view: str) -> list[float]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("appearances", APPEARANCES)
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_is_whole_for_everybody(name: str, browser: Any, shown: Shown) -> None:
+def test_every_page_is_whole_for_everybody(
+    name: str, appearances: list[tuple[str, int]], browser: Any, shown: Shown
+) -> None:
     with opened(browser, shown, PAGES[name].format(**shown.runs)) as page:
         settled(page, name)
         ARTEFACTS.mkdir(exist_ok=True)
         assert page.locator("h1").count() == 1
         page.evaluate(axe())
-        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360), ("light", 2560)):
+        for scheme, width in appearances:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_timeout(400)
@@ -154,7 +162,6 @@ def axe() -> str:
     return next(Path(axe_core_python.__file__).parent.glob("axe*.js")).read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_a_zoom_is_an_address_and_going_back_undoes_it(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
         settled(page)
@@ -199,7 +206,6 @@ def drag(page: Any, view: str, begin: float, end_: float) -> None:
     page.mouse.up()
 
 
-@pytest.mark.slow
 def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
@@ -236,7 +242,6 @@ def last(page: Any) -> float:
     return max(x for one in lines for x in one["x"] if x is not None)
 
 
-@pytest.mark.slow
 def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
         settled(page)
@@ -259,7 +264,6 @@ def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
         assert page.get_by_role("link", name="CSV").is_visible()
 
 
-@pytest.mark.slow
 def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "") as page:
         settled(page, "runs")
@@ -279,7 +283,6 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         assert "q=faster" in page.url
 
 
-@pytest.mark.slow
 def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['crew']}") as page:
         settled(page)
@@ -302,7 +305,6 @@ def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
         page.wait_for_selector("text=This run is of one rank")
 
 
-@pytest.mark.slow
 def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "") as page:
         settled(page, "runs")
@@ -320,7 +322,6 @@ def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
         page.wait_for_selector("h1:has-text('plain')")
 
 
-@pytest.mark.slow
 def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "gains?base=plain&other=faster") as page:
         page.wait_for_selector(".js-plotly-plot .main-svg")
@@ -336,7 +337,6 @@ def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> Non
         until(page, "!location.search.includes('target=')")
 
 
-@pytest.mark.slow
 def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
@@ -368,7 +368,6 @@ def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown)
         until(page, DRAWN, ["gpu5"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["deleted", "torn"])
 def test_a_run_that_vanishes_while_it_is_shown(how: str, browser: Any, shown: Shown) -> None:
     run = shown.directory / shown.runs[how]
@@ -388,7 +387,6 @@ def test_a_run_that_vanishes_while_it_is_shown(how: str, browser: Any, shown: Sh
         assert (shown.runs[how] in body) == (how == "torn")
 
 
-@pytest.mark.slow
 def test_a_theme_that_is_chosen_stays(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "sensors", scheme="light") as page:
         page.wait_for_selector("h2")

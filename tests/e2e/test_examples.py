@@ -57,9 +57,8 @@ def watched(tmp_path, monkeypatch):
 # -- they train ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", ["resnet50_cifar10.py", "gpt2_wikitext2.py"])
-@pytest.mark.parametrize("stack", ["baseline", "paper"])
+@pytest.mark.parametrize("stack", [pytest.param("baseline", marks=pytest.mark.full), "paper"])
 def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
     few = ("--samples", "1500" if script.startswith("resnet") else "320")
     done = run(script, "--size", "tiny", "--stack", stack, *few, folder=tmp_path)
@@ -218,7 +217,6 @@ def test_a_damaged_archive_gets_one_line(tmp_path):
         images.load(str(tmp_path), checked=False)
 
 
-@pytest.mark.slow
 def test_a_script_says_it_in_one_line_and_leaves_with_1(tmp_path):
     done = run("resnet50_cifar10.py", "--data", str(tmp_path / "nowhere"), folder=tmp_path)
     assert done.returncode == 1
@@ -271,7 +269,6 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_starts(watched):
     assert not (watched / "runs").exists()
 
 
-@pytest.mark.slow
 def test_a_stack_is_held_against_the_baseline(tmp_path):
     done = run(
         "03_did_it_pay.py",

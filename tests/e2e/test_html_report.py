@@ -10,22 +10,32 @@ import pytest
 from probe.compare import formats
 from probe.report.build import Report
 from tests.contract.test_comparisons import found
-from tests.contract.test_exporters import HOSTILE, recorded
+from tests.fakes.exported_runs import HOSTILE, HOSTILE_STEPPED, STEPPED, stored_run
+from tests.fakes.recordings import RecordedRuns, needs
 
-pytestmark = pytest.mark.alone
+pytestmark = needs(STEPPED, HOSTILE_STEPPED)
+# Each appearance costs a browser seconds: the light one in `make test`, all in `make test-full`.
+APPEARANCES = [
+    ("light", 1280),
+    pytest.param("dark", 1280, marks=pytest.mark.full),
+    pytest.param("light", 360, marks=pytest.mark.full),
+]
 
 
-@pytest.fixture(scope="module", params=["plain name", HOSTILE])
-def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("html")
-    run = recorded(folder, request.param, steps=True)
-    path = folder / "report.html"
+@pytest.fixture(scope="module", params=[STEPPED, HOSTILE_STEPPED], ids=["plain name", "hostile"])
+def file(
+    request: pytest.FixtureRequest,
+    recorded_runs: RecordedRuns,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    path = tmp_path_factory.mktemp("html") / "report.html"
+    run = stored_run(recorded_runs[request.param])
     path.write_text(str(Report.of(run.path).render("html")), encoding="utf-8")
     assert path.stat().st_size < 2_000_000
     return path
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@pytest.mark.parametrize(("scheme", "width"), APPEARANCES)
 @pytest.mark.parametrize("name", ["base", HOSTILE])
 def test_a_comparison_opens_too(
     name: str, scheme: str, width: int, browser: Any, tmp_path: Path
@@ -47,7 +57,7 @@ def test_a_comparison_opens_too(
     page.close()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+@pytest.mark.parametrize(("scheme", "width"), APPEARANCES)
 def test_it_opens_alone_and_without_error(
     file: Path, scheme: str, width: int, browser: Any, tmp_path: Path
 ) -> None:

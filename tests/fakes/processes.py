@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,9 @@ import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+from probe.model import RunStatus
+from probe.store.reader import RunReader
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +35,15 @@ with probe.watch(name="marker") as run:
                 time.sleep(0.001)
         n += 1
         struct.pack_into("<Q", count, 0, n)
+"""
+
+# In a script: until the recorder is up, however busy the machine is. A training waits two seconds
+# for its run's seal; a recorder that has only just started may need more.
+AWAIT_RECORDER = """
+import json, time
+def await_recorder(run):
+    while "recorder" not in json.loads((run.path / "run.json").read_text()):
+        time.sleep(0.02)
 """
 
 # A minimal training without torch: phases by name for a given time.
@@ -139,6 +152,17 @@ def only_run(tmp_path: Path) -> Path:
     runs = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
     assert len(runs) == 1, runs
     return runs[0]
+
+
+def sealed(run: Path) -> bool:
+    """Whether the run has ended and says how."""
+    return bool(json.loads((run / "run.json").read_text())["status"] != "running")
+
+
+def status_at_end(run: Path) -> RunStatus:
+    """How a run ended, once it says so: its training does not wait for that on a busy machine."""
+    assert wait_until(lambda: sealed(run), 30), f"never sealed: {run}"
+    return RunReader(run).status
 
 
 def wait_until(condition, seconds: float = 10.0) -> bool:  # type: ignore[no-untyped-def]

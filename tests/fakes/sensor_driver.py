@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import multiprocessing
 import os
-import subprocess
-import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from probe.clock import Clock
 from probe.model import Reading
 from probe.sensors import Sensor
 
 ROOT = Path(__file__).resolve().parents[2]
-
-_CHILD = """
-import importlib.util, sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-spec = importlib.util.spec_from_file_location("child_test", {file!r})
-module = importlib.util.module_from_spec(spec)
-sys.modules["child_test"] = module
-spec.loader.exec_module(module)
-getattr(module, {name!r}).__wrapped__(tmp_path=Path({tmp_path!r}), **{arguments!r})
-"""
+TIMEOUT_S = 600.0
 
 
 def in_child(test: Callable[..., None]) -> Callable[..., None]:
@@ -34,25 +29,60 @@ def in_child(test: Callable[..., None]) -> Callable[..., None]:
     A process keeps the first libnvidia-ml.so.1 that it loads: the test process must stay
     free of the rig where a real driver is present.
     """
-    from .nvml import build
 
     @functools.wraps(test)
     def run(tmp_path: Path, **arguments: Any) -> None:
-        script = _CHILD.format(
-            root=str(ROOT),
-            file=test.__code__.co_filename,
-            name=test.__name__,
-            tmp_path=str(tmp_path),
-            arguments=arguments,
-        )
-        env = {**os.environ, "LD_LIBRARY_PATH": str(build())}
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(
-            command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-        )
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        name = (test.__module__, test.__qualname__)
+        child = _fork_server().Process(target=_call, args=(sender, *name, tmp_path, arguments))
+        child.start()
+        sender.close()
+        try:
+            outcome, text = receiver.recv() if receiver.poll(TIMEOUT_S) else ("failed", "timed out")
+        except EOFError:
+            child.join()
+            outcome, text = "failed", f"the child ended with {child.exitcode}"
+        finally:
+            receiver.close()
+            child.kill()
+            child.join()
+        if outcome == "skipped":
+            pytest.skip(text)
+        if outcome == "failed":
+            pytest.fail(text, pytrace=False)
 
     return run
+
+
+@functools.cache
+def _fork_server() -> ForkServerContext:
+    """One process with the rig's library on its path and our imports done; each test is a fork."""
+    from multiprocessing import forkserver
+
+    from .nvml import build
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "pynvml", __name__, "probe.sensors"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_LIBRARY_PATH", str(build()))
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        patch.delenv("PYTEST_CURRENT_TEST", raising=False)  # it outlives this test
+        forkserver.ensure_running()
+    return context
+
+
+def _call(
+    sender: Connection, module: str, name: str, tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    """Run one test, say how it ended."""
+    try:
+        getattr(importlib.import_module(module), name).__wrapped__(tmp_path=tmp_path, **arguments)
+    except pytest.skip.Exception as skipped:
+        sender.send(("skipped", str(skipped)))
+    except BaseException:
+        sender.send(("failed", traceback.format_exc()))
+    else:
+        sender.send(("passed", ""))
 
 
 def drive(sensors: Sensor | Sequence[Sensor], clock: Clock, seconds: float) -> list[Reading]:

@@ -59,6 +59,7 @@ def test_every_folder_of_code_is_a_package_and_the_versions_agree() -> None:
     assert project["project"]["version"] == probe.__version__
 
 
+@pytest.mark.full
 def test_the_wheel_installs_and_measures_outside_the_checkout(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)],

@@ -164,7 +164,6 @@ def test_a_phase_of_seconds_is_metered_directly():
 PROVE = bool(os.environ.get("PROVE"))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_million_updates_cost_neither_memory_nor_time():
     """A counter of 20 ms for hours, in portions of a second: state and cost stay as they were."""

@@ -66,6 +66,7 @@ def test_where_there_is_no_source_nothing_is_compared(tmp_path: Path) -> None:
     refuse_stale(str(tmp_path / "slots.cpython-311.so"), "0123")
 
 
+@pytest.mark.full
 def test_plain_python_does_the_same() -> None:
     done = subprocess.run(
         [

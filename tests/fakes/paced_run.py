@@ -1,0 +1,119 @@
+"""The paced training as a recording; the tape of its rig over its spans is the truth per phase."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probe.store.reader import RunReader
+from probe.timeline.rank_timeline import timeline
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.recordings import Recording
+from tests.scripts import SCRIPTS
+
+PACED = SCRIPTS / "train_paced.py"
+CAP_W = 400.0
+
+
+def paced(
+    name: str, seed: int, seconds: float, prepare: Callable[[NvmlRig], None] = lambda rig: None
+) -> Recording:
+    """A training of known power per phase on a card that ``prepare`` has set up."""
+    return Recording(name, functools.partial(_train, seed, seconds, prepare), seconds)
+
+
+def _train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
+    prepare(rig)
+    done = subprocess.run(
+        [sys.executable, str(PACED), str(seconds), str(seed)],
+        env=processes.environment(folder / "runs", rig.env()),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def report_of(folder: Path, *more: str) -> dict[str, Any]:
+    """The newest run of ``folder`` as JSON."""
+    out = processes.probe(folder, "report", "latest", "--format", "json", *more)
+    assert out.returncode == 0, out.stderr
+    return dict(json.loads(out.stdout))
+
+
+def rig_of(folder: Path) -> NvmlRig:
+    """The rig of a recording."""
+    (control,) = folder.glob("nvml-rig-*")
+    return NvmlRig.attach(control)
+
+
+def report_with_truth(folder: Path) -> dict[str, Any]:
+    """The report of a paced run, held against its raw data, with ``truth`` (J per phase),
+    ``capped_s`` (seconds at the cap per phase) and ``true_total_j`` of the rig's tape.
+    """
+    report = report_of(folder)
+    assert agree(report, report_of(folder, "--recompute"))
+    run = processes.only_run(folder)
+    assert list(run.glob("node-*/statistics-*.npz"))
+    reader = RunReader(run)
+    spans = timeline(reader, 0)
+    assert spans is not None
+    gpu = rig_of(folder).gpu(0)
+    time_ns = np.array([row.time_ns for row in gpu.tape[: gpu.tape_count]])
+    watts = np.array([row.watts for row in gpu.tape[: gpu.tape_count]])
+    joules = np.concatenate([[0.0], np.cumsum(watts[:-1] * np.diff(time_ns) / 1e9)])
+    at_cap = np.where(watts[:-1] >= CAP_W, np.diff(time_ns) / 1e9, 0.0)
+    capped_s = np.concatenate([[0.0], np.cumsum(at_cap)])
+
+    def energy(at: np.ndarray) -> np.ndarray:
+        row = np.searchsorted(time_ns, at, "right") - 1
+        return joules[row] + watts[row] * (at - time_ns[row]) / 1e9
+
+    def per_phase(total: Callable[[np.ndarray], np.ndarray]) -> dict[str, float]:
+        spent = total(spans.end_ns) - total(spans.begin_ns)
+        return {
+            spans.name(int(code)): float(spent[spans.code == code].sum())
+            for code in np.unique(spans.code)
+        }
+
+    ends = np.array([reader.begin_ns, reader.end_ns()])
+    return report | {
+        "truth": per_phase(energy),
+        "capped_s": per_phase(lambda at: np.interp(at, time_ns, capped_s)),
+        "true_total_j": float(np.diff(energy(ends))[0]),
+    }
+
+
+def agree(streamed: dict[str, Any], recomputed: dict[str, Any]) -> bool:
+    """The recorder's own statistics and the raw data say the same, well inside the intervals."""
+    compared = 0
+    for row, other in zip(streamed["phases"], recomputed["phases"], strict=True):
+        assert row["phase"] == other["phase"] and row["status"] == other["status"]
+        if row["energy_j"] is not None and row["energy_j_interval"]:
+            half = (row["energy_j_interval"][1] - row["energy_j_interval"][0]) / 2
+            assert abs(row["energy_j"] - other["energy_j"]) <= 0.5 * half + 1e-6
+            compared += 1
+    return compared > 0
+
+
+def phases_add_up(report: dict[str, Any]) -> None:
+    """Per device the rows of ``phases`` add up to the device's energy."""
+    for source in report["sources"]:
+        rows = [
+            row["energy_j"]
+            for row in report["phases"]
+            if row["device"] == source["device"] and row["energy_j"] is not None
+        ]
+        if source["in_total"]:
+            assert math.isclose(math.fsum(rows), source["energy_j"], rel_tol=1e-9)

@@ -1,0 +1,71 @@
+"""Runs that tests only look at: recorded once a session, several at once, for they mostly sleep.
+
+A test names what it looks at, ``@needs(RECORDING)``, and finds the folder in ``recorded_runs``. All
+recordings that the session needs are made before the first of these tests, and nothing runs beside
+them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+AT_ONCE = 5  # each takes 10 to 20 % of a core, and two of them a core while they start
+FAILED = "failed.txt"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A named way to leave a run in an empty folder."""
+
+    name: str
+    record: Callable[[Path], object] = field(compare=False)
+    seconds: float = field(default=0.0, compare=False)  # about how long: the longest begin first
+
+
+def needs(*recordings: Recording) -> pytest.MarkDecorator:
+    """Marks a test that looks at these."""
+    return pytest.mark.needs_recordings(*recordings)
+
+
+def needed_by(items: Iterable[pytest.Item]) -> list[Recording]:
+    """What tests look at, each once, the longest first."""
+    marks = [mark for item in items for mark in item.iter_markers("needs_recordings")]
+    found = dict.fromkeys(recording for mark in marks for recording in mark.args)
+    return sorted(found, key=lambda recording: -recording.seconds)
+
+
+class RecordedRuns:
+    """All recordings of a session, in one folder that its worker processes share."""
+
+    def __init__(self, folder: Path, recordings: list[Recording]) -> None:
+        self._folder = folder
+        folder.mkdir(exist_ok=True)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._record, recordings))
+
+    def __getitem__(self, recording: Recording) -> Path:
+        """The folder of a recording; if making it failed, this test fails."""
+        place = self._folder / recording.name
+        assert place.exists(), f"mark this test with @needs({recording.name})"
+        if (place / FAILED).exists():
+            pytest.fail((place / FAILED).read_text(), pytrace=False)
+        return place
+
+    def _record(self, recording: Recording) -> None:
+        place = self._folder / recording.name
+        with (self._folder / f"{recording.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be making it
+            if place.exists():
+                return
+            place.mkdir()
+            try:
+                recording.record(place)
+            except Exception:
+                (place / FAILED).write_text(traceback.format_exc())

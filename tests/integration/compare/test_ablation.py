@@ -1,0 +1,121 @@
+"""A real ablation: real trainings under the NVML rig, killed in the middle, gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.cli.main import main
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.sensor_driver import ROOT
+from tests.scripts import SCRIPTS
+
+SCRIPT = SCRIPTS / "train_tiny_gpt.py"
+
+
+def command(folder: Path, *more: str, samples: int = 256) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "probe",
+        "ablate",
+        "--dir",
+        str(folder / "ablation"),
+        *more,
+        "--",
+        sys.executable,
+        str(SCRIPT),
+        "--stack",
+        "{stack}",
+        "--seed",
+        "{seed}",
+        "--samples",
+        str(samples),
+    ]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    rig = NvmlRig(folder, gpus=1, power_w=90.0, period_s=0.1, jitter_s=0.0002)
+    rig.gpu(0).gpm = 0  # no activity of units: classes come from counted operations
+    return {**os.environ, **rig.env(), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def done(folder: Path) -> list[dict[str, Any]]:
+    try:
+        text = (folder / "ablation" / "trials.jsonl").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    words = command(tmp_path, "--techniques", "precision", "--blocks", "2", "--json")
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        end = time.monotonic() + 120
+        while len(done(tmp_path)) < 2 and time.monotonic() < end:
+            time.sleep(0.2)
+        time.sleep(3.0)  # into the third one
+        first.send_signal(signal.SIGKILL)
+    before = done(tmp_path)
+    assert len(before) == 2
+    second = subprocess.run(
+        words, env=env, capture_output=True, text=True, check=False, timeout=280
+    )
+    assert second.returncode == 0, second.stderr
+    assert "2 of 6 trials were done before" in second.stderr and "[3/6]" in second.stderr
+    assert done(tmp_path)[:2] == before and len(done(tmp_path)) == 6
+    found = json.loads(second.stdout)
+    assert (found["trials"], found["missing"], found["blocks"]) == (6, 0, 2)
+    assert found["no_op"]["energy_j"]["provenance"] == "measured"
+    (step,) = found["steps"]
+    cells = step["step"]["cells"]
+    assert sum(c["time_s"] for c in cells) == pytest.approx(step["step"]["time_s"]["gain"])
+    assert sum(c["energy_j"] or 0.0 for c in cells) == pytest.approx(
+        step["step"]["energy_j"]["gain"], rel=1e-9
+    )
+    # The trainer counted what waits for memory, so the classes are those of the paper.
+    assert {"memory-bound", "gradient-heavy"} <= {c["class"] for c in cells}
+    # Once more: nothing is trained, the table is the same; without any words, too.
+    again = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert json.loads(again.stdout) == found and "[" not in again.stderr
+    short = processes.probe(tmp_path, "ablate", "--dir", str(tmp_path / "ablation"), extra=env)
+    assert short.returncode == 0 and "+ precision" in short.stdout
+    other = command(tmp_path, "--techniques", "schedule", "--blocks", "2")
+    refused = subprocess.run(other, env=env, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "holds another ablation" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--techniques", "precision", "--", "true"], "must say where the stack goes"),
+        (["--techniques", "precision", "--", "true", "{stack}"], "must say where the seed goes"),
+        (["--techniques", "nonsense", "--", "true", "{stack}", "{seed}"], "no technique is called"),
+        (["--", "true", "{stack}", "{seed}"], "name the techniques"),
+        (["--techniques", "precision", "--", "false", "{stack}", "{seed}"], "ended with 1: see"),
+        (
+            ["--techniques", "precision", "--", "true", "{stack}", "{seed}"],
+            "0 finished runs, not one",
+        ),
+        (["--techniques", "precision", "--", "nosuchprogram", "{stack}", "{seed}"], "cannot run"),
+        ([], "holds no ablation"),
+    ],
+)
+def test_one_line_for_what_cannot_be_run(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["ablate", "--dir", str(tmp_path / "a"), *words])
+    told = capsys.readouterr().err
+    assert ended.value.code == 1 and said in told
+    assert told.strip().splitlines()[-1].startswith("probe: ") and "Traceback" not in told

@@ -1,0 +1,246 @@
+"""`probe compare`, `advise` and `tables` over runs that the real recorder made."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe.cli.main import main
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.recordings import RecordedRuns, Recording, needs
+from tests.scripts import SCRIPTS
+
+SCRIPT = SCRIPTS / "train_for_compare.py"
+
+
+def train(
+    folder: Path, name: str, seed: int, steps: int = 120, rig: NvmlRig | None = None, **given: Any
+) -> None:
+    env = processes.environment(folder / "runs", rig.env() if rig else {})
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), name, str(seed), str(steps), json.dumps(given)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def compared(folder: Path, *words: str) -> dict[str, Any]:
+    out = processes.probe(folder, "compare", *words, "--format", "json")
+    assert out.returncode == 0, out.stderr
+    return dict(json.loads(out.stdout))
+
+
+SIDES = {"base": {}, "half": {"backward_ms": 15.0}, "wait": {"data_ms": 24.0}}
+
+
+def _record(name: str, seed: int, folder: Path) -> None:
+    """On a rig of its own, with the same card in it as all others."""
+    rig = NvmlRig(folder, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
+    train(folder, name, seed, rig=rig, target="accuracy>=0.75", **SIDES[name])
+
+
+RUNS = [
+    Recording(f"compared-{name}-{seed}", functools.partial(_record, name, seed), 7.0)
+    for seed in range(3)
+    for name in SIDES
+]
+
+
+pytestmark = [pytest.mark.alone, needs(*RUNS)]
+
+
+@pytest.fixture(scope="module")
+def runs(recorded_runs: RecordedRuns, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Base, one whose backward takes half the time, one with a data wait of 30 %: three seeds."""
+    folder = tmp_path_factory.mktemp("compared")
+    for recording in RUNS:
+        shutil.copytree(recorded_runs[recording] / "runs", folder / "runs", dirs_exist_ok=True)
+    return folder
+
+
+def test_a_gain_is_found_where_it_is(runs: Path) -> None:
+    found = compared(runs, "base", "half")
+    assert found["mode"] == "to_target" and found["target"] == {
+        "metric": "accuracy",
+        "direction": ">=",
+        "value": 0.75,
+    }
+    (one,) = found["comparisons"]
+    assert len(found["base"]["ids"]) == 3 and one["paired"] and one["runs"] == 3
+    # 7.2 of 10 evaluations are needed: 86.4 steps, of 30 ms at 420 W and of 15.
+    truth = 86.4 * 0.015 * 420.0
+    low, high = one["energy_j"]["interval"]
+    assert low <= truth <= high and one["verdict"] == "gain"
+    assert abs(one["energy_j"]["gain"] / truth - 1) < 0.1
+    assert one["energy_j"]["progress"] == 0.0
+    assert sum(cell["energy_j"] or 0.0 for cell in one["cells"]) == pytest.approx(
+        one["energy_j"]["gain"], rel=1e-9
+    )
+    assert sum(cell["time_s"] for cell in one["cells"]) == pytest.approx(
+        one["time_s"]["gain"], rel=1e-9
+    )
+    assert sum(one["four"].values()) == pytest.approx(1.0)
+    assert one["four"]["early"] == pytest.approx(1 / 3, abs=0.1)
+
+
+def test_every_format_and_a_file(runs: Path) -> None:
+    found = compared(runs, "base", "half", "wait")["comparisons"]
+    text = processes.probe(runs, "compare", "base", "half", "wait").stdout
+    assert all(f"→ {one['verdict']}" in text for one in found)
+    rows = csv.DictReader(
+        io.StringIO(
+            processes.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout
+        )
+    )
+    totals = {row["other"]: row["verdict"] for row in rows if row["stage"] == row["class"] == "all"}
+    assert totals == {one["other"]["name"]: one["energy_j"]["verdict"] for one in found}
+    out = processes.probe(runs, "compare", "base", "half", "--format", "html", "-o", "c.html")
+    assert out.returncode == 0 and (runs / "c.html").read_text().startswith("<!doctype html>")
+    assert "| time |" in processes.probe(runs, "compare", "base", "half", "--format", "md").stdout
+
+
+def test_sides_by_id_prefix_and_list(runs: Path) -> None:
+    by_name = compared(runs, "base", "half")
+    ids = ",".join(by_name["base"]["ids"])
+    again = compared(runs, ids, "half")
+    assert again["comparisons"] == by_name["comparisons"] and again["base"] == by_name["base"]
+    one = compared(runs, by_name["base"]["ids"][0], by_name["comparisons"][0]["other"]["ids"][0])
+    (single,) = one["comparisons"]
+    assert single["verdict"] == "no evidence"
+    assert single["energy_j"]["interval"][0] < single["energy_j"]["gain"]
+
+
+def test_another_target_on_the_command_line(runs: Path) -> None:
+    easy = compared(runs, "base", "half", "--target", "accuracy>=0.5")
+    assert easy["target"]["value"] == 0.5
+    hard = compared(runs, "base", "half", "--target", "accuracy>=0.99")["comparisons"][0]
+    assert hard["verdict"] == "no evidence" and hard["reason"].startswith("target missed by 3 of 3")
+    assert hard["energy_j"]["gain"] is None and hard["four"] is None
+
+
+def test_advice_ranks_the_wait_first_and_its_bound_holds(runs: Path) -> None:
+    out = processes.probe(runs, "advise", "wait", "--json")
+    assert out.returncode == 0, out.stderr
+    first = json.loads(out.stdout)["advice"][0]
+    assert first["what"] == "data wait" and first["rests_on"][0]["phase"] == "data"
+    assert 0.25 < first["at_most_s"] / json.loads(out.stdout)["duration_s"] < 0.4
+    # Without the wait the same work costs less, by no more than was said.
+    one = compared(runs, "wait", "base", "--target", "accuracy>=0.75")["comparisons"][0]
+    assert 0 < one["energy_j"]["gain"] <= first["at_most_j"]
+    assert 0 < one["time_s"]["gain"] <= first["at_most_s"]
+    assert "1. data wait: at most" in processes.probe(runs, "advise", "wait").stdout
+
+
+def test_tables_of_the_paper(runs: Path) -> None:
+    out = processes.probe(runs, "tables", "base", "half", "--format", "json")
+    assert out.returncode == 0, out.stderr
+    told = {row["what"]: row for table in json.loads(out.stdout)["tables"] for row in table["rows"]}
+    assert told["time"]["percent"] == pytest.approx(-25, abs=4)
+    assert told["time"]["paper"] == "−23 … −28 %" and told["time"]["verdict"] == "gain"
+    joules = (6e-3 * 75 + 18e-3 * 300 + 15e-3 * 420) / 32
+    assert told["energy per sample"]["other"] == pytest.approx(joules, rel=0.1)
+    assert told["energy-delay product"]["other"] > 0 and told["CO2e"]["other"] > 0
+    assert told["communication"]["ours"] == "n/a" and told["attention"]["ours"] == "not measured"
+    assert told["each technique"]["ours"] == "not measured"
+    speed = told["net speed-up (21)"]["other"]
+    assert speed == pytest.approx(1.33, rel=0.07)
+    assert told["doubling time (22)(23), over 5 months"]["other"] > 0
+    text = processes.probe(runs, "tables", "base", "half")
+    assert "Table IV: scaling over ranks" in text.stdout and "14.8 months" in text.stdout
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run of a model without a meter."""
+    folder = tmp_path_factory.mktemp("plain")
+    train(folder, "base", 0, steps=20, width=4, target="accuracy>=0.75")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"dataset": "another"}, "other data: toy against another"),
+        ({"target": "accuracy>=0.5"}, "another target: accuracy>=0.75 against accuracy>=0.5"),
+        ({"samples": 7}, "another sample budget, so another schedule: 640 against 7"),
+        ({"width": 5}, "another model (names and shapes of its parameters): "),
+    ],
+)
+def test_what_is_not_comparable_is_named(given: dict[str, Any], said: str, plain: Path) -> None:
+    name = "-".join(given)
+    train(plain, name, 0, steps=20, **({"target": "accuracy>=0.75"} | given))
+    (one,) = compared(plain, "base", name)["comparisons"]
+    assert not one["comparable"] and one["verdict"] == "no evidence"
+    assert one["reason"].startswith(f"not comparable: {said}")
+
+
+def test_other_hardware_is_named(runs: Path, tmp_path: Path) -> None:
+    place = tmp_path / "rig"
+    place.mkdir()
+    rig = NvmlRig(place, gpus=1, power_w=60.0, period_s=0.1)
+    rig.gpu(0).name = b"NVIDIA Other"
+    (tmp_path / "runs").mkdir()
+    train(tmp_path, "other", 0, steps=60, rig=rig, target="accuracy>=0.75", samples=120 * 32)
+    base = compared(runs, "base", "half")["base"]["ids"][0]
+    (one,) = compared(runs, str(runs / "runs" / base), str(next((tmp_path / "runs").iterdir())))[
+        "comparisons"
+    ]
+    assert one["reason"].startswith("not comparable: other hardware: NVIDIA H100")
+    assert "against NVIDIA Other" in one["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", "base", "nosuch"], "no run 'nosuch'"),
+        (["compare", "base", "base"], "on two sides"),
+        (["compare", "base", "half", "--target", "accuracy"], "write for example 'accuracy>=0.95'"),
+        (["compare", "base", "half", "--target", "f1>=0.5"], "did not log f1, the target's metric"),
+        (["compare", "base", "half", "--format", "xml"], "no format 'xml' of a comparison"),
+        (["compare", "base,half", "wait"], None),
+        (["compare", "base"], "arguments are required: OTHER"),
+        (["compare", "base", "half", "-o", "/nosuch/c.html"], "cannot write /nosuch/c.html"),
+        (["tables", "base", "half", "--ablation", "/nosuch"], "holds no finished ablation"),
+        (["tables", "base", "half", "--format", "xml"], "text, md or json"),
+        (["advise", "nosuch"], "no run 'nosuch'"),
+    ],
+)
+def test_one_line_for_bad_input(
+    runs: Path,
+    words: list[str],
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PROBE_DIR", str(runs / "runs"))
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    told = capfd.readouterr().err
+    if said is None:  # runs of one model and task may be taken together, whatever they are called
+        assert ended.value.code == 0, told
+        return
+    assert ended.value.code == 1 and said in told and len(told.strip().splitlines()) == 1
+
+
+def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "runs", tmp_path / "runs")
+    other = next(p for p in (tmp_path / "runs").glob("*half*"))
+    meta = json.loads((other / "run.json").read_text())
+    (other / "run.json").write_text(json.dumps(meta | {"status": "killed"}))
+    found = compared(tmp_path, "base", "half")
+    assert found["warnings"] == [f"{other.name} is left out: it was killed"]
+    assert len(found["comparisons"][0]["other"]["ids"]) == 2

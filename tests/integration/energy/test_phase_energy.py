@@ -1,0 +1,236 @@
+"""Known power per phase in a real training process: do the intervals hold the truth?"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from probe.store.reader import RunReader
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.paced_run import CAP_W, paced, phases_add_up, report_of, report_with_truth, rig_of
+from tests.fakes.recordings import RecordedRuns, Recording, needs
+
+pytestmark = pytest.mark.alone
+
+PROVE = bool(os.environ.get("PROVE"))
+SECONDS = 30.0 if PROVE else 20.0
+SEEDS = [random.SystemRandom().randrange(2**31) for _ in range(40)] if PROVE else [3, 5, 8]
+PACED = [paced(f"paced-{seed}", seed, SECONDS) for seed in SEEDS]
+
+
+@needs(*PACED)
+@pytest.mark.timeout(7200)
+def test_intervals_hold_the_true_energy_of_each_phase(recorded_runs: RecordedRuns) -> None:
+    resolved: list[bool] = []
+    for recording in PACED:
+        report = report_with_truth(recorded_runs[recording])
+        phases_add_up(report)
+        rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+        for name in ("data", "forward", "backward", "optimizer"):
+            row, truth = rows[name], report["truth"][name]
+            if row["status"] == "resolved":
+                low, high = row["energy_j_interval"]
+                resolved.append(low <= truth <= high)
+                print(recording.name, name, round(truth, 1), row["energy_j"], low, high)
+            elif row["status"] == "not_identifiable":
+                assert row["energy_j"] is None
+                assert row["bounds_j"][0] <= truth <= row["bounds_j"][1]
+        assert rows["forward"]["status"] == rows["backward"]["status"] == "resolved"
+        assert abs(rows["backward"]["energy_j"] / report["truth"]["backward"] - 1) < 0.1
+    held = sum(resolved)
+    print(
+        f"coverage of resolved intervals: {held} of {len(resolved)}, "
+        f"95 % lower bound {lower_bound(held, len(resolved)):.3f}"
+    )
+    if PROVE:
+        assert lower_bound(held, len(resolved)) >= 0.90
+    else:
+        assert held >= 0.75 * len(resolved)
+
+
+def _capped(rig: NvmlRig) -> None:
+    gpu = rig.gpu(0)
+    gpu.gpm, gpu.cap_w = 2, CAP_W
+
+
+CAPPED = paced("paced-capped", 7, 20.0, _capped)
+
+
+@needs(CAPPED)
+def test_activity_and_the_cap_are_attributed_like_power(recorded_runs: RecordedRuns) -> None:
+    """GPM and violation time know no lag; SM activity of the rig is 0.83 of its power in kW."""
+    report = report_with_truth(recorded_runs[CAPPED])
+    phases_add_up(report)
+    phases = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+    rates = {(r["quantity"], r["phase"]): r for r in report["rates"]}
+    assert {r["device"] for r in report["rates"]} == {"gpu0"}
+    seen = 0
+    for name in ("data", "forward", "backward", "optimizer"):
+        row, truth = phases[name], report["truth"][name]
+        assert row["status"] in ("resolved", "weak"), row
+        seconds = row["time_s"]
+        for quantity, true in (
+            ("sm_activity", 0.83e-3 * truth / seconds),
+            ("power_cap_time", report["capped_s"][name] / seconds),
+        ):
+            rate = rates[quantity, name]
+            if rate["value"] is not None:
+                low, high = rate["interval"]
+                assert low - 0.02 <= true <= high + 0.02, (quantity, name, true, rate)
+                seen += 1
+    assert seen >= 5
+    assert rates["sm_activity", "backward"]["status"] == "resolved"
+    text = processes.probe(recorded_runs[CAPPED], "report", "latest").stdout
+    assert "power capped" in text and "DRAM" in text
+
+
+def _wrong_counter(rig: NvmlRig) -> None:
+    gpu = rig.gpu(0)
+    gpu.counter_gain, gpu.sample_spacing_ns = 1 / 6, 20_000_000
+
+
+WRONG_COUNTER = paced("paced-wrong-counter", 11, 26.0, _wrong_counter)
+
+
+@needs(WRONG_COUNTER)
+def test_a_counter_that_disagrees_is_not_believed(recorded_runs: RecordedRuns) -> None:
+    report = report_with_truth(recorded_runs[WRONG_COUNTER])
+    phases_add_up(report)
+    meters = {s["source"].rpartition(":")[2]: s for s in report["sources"] if s["device"] == "gpu0"}
+    assert not meters["energy"]["in_total"] and meters["power_samples"]["in_total"]
+    assert report["total"]["energy_j"] == pytest.approx(report["true_total_j"], rel=0.02)
+    assert any("its joules are not used" in line for line in report["warnings"])
+    rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+    for name in ("forward", "backward"):
+        low, high = rows[name]["energy_j_interval"]
+        assert rows[name]["status"] in ("resolved", "weak")
+        assert low <= report["truth"][name] * 1.02 and report["truth"][name] * 0.98 <= high
+
+
+RAPL_LOOP = f"""
+import sys, threading, time
+sys.path.insert(0, {str(processes.ROOT)!r})
+from pathlib import Path
+import probe
+from tests.fakes.rapl import RaplRig
+
+rig = RaplRig(Path(sys.argv[1]), dram=False)
+class Board:
+    watts, joules, last = 20.0, 0.0, time.monotonic()
+    lock = threading.Lock()
+    def spend(self, watts=None):
+        with self.lock:
+            now = time.monotonic()
+            self.joules += self.watts * (now - self.last)
+            self.last, self.watts = now, self.watts if watts is None else watts
+            rig.set("intel-rapl:0", 1_000_000 + round(self.joules * 1e6))
+board = Board()
+def meter():
+    while True:
+        board.spend()
+        time.sleep(0.001)
+threading.Thread(target=meter, daemon=True).start()
+with probe.watch() as run:
+    for _ in range(400):
+        with run.phase("hot"):
+            board.spend(80.0)
+            time.sleep(0.023)
+        with run.phase("cool"):
+            board.spend(20.0)
+            time.sleep(0.008)
+"""
+
+
+def _record_processor(folder: Path) -> None:
+    (folder / "tree").mkdir()
+    done = processes.run(
+        RAPL_LOOP,
+        folder,
+        str(folder / "tree"),
+        extra={"PROBE_POWERCAP_ROOT": str(folder / "tree" / "powercap")},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+PROCESSOR = Recording("processor", _record_processor, seconds=13.0)
+
+
+@needs(PROCESSOR)
+def test_processor_energy_is_told_apart_on_host_spans(recorded_runs: RecordedRuns) -> None:
+    report = report_of(recorded_runs[PROCESSOR])
+    phases_add_up(report)
+    rows = {r["phase"]: r for r in report["phases"] if r["device"] == "cpu0"}
+    for name, watts in (("hot", 80.0), ("cool", 20.0)):
+        truth = watts * rows[name]["time_s"]
+        assert rows[name]["status"] in ("resolved", "weak"), rows[name]
+        # The rig's own thread moves the counter; on a busy machine it comes late.
+        assert rows[name]["energy_j"] == pytest.approx(truth, abs=0.06 * 80 * rows["hot"]["time_s"])
+        assert rows[name]["provenance"] == "estimated"
+
+
+TWO_HALVES_LOOP = f"""
+import os, random, sys, time
+sys.path.insert(0, {str(processes.ROOT)!r})
+import probe
+from tests.fakes.nvml import NvmlRig
+rig = NvmlRig.attach(os.environ["NVML_RIG"])
+begin = time.monotonic()
+with probe.watch() as run:
+    while (spent := time.monotonic() - begin) < 20:
+        more = 2 if spent > 10 else 1
+        with run.phase("hot"):
+            rig.set_power(0, 300.0 * more)
+            time.sleep(random.uniform(0.015, 0.045))
+        with run.phase("cool"):
+            rig.set_power(0, 100.0 * more)
+            time.sleep(random.uniform(0.008, 0.03))
+"""
+
+
+def _record_two_halves(folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=100.0, period_s=0.1)
+    done = processes.run(TWO_HALVES_LOOP, folder, extra=rig.env())
+    assert done.returncode == 0, done.stderr
+
+
+TWO_HALVES = Recording("two-halves", _record_two_halves, seconds=20.0)
+
+
+@needs(TWO_HALVES)
+def test_a_part_of_a_run_is_solved_by_itself(recorded_runs: RecordedRuns) -> None:
+    """Power doubles in the middle: each half knows its own."""
+    folder = recorded_runs[TWO_HALVES]
+    tape = rig_of(folder).gpu(0)
+    begin_ns = RunReader(processes.only_run(folder)).begin_ns
+    at_s = [(row.time_ns - begin_ns) / 1e9 for row in tape.tape[: tape.tape_count]]
+    parts = {}
+    for begin, end in ((0, 10), (10, 20)):
+        report = report_of(folder, "--from", str(begin), "--to", str(end))
+        parts[begin] = report
+        phases_add_up(report)
+        assert report["run"]["part_s"] == [begin, pytest.approx(end, abs=0.6)]
+        assert report["run"]["duration_s"] == pytest.approx(10, abs=0.6)
+        rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+        for name, watts in (("hot", 300.0), ("cool", 100.0)):
+            truth = watts * (2 if begin else 1) * rows[name]["time_s"]
+            low, high = rows[name]["energy_j_interval"]
+            assert low * 0.95 <= truth <= high * 1.05, (begin, name, rows[name])
+            # Each phase has set the power once; at either end one may be cut.
+            changes = sum(begin <= at < report["run"]["part_s"][1] for at in at_s)
+            assert rows[name]["count"] == pytest.approx(changes / 2, abs=2) and changes > 100
+    whole = report_of(folder)
+    joined = sum(part["total"]["energy_j"] for part in parts.values())
+    assert joined == pytest.approx(whole["total"]["energy_j"], rel=0.03)
+    wrong = processes.probe(folder, "report", "latest", "--from", "500")
+    assert wrong.returncode == 1 and "is no part of a run" in wrong.stderr
+
+
+def lower_bound(held: int, of: int) -> float:
+    """One-sided 95 % Clopper–Pearson bound of a share."""
+    from scipy.stats import beta
+
+    return float(beta.ppf(0.05, held, of - held + 1)) if held else 0.0

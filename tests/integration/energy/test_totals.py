@@ -1,0 +1,189 @@
+"""Known truth in, known joules out: the NVML and RAPL rigs through the whole pipeline."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.paced_run import phases_add_up, report_of
+from tests.fakes.processes import PLAIN
+from tests.fakes.rapl import RaplRig
+from tests.fakes.recordings import RecordedRuns, Recording, needs
+
+pytestmark = pytest.mark.alone
+
+
+def _record_constant(period_s: float, folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=250.0, period_s=period_s)
+    done = processes.run(PLAIN, folder, "4.0", extra=rig.env())
+    assert done.returncode == 0, done.stderr
+
+
+CONSTANT = {
+    period_s: Recording(f"constant-{period_s}", functools.partial(_record_constant, period_s), 4.0)
+    for period_s in (0.1, 0.02)
+}
+
+
+@needs(*CONSTANT.values())
+@pytest.mark.parametrize("period_s", list(CONSTANT))
+def test_constant_power_for_four_seconds_is_a_thousand_joules(
+    period_s: float, recorded_runs: RecordedRuns
+) -> None:
+    report = report_of(recorded_runs[CONSTANT[period_s]])
+    duration = report["run"]["duration_s"]
+    assert 4.0 <= duration < 5.0
+    total = report["total"]
+    assert total["energy_j"] == pytest.approx(250.0 * duration, abs=period_s * 250.0)
+    assert total["energy_j_interval"][0] <= 250.0 * duration <= total["energy_j_interval"][1]
+    # The modelled CPU stands beside it, not in it.
+    modelled = [s for s in report["sources"] if s["provenance"] == "modelled"]
+    assert modelled
+    assert not any(s["in_total"] for s in modelled)
+    assert total["modelled_energy_j"] == pytest.approx(sum(s["energy_j"] for s in modelled))
+    assert all(
+        r["energy_j_interval"] is None for r in report["phases"] if r["provenance"] == "modelled"
+    )
+    phases_add_up(report)
+
+
+def _record_hidden_card(folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=2, power_w=250.0, period_s=0.1)
+    rig.set_power(1, 600.0)
+    done = processes.run(PLAIN, folder, "2.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "0"})
+    assert done.returncode == 0, done.stderr
+
+
+HIDDEN_CARD = Recording("hidden-card", _record_hidden_card, seconds=2.0)
+
+
+@needs(HIDDEN_CARD)
+def test_a_card_that_the_job_cannot_see_is_not_counted(recorded_runs: RecordedRuns) -> None:
+    report = report_of(recorded_runs[HIDDEN_CARD])
+    assert {s["device"] for s in report["sources"] if s["in_total"]} == {"gpu0"}
+    assert report["total"]["energy_j"] == pytest.approx(250 * report["run"]["duration_s"], abs=25)
+
+
+def _record_command(folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=250.0, period_s=0.1)
+    out = processes.probe(folder, "run", "--", "sleep", "2", extra=rig.env())
+    assert out.returncode == 0
+    assert out.stdout == ""
+
+
+COMMAND = Recording("command", _record_command, seconds=2.0)
+
+
+@needs(COMMAND)
+def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns) -> None:
+    report = report_of(recorded_runs[COMMAND])
+    assert report["total"]["energy_j"] == pytest.approx(250 * report["run"]["duration_s"], abs=25)
+    assert 2.0 <= report["run"]["duration_s"] < 3.0
+    phases_add_up(report)
+
+
+LONG_PHASES_LOOP = f"""
+import sys, time
+sys.path.insert(0, {str(processes.ROOT)!r})
+import probe
+from tests.fakes.nvml import NvmlRig
+rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
+with probe.watch() as run:
+    for _ in range(2):
+        with run.phase("hot"):
+            rig.set_power(0, 400.0)
+            time.sleep(1.5)
+        with run.phase("cool"):
+            rig.set_power(0, 100.0)
+            time.sleep(1.5)
+"""
+
+
+def _record_long_phases(folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=100.0, period_s=0.1)
+    done = processes.run(LONG_PHASES_LOOP, folder, extra=rig.env())
+    assert done.returncode == 0, done.stderr
+
+
+LONG_PHASES = Recording("long-phases", _record_long_phases, seconds=6.0)
+
+
+@needs(LONG_PHASES)
+def test_long_phases_get_their_own_energy(recorded_runs: RecordedRuns) -> None:
+    report = report_of(recorded_runs[LONG_PHASES])
+    rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+    for name, watts in (("hot", 400.0), ("cool", 100.0)):
+        row = rows[name]
+        truth = watts * row["time_s"]
+        assert row["energy_j"] == pytest.approx(truth, rel=0.1, abs=40)
+        assert row["energy_j_interval"][0] <= truth <= row["energy_j_interval"][1]
+        assert row["provenance"] == "estimated"
+        assert row["status"] == "resolved"
+
+
+def _record_without_meter(folder: Path) -> None:
+    done = processes.run(PLAIN, folder, "1.0")
+    assert done.returncode == 0, done.stderr
+
+
+WITHOUT_METER = Recording("without-meter", _record_without_meter, seconds=1.0)
+
+
+@needs(WITHOUT_METER)
+def test_without_any_meter_there_are_no_measured_joules_but_times(
+    recorded_runs: RecordedRuns,
+) -> None:
+    report = report_of(recorded_runs[WITHOUT_METER])
+    assert report["total"]["energy_j"] is None
+    assert report["total"]["energy_j_interval"] is None
+    compute = next(r for r in report["phases"] if r["phase"] == "compute")
+    # 10 of every 12 ms; the sleeps are a little longer than asked.
+    assert compute["time_s"] == pytest.approx(0.83 * report["run"]["duration_s"], rel=0.15)
+    assert any("no energy meter" in line for line in report["warnings"])
+
+
+def _record_sockets(folder: Path) -> None:
+    rig = RaplRig(folder, sockets=2, psys=True)
+    stop = threading.Event()
+
+    def draw() -> None:
+        """60 W in every domain."""
+        last = time.monotonic()
+        while not stop.wait(0.01):
+            now = time.monotonic()
+            rig.add(60.0 * (now - last))
+            last = now
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        done = processes.run(PLAIN, folder, "3.0", extra={"PROBE_POWERCAP_ROOT": str(rig.root)})
+    finally:
+        stop.set()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+
+
+SOCKETS = Recording("sockets", _record_sockets, seconds=3.0)
+
+
+@needs(SOCKETS)
+def test_rapl_is_measured_and_no_model_stands_beside_it(recorded_runs: RecordedRuns) -> None:
+    report = report_of(recorded_runs[SOCKETS])
+    duration = report["run"]["duration_s"]
+    # Two packages and two DRAM domains; the platform counter holds the same joules again.
+    assert report["total"]["energy_j"] == pytest.approx(4 * 60.0 * duration, rel=0.08)
+    assert {s["device"] for s in report["sources"] if s["in_total"]} == {
+        "cpu0",
+        "cpu1",
+        "dram0",
+        "dram1",
+    }
+    assert not any(s["provenance"] == "modelled" for s in report["sources"])
+    phases_add_up(report)

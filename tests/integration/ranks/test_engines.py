@@ -1,0 +1,58 @@
+"""Engines that divide a model over ranks: steps are counted as often as they are made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import processes
+from tests.scripts import SCRIPTS
+
+FULL = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "fsdp",
+        "pipeline",
+        pytest.param("tensor", marks=FULL),
+        pytest.param("zero3", marks=FULL),
+        *(["zero1", "zero2"] if os.environ.get("PROVE") else []),
+    ],
+)
+def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None:
+    if engine.startswith("zero"):
+        pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "--standalone",
+            str(SCRIPTS / "train_parallel_engines.py"),
+            engine,
+            "12",
+        ],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}),
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    assert report["run"]["ranks"] == 2
+    assert [row["steps"] for row in report["ranks"]] == [12, 12]
+    rows = {row["phase"]: row for row in report["phases"] if row["device"] == "rank0"}
+    assert rows["optimizer"]["count"] >= 12 and rows["backward"]["count"] >= 12
+    assert all(row["blocking_s"] > 0 for row in report["communication"])
+    assert len(report["communication"]) == 2

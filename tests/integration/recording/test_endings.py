@@ -1,0 +1,166 @@
+"""However a training ends, the run says so; its children and its pipes are left in peace."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from probe.model import RunStatus
+from probe.store.processes import is_alive
+from probe.store.reader import RunReader
+from tests.fakes import processes
+from tests.fakes.processes import AWAIT_RECORDER, PLAIN, only_run, sealed, wait_until
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected", "code"),
+    [
+        ("sys.exit(3)", RunStatus.FAILED, 3),
+        ("sys.exit(0)", RunStatus.FINISHED, 0),
+        ("sys.exit('no data')", RunStatus.FAILED, 1),
+        ("raise ValueError('mine')", RunStatus.FAILED, 1),
+        ("os._exit(5)", RunStatus.KILLED, 5),
+        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(5)", RunStatus.KILLED, -15),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(5)", RunStatus.FAILED, -2),
+    ],
+)
+def test_how_the_run_ended(ending: str, expected: RunStatus, code: int, tmp_path: Path) -> None:
+    script = f"""
+    import os, signal, sys, time, probe
+    with probe.watch(name="ending") as run:
+        with run.phase("work"):
+            await_recorder(run)
+        {ending}
+    """
+    result = processes.run(AWAIT_RECORDER + textwrap.dedent(script), tmp_path)
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert "phasewatt" not in result.stderr
+    run = only_run(tmp_path)
+    assert processes.status_at_end(run) is expected
+
+
+def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
+    script = processes.write(tmp_path / "s.py", PLAIN)
+    begin = time.monotonic()
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} {script} 0.3 | cat"],
+        capture_output=True,
+        text=True,
+        env=processes.environment(tmp_path / "runs"),
+        timeout=20,
+        check=True,
+    )
+    assert str(only_run(tmp_path)) in done.stdout
+    assert time.monotonic() - begin < 10
+
+
+def test_nothing_appears_in_the_users_waitpid_and_no_thread_is_left(tmp_path: Path) -> None:
+    script = """
+    import os, threading, time, probe
+    def children():
+        try:
+            return os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+    before = threading.active_count(), len(os.listdir("/proc/self/task"))
+    with probe.watch() as run:
+        assert (threading.active_count(), len(os.listdir("/proc/self/task"))) == before
+        for _ in range(20):
+            assert children() is None
+            time.sleep(0.02)
+    assert children() is None
+    print("clean")
+    """
+    result = processes.run(script, tmp_path)
+    assert result.stdout == "clean\n", result.stderr
+
+
+def test_a_trainer_that_is_process_1_reaps_its_recorder(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: unshare --pid")
+    script = """
+    import os, time, probe
+    assert os.getpid() == 1
+    with probe.watch(name="container") as run:
+        await_recorder(run)
+        with run.phase("work"):
+            time.sleep(1.0)
+        print(run.path, flush=True)
+    try:
+        print(os.waitpid(-1, os.WNOHANG))
+    except ChildProcessError:
+        print("no children")
+    """
+    code = AWAIT_RECORDER + textwrap.dedent(script)
+    result = processes.run(
+        code, tmp_path, prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    )
+    if "unshare" in result.stderr:
+        pytest.skip(result.stderr)
+    assert result.stdout.splitlines()[1:] == ["no children"], result.stderr
+    run = only_run(tmp_path)
+    assert sealed(run)
+    assert RunReader(run).status is RunStatus.FINISHED
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_children_of_the_trainer_record_nothing(method: str, tmp_path: Path) -> None:
+    script = f"""
+    import multiprocessing, time
+    import probe
+    def child():
+        with probe.phase("in the child"):
+            time.sleep(0.01)
+        with probe.watch.__class__ and probe.phase("again"):
+            pass
+    if __name__ == "__main__":
+        multiprocessing.set_start_method("{method}")
+        with probe.watch(name="parent") as run:
+            with run.phase("work"):
+                p = multiprocessing.Process(target=child); p.start(); p.join()
+            assert p.exitcode == 0
+    """
+    result = processes.run(script, tmp_path)
+    assert result.returncode == 0, result.stderr
+    run = only_run(tmp_path)
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    reader = RunReader(run)
+    assert len(reader.rings(0)) == 1
+    assert not {"in the child", "again"} & set(reader.names(0, reader.rings(0)[0][0]).values())
+
+
+def test_a_forked_child_that_leaves_the_block_does_not_end_the_run(tmp_path: Path) -> None:
+    script = """
+    import os, sys, time, probe
+    with probe.watch(name="parent") as run:
+        if os.fork() == 0:
+            sys.exit(7)          # unwinds through the with block of its copy
+        os.wait()
+        with run.phase("after"):
+            time.sleep(0.3)
+    print("parent done")
+    """
+    result = processes.run(script, tmp_path)
+    assert result.stdout == "parent done\n", result.stderr
+    run = only_run(tmp_path)
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    reader = RunReader(run)
+    assert "after" in reader.names(0, reader.rings(0)[0][0]).values()
+
+
+def test_rings_are_removed_when_the_run_is_sealed(tmp_path: Path) -> None:
+    result = processes.run(PLAIN, tmp_path, "0.3")
+    run = Path(result.stdout.strip())
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    assert wait_until(lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")))
+    meta = json.loads((run / "run.json").read_text())
+    recorder = meta["recorder"]
+    assert wait_until(lambda: not is_alive(recorder["pid"], recorder["start_ticks"]), 15)

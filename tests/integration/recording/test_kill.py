@@ -1,0 +1,169 @@
+"""Whatever is killed, the run opens, says how it ended, and holds what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probe.model import RunStatus
+from probe.ring.layout import Record
+from probe.store.reader import RunReader, last_sample_ns
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.processes import MARKER, PLAIN, sealed, wait_until
+
+pytestmark = pytest.mark.alone
+
+KILLS = 100 if os.environ.get("PROVE") else 4
+COUNTED = "work"
+
+
+def recorder_of(run: Path) -> int | None:
+    """The recorder's pid, or None before its first status."""
+    try:
+        value = json.loads((run / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return (value.get("recorder") or {}).get("pid")
+
+
+def await_recorder(run: Path) -> int:
+    assert wait_until(lambda: recorder_of(run) is not None)
+    pid = recorder_of(run)
+    assert pid is not None
+    return pid
+
+
+def work_edges(run: Path) -> int:
+    reader = RunReader(run)
+    (name, rows), *_ = reader.rings(0)
+    code = next(c for c, n in reader.names(0, name).items() if n == COUNTED)
+    return int(np.count_nonzero((rows["kind"] == Record.MARK) & (rows["code"] == code)))
+
+
+def lost(run: Path) -> int:
+    return sum(g.count for g in RunReader(run).gaps() if g.what.startswith("edges of"))
+
+
+@pytest.mark.parametrize("trial", range(KILLS))
+def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"), extra=rig.env())
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    delay = random.Random(trial).choice([0.0, 0.02, 0.2, 0.6, 1.0, 1.7, 2.5])
+    time.sleep(delay + random.Random(-trial - 1).uniform(0, 0.3))
+    killed_ns = time.monotonic_ns()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    written = struct.unpack("<Q", (tmp_path / "count").read_bytes()[:8])[0]
+    assert RunReader(run).status in (RunStatus.RUNNING, RunStatus.KILLED)
+    assert processes.status_at_end(run) is RunStatus.KILLED
+    assert lost(run) == 0
+    assert written <= work_edges(run) <= written + 1
+    newest = last_sample_ns(next(run.glob("node-*")))
+    started_late = newest is None and delay < 0.6  # killed before the recorder was up
+    assert started_late or (newest is not None and newest > killed_ns - 1_000_000_000)
+    report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
+    assert report["run"]["status"] == "killed"
+    assert any(row["phase"] == "work" for row in report["phases"])
+
+
+def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    code = """
+    import sys, time, torch, probe
+    model = torch.nn.Linear(4, 4); opt = torch.optim.SGD(model.parameters(), 0.1)
+    with probe.watch(model, opt, name="survivor") as run:
+        print(run.path, flush=True)
+        end = time.monotonic() + 5.0
+        while time.monotonic() < end:
+            model(torch.ones(2, 4)).sum().backward(); opt.step(); opt.zero_grad()
+            time.sleep(0.005)
+    print("trained", flush=True)
+    """
+    process = processes.start(code, tmp_path, extra=rig.env())
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    first = await_recorder(run)
+    time.sleep(1.2)
+    os.kill(first, signal.SIGKILL)
+    assert process.stdout.read().strip() == "trained"
+    assert process.wait() == 0
+    assert wait_until(lambda: sealed(run), 10)
+    assert recorder_of(run) != first
+    reader = RunReader(run)
+    assert reader.status is RunStatus.FINISHED
+    assert [g for g in reader.gaps() if g.what == "recorder"]
+    assert lost(run) == 0
+    _, rows = reader.rings(0)[0]
+    steps = rows["payload"][rows["kind"] == Record.STEP]
+    assert len(steps) > 300
+    assert np.array_equal(steps, np.arange(len(steps)))  # not one step missing or twice
+
+
+def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:
+    code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
+    step = 'run._chores()\n        with run.phase("data"):'
+    code = code.replace('with run.phase("data"):', step)
+    process = processes.start(code, tmp_path, "9")
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    first = await_recorder(run)
+    os.kill(first, signal.SIGSTOP)
+    assert wait_until(lambda: recorder_of(run) not in (None, first), 12)
+    second = recorder_of(run)
+    before = {p: p.stat().st_size for p in run.rglob("*-1-0*")}
+    os.kill(first, signal.SIGCONT)
+    assert wait_until(lambda: not os.path.exists(f"/proc/{first}"), 5)
+    assert {p: p.stat().st_size for p in before if p.exists()} == before  # it wrote nothing more
+    assert recorder_of(run) == second
+    assert process.stdout.read().strip() == "done"
+    process.wait()
+    assert wait_until(lambda: sealed(run), 10)
+    _, rows = RunReader(run).rings(0)[0]
+    assert np.all(np.diff(rows["sequence"].astype(np.int64)) == 1)  # nothing lost, nothing twice
+
+
+def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path) -> None:
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"))
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    recorder = await_recorder(run)
+    time.sleep(0.7)
+    os.kill(recorder, signal.SIGKILL)
+    time.sleep(0.2)
+    process.kill()
+    process.wait()
+    written = struct.unpack("<Q", (tmp_path / "count").read_bytes()[:8])[0]
+    before = sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*"))
+    assert RunReader(run).status is RunStatus.KILLED
+    edges = work_edges(run)
+    assert edges == written or lost(run) or edges >= written - 140_000 // 2
+    assert edges >= min(written, 60_000)
+    out = processes.probe(tmp_path, "report", str(run))
+    assert out.returncode == 0, out.stderr
+    assert "killed" in out.stdout
+    # Reading wrote nothing.
+    assert sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*")) == before
+    for ring in Path("/dev/shm").glob(f"phasewatt-*{run.name}*"):
+        ring.unlink()
+
+
+def test_killing_the_ranks_process_group_spares_the_recorder(tmp_path: Path) -> None:
+    process = processes.start(MARKER, tmp_path, str(tmp_path / "count"), start_new_session=True)
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    await_recorder(run)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert processes.status_at_end(run) is RunStatus.KILLED

@@ -1,0 +1,150 @@
+"""What a run tells of its energy while it goes on, and who listens: the trainer's budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from probe.store.live import read_live
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.recordings import RecordedRuns, Recording, needs
+
+pytestmark = pytest.mark.alone
+
+TRAINING = """
+import sys, time
+import torch
+from optimizers import Budget, Trainer
+
+torch.manual_seed(0)
+data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.randint(0, 2, (64,)))
+
+def loss(model, batch):
+    time.sleep(0.01)
+    return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+result = Trainer(torch.nn.Linear(8, 2), data, loss, samples=10**6, batch_size=4,
+                 device="cpu", budget=Budget(BUDGET)).fit()
+print(result.ended, result.samples)
+"""
+
+
+def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
+    """Two counters, power that changes; at the end the last word stays."""
+    rig = NvmlRig(tmp_path, gpus=2, power_w=200.0, period_s=0.1)
+    process = processes.start(processes.PLAIN, tmp_path, "9.0", extra=rig.env())
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    began_ns = time.monotonic_ns()
+    time.sleep(4.0)
+    rig.set_power(1, 500.0)
+    time.sleep(3.8)
+    live = read_live(run)
+    assert live is not None
+    devices = {d.device: d for d in live.devices if d.provenance == "measured"}
+    assert set(devices) == {"gpu0", "gpu1"}
+    assert devices["gpu0"].power_w == pytest.approx(200.0, rel=0.05)
+    assert devices["gpu1"].power_w == pytest.approx(500.0, rel=0.05)
+    for index in (0, 1):
+        device = devices[f"gpu{index}"]
+        true = rig.true_energy_j(index, began_ns, device.time_ns)
+        # Begun with the first update that was seen, once the meters were open.
+        assert true - 200.0 * 2.5 <= device.energy_j <= true + 60.0
+    assert live.energy_j() == sum(d.energy_j for d in devices.values())
+    assert live.power_w() == pytest.approx(700.0, rel=0.05)
+    assert 0 <= time.monotonic_ns() - live.time_ns < 3e9
+    process.communicate(timeout=60)
+    assert read_live(run) is None
+    last = read_live(run, linger_s=60.0)
+    assert last is not None and all(page.final for page in last.pages)
+    later = sum(d.energy_j for d in last.devices if d.provenance == "measured")
+    end_ns = min(d.time_ns for d in last.devices if d.provenance == "measured")
+    grown = sum(rig.true_energy_j(i, devices[f"gpu{i}"].time_ns, end_ns) for i in (0, 1))
+    assert later - live.energy_j() == pytest.approx(grown, abs=0.35 * 700)
+
+
+def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
+    process = processes.start(processes.PLAIN, tmp_path, "4.0")
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    time.sleep(3.0)
+    live = read_live(run)
+    process.communicate(timeout=60)
+    assert live is not None  # times and a model's watts are known
+    measured = [d for d in live.devices if d.provenance == "measured"]  # a processor with RAPL
+    assert (live.energy_j() is None) == (not measured)
+    assert (live.power_w() is None) == (not measured)
+
+
+def _record_budget(folder: Path) -> None:
+    rig = NvmlRig(folder, gpus=1, power_w=300.0, period_s=0.1)
+    done = processes.run(TRAINING.replace("BUDGET", "joules=1500.0"), folder, extra=rig.env())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "energy"
+
+
+BUDGET = Recording("budget", _record_budget, seconds=8.0)
+
+
+@needs(BUDGET)
+def test_a_training_ends_when_its_joules_are_spent(recorded_runs: RecordedRuns) -> None:
+    out = processes.probe(recorded_runs[BUDGET], "report", "latest", "--format", "json")
+    total = json.loads(out.stdout)["total"]["energy_j"]
+    assert 1500.0 <= total <= 1500.0 + 4.0 * 300.0
+
+
+def test_a_training_ends_when_its_memory_is_spent(tmp_path: Path) -> None:
+    done = processes.run(TRAINING.replace("BUDGET", "memory_bytes=1e6"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["memory", "4"]
+
+
+SHOWN = "shown"
+
+
+def _record_progress_bar(folder: Path) -> None:
+    """What the training writes to its terminal, a pseudo-terminal, is kept in a file."""
+    rig = NvmlRig(folder, gpus=1, power_w=300.0, period_s=0.1)
+    script = processes.write(folder / "script.py", TRAINING.replace("BUDGET", "seconds=10.0"))
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 160))
+    env = processes.environment(folder / "runs", rig.env())
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.DEVNULL, stderr=theirs, env=env
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    (folder / SHOWN).write_bytes(shown)
+
+
+PROGRESS_BAR = Recording("progress-bar", _record_progress_bar, seconds=12.0)
+
+
+@needs(PROGRESS_BAR)
+def test_the_progress_bar_shows_watts_and_joules_per_sample(recorded_runs: RecordedRuns) -> None:
+    shown = (recorded_runs[PROGRESS_BAR] / SHOWN).read_bytes()
+    watts = [float(w) for w in re.findall(rb"W=(\d+)", shown)]
+    per_sample = [float(j) for j in re.findall(rb"J/sample=([\d.]+)", shown)]
+    assert watts and watts[-1] == pytest.approx(300.0, rel=0.05), shown[-400:]
+    # 4 samples in some 11 ms at 300 W.
+    assert per_sample and 0.5 < per_sample[-1] < 3.0
