@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from probe.analysis.from_samples import AnalysisFromSamples
 from probe.analysis.from_summary import AnalysisFromSummary
 from probe.analysis.open import open_analysis
 from probe.store.reader import RunReader
