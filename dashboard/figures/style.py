@@ -7,7 +7,7 @@ hatched or broken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from probe.report.sentences import short
@@ -40,10 +40,10 @@ Figure = dict[str, Any]
 
 def colour(phase: str) -> str:
     """A phase keeps its colour on every page; parts of a phase have the whole's."""
-    whole = phase.partition("/")[0]
-    if whole in PHASES:
-        return PHASES[whole]
-    return SERIES[sum(map(ord, whole)) % (len(SERIES) - 1)]
+    parent = phase.partition("/")[0]
+    if parent in PHASES:
+        return PHASES[parent]
+    return SERIES[sum(map(ord, parent)) % (len(SERIES) - 1)]
 
 
 def figure(
@@ -65,8 +65,8 @@ def figure(
         "yaxis": axis(y),
     }
     for key, value in layout.items():
-        known = frame.get(key)
-        frame[key] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
+        old = frame.get(key)
+        frame[key] = old | value if isinstance(old, dict) and isinstance(value, dict) else value
     return {"data": list(data), "layout": frame}
 
 
@@ -80,6 +80,19 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
         "linecolor": "#b9b9be",
         "ticks": "",
         **more,
+    }
+
+
+def whiskers(above: Iterable[Any], below: Iterable[Any]) -> dict[str, Any]:
+    """Error bars of horizontal bars: distances to the ends of each interval."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "thickness": 1.6,
+        "width": 5,
+        "color": "#6b6b70",
+        "array": listed(above),
+        "arrayminus": listed(below),
     }
 
 

@@ -29,10 +29,9 @@ class TimeScale:
 
     def axis(self, span: tuple[float, float] | None = None, **more: Any) -> dict[str, Any]:
         """With what is looked at, if that is not everything."""
-        found = axis(f"since the run's begin ({self.unit})", **more)
         if span is not None:
-            found |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
-        return found
+            more |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
+        return axis(f"since the run's begin ({self.unit})", **more)
 
     def at(self, seconds: float) -> float:
         """In the unit."""

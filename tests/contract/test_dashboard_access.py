@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 
 from dashboard.access import Access
 from dashboard.app import create_app
-from dashboard.context import Serving
+from dashboard.server import Serving
 from probe.errors import UsageError
 from tests.contract.test_comparisons import HOSTILE
 from tests.fakes.stored_run import counter, energy_source, stored_run
