@@ -15,8 +15,7 @@ from typing import Any, Protocol, cast
 
 from probe.plugins import discover, load
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from ._shared.run import ExportRefused, StoredRun
 
 EXPORTERS = "probe.exporters"  # the group of entry points
 

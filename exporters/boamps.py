@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from probe.sensors._carbon import silently
 
-from . import _report_fields as figures
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import StoredRun, write_whole
 from .codecarbon import emissions
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._timeline import Tracks, tracks
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.timeline import Tracks, tracks
 
 _FIRST_PID = 9_000_000  # no process has such a number: ours stay apart from the profiler's
 _NS_PER_US = 1e3

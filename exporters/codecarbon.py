@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from probe.sensors._carbon import silently
 
-from . import _report_fields as figures
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import StoredRun, write_whole
 
 if TYPE_CHECKING:
     from codecarbon.output_methods.emissions_data import EmissionsData

@@ -15,9 +15,8 @@ from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 
 from . import exporter_of, exporters
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._serving import live_runs, runs_below
+from ._shared.live_runs import live_runs, runs_below
+from ._shared.run import ExportRefused, StoredRun
 
 
 def export(options: argparse.Namespace) -> int:
@@ -57,7 +56,7 @@ def serve(options: argparse.Namespace) -> int:
         host = f"[{options.host}]" if ":" in options.host else options.host
         told = [f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics"]
         if options.otlp:
-            from .otlp import EVERY_S, Pusher
+            from .otlp.pusher import EVERY_S, Pusher
 
             pusher = Pusher(live_runs(runs_below(directory)), options.otlp)
             open_.callback(pusher.close)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from . import _report_fields as figures
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 _BATCH = 1000  # metrics that MLflow takes at once
 _MS = 1000

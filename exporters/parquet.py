@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 _TIME = pa.timestamp("ns", tz="UTC")
 SAMPLES = pa.schema(

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._timeline import Levels, Slices, tracks
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.timeline import Levels, Slices, tracks
 
 _SEQUENCE = 1
 _MONOTONIC, _BOOTTIME, _REALTIME = 3, 6, 1  # BuiltinClock

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.scalars import plain, scalars
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 # trackio takes its directory from the environment when it is imported: hence a process of its own.
 _WRITE = """

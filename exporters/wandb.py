@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 _LONGEST_NAME = 128  # W&B's limit
 

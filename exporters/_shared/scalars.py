@@ -19,8 +19,7 @@ from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 from probe.units import J_PER_KWH
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from .run import ExportRefused, StoredRun
 
 MOST_ROWS = 1000
 _FEWEST_UPDATES = 5  # between two rows

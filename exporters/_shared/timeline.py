@@ -12,8 +12,7 @@ from probe.analysis.from_samples import RawScene
 from probe.store.reader import Series
 from probe.timeline.rank_timeline import Timeline, timeline
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from .run import ExportRefused, StoredRun
 
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
