@@ -24,8 +24,9 @@ class ChartTable:
     chart: Chart
 
 
-# What reads the query of this request may raise anything that a wrong address makes it raise.
-FindTable = Callable[..., ChartTable]  # (context, parts of the path by name)
+# (context, parts of the path by name); the query is that of the request. What it raises about a
+# wrong address (ProbeError, KeyError, ValueError, ...) becomes a refusal in one line.
+FindTable = Callable[..., ChartTable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

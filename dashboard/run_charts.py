@@ -12,7 +12,7 @@ from .data.cache import cached
 from .data.ranks import job_view
 from .data.run import OpenRun
 from .figures import heatmap, memory, phases, power, quality, ranks, steps, waste
-from .figures.timescale import TimeScale
+from .figures.style import TimeScale
 from .urls import Selection
 
 

@@ -8,8 +8,7 @@ from probe.report.sentences import short
 
 from ..chart_data import MODELLED, Chart, Floats, Power
 from .power import device_means, table, whole_span
-from .style import SCALE, figure, listed, plain
-from .timescale import TimeScale
+from .style import SCALE, TimeScale, figure, listed, plain
 
 _MAX_ROWS = 64
 

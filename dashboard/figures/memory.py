@@ -10,8 +10,7 @@ import numpy as np
 from probe.report.sentences import short
 
 from ..chart_data import Chart, Column, Level
-from .style import DASHES, SERIES, VERMILLION, figure, listed, plain
-from .timescale import TimeScale
+from .style import DASHES, SERIES, VERMILLION, TimeScale, figure, listed, plain
 
 QUANTITIES = ("memory_used",)
 _GIB = float(1 << 30)

@@ -10,8 +10,7 @@ import numpy as np
 from probe.report.numbers import duration, number
 
 from ..chart_data import MODELLED, Chart, Column, Floats, Power
-from .style import BAND, BLUE, SERIES, VERMILLION, figure, listed, plain
-from .timescale import TimeScale
+from .style import BAND, BLUE, SERIES, VERMILLION, TimeScale, figure, listed, plain
 
 LINES = 4  # devices that are drawn one by one; of more, their median and range
 

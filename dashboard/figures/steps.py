@@ -12,8 +12,7 @@ from probe.report.numbers import duration, energy
 
 from ..chart_data import Anatomy, Chart, Column, Drift
 from .power import LINES, lines, together
-from .style import BAND, BLUE, VERMILLION, colour, figure, listed, plain
-from .timescale import TimeScale
+from .style import BAND, BLUE, VERMILLION, TimeScale, colour, figure, listed, plain
 
 _LABELLED = 0.06  # of the width; a shorter bar has no room for its name
 

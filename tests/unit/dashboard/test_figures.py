@@ -36,7 +36,7 @@ from dashboard.figures import (
 from dashboard.figures.ablation import by_technique
 from dashboard.figures.pareto import pareto
 from dashboard.figures.phase_totals import largest_phase, pooled
-from dashboard.figures.timescale import TimeScale
+from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.comparison import Question
