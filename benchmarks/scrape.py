@@ -61,7 +61,8 @@ def handler() -> tuple[list[float], int]:
     from prometheus_client import CollectorRegistry
     from prometheus_client.openmetrics.exposition import generate_latest
 
-    from exporters._serving import RunsCollector, live_runs
+    from exporters._shared.live_runs import live_runs
+    from exporters.prometheus.endpoint import RunsCollector
     from probe.store.layout import RUN_FILE, node_dir
     from probe.store.live import LiveDevice, LivePage, LivePhase, LiveValue, write_live
 

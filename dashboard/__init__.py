@@ -1,7 +1,8 @@
 """The dashboard: runs as they go on, what burns the energy, what paid.
 
-    store reader, live page -> data -> views (pure: rows -> chart) -> pages -> browser
+    store reader, live page -> data -> figures (pure: rows -> chart) -> pages -> browser
 
-``data`` is the only part that opens a run; ``access`` decides who may look; a page's state is its
-URL (``urls``). Reached by ``probe dashboard`` and ``probe.watch(dashboard=True)``.
+``data`` is the only part that opens a run; ``access`` decides who may look; a page is one file in
+``pages``, and its state is its URL. Reached by ``probe dashboard`` and
+``probe.watch(dashboard=True)``.
 """

@@ -12,12 +12,12 @@ from flask import Flask, request
 from flask_compress import Compress
 from werkzeug.exceptions import HTTPException
 
-from . import ids, urls
 from .access import Access, guard, refusal
 from .components import aria, shell
-from .context import Desk, desk
+from .context import CONFIG_KEY, AppContext, app_context
 from .downloads import downloads
-from .pages import gains, ranks, run, runs, sensors
+from .page import URL_ID, Page
+from .pages import pages
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
 # Dash takes the plotly that is there. What is preloaded is what it asks for last.
@@ -35,31 +35,16 @@ _CSP = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SUITES = "/_dash-component-suites/"
-_PLOTLY = "/assets/plotly-cartesian.min.js"
-_MOST_BYTES = 1 << 20  # of a request
-
-
-class _Compressed:
-    """Scripts of Dash and plotly, each compressed once: that of the largest takes a while."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
-
-    def get(self, key: str) -> bytes | None:
-        """As flask-compress asks."""
-        return self._kept.get(key)
-
-    def set(self, key: str, value: bytes) -> None:
-        """Only what is the same every time it is asked for."""
-        if _SUITES in key or key.endswith(_PLOTLY):
-            self._kept[key] = value
+_MAX_BYTES = 1 << 20  # of a request
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     """The WSGI application for the runs of one directory, below the path ``base``."""
     base = f"/{base.strip('/')}/" if base.strip("/") else "/"
     server = Flask("dashboard", static_folder=None)
-    server.config.update(DESK=Desk(directory, base), MAX_CONTENT_LENGTH=_MOST_BYTES)
+    server.config.update(
+        {CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": _MAX_BYTES}
+    )
     server.config["COMPRESS_MIMETYPES"] = [
         "text/html",
         "text/css",
@@ -69,10 +54,6 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
         "text/javascript",
         "image/svg+xml",
     ]
-    server.config["COMPRESS_ALGORITHM"] = ["gzip"]
-    server.config["COMPRESS_LEVEL"] = 4  # most of what is gained, for a third of the work
-    server.config["COMPRESS_CACHE_BACKEND"] = _Compressed
-    server.config["COMPRESS_CACHE_KEY"] = lambda asked: asked.path
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
@@ -95,7 +76,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
         ],
     )
     _register(app)
-    server.before_request(_foresee)
+    server.before_request(_prefetch)
     app.layout = _frame
     # Asked for each time: Dash adds scripts of its own when it is first asked for a page.
     server.config["CSP"] = lambda: _CSP.format(hashes=" ".join(app.csp_hashes()))
@@ -108,25 +89,12 @@ def _index(base: str) -> str:
     return page.replace("{%suites%}", base.rstrip("/") + _SUITES)
 
 
-def prepare(server: Flask, access: Access) -> None:
-    """Compress the largest script before anybody waits for it."""
-    path = server.config["DESK"].href(_PLOTLY)
-    token = {"Authorization": f"Bearer {access.token}"} if access.token else {}
-    server.test_client().get(path, headers={"Accept-Encoding": "gzip", **token}).close()
-
-
 def _register(app: Dash) -> None:
-    for module, path, extra in (
-        (runs, urls.RUNS, {}),
-        (gains, urls.GAINS, {}),
-        (sensors, urls.SENSORS, {}),
-        (run, None, {"path_template": f"{urls.RUN}<run_id>"}),
-        (ranks, None, {"path_template": f"{urls.RANKS}<run_id>"}),
-    ):
-        title = getattr(module, "title", None) or f"{module.TITLE} · phasewatt"
-        dash.register_page(module.__name__, path=path, layout=module.layout, title=title, **extra)
-        module.register(app)
-    dash.register_page("not_found_404", layout=_nowhere)
+    for name, page in pages().items():
+        path = {"path_template": page.path} if "<" in page.path else {"path": page.path}
+        dash.register_page(name, layout=_layout_of(page), title=page.title, **path)
+        page.callbacks(app)
+    dash.register_page("not_found_404", layout=_not_found)
     app.clientside_callback(
         ClientsideFunction("phasewatt", "theme"),
         Output("theme", "title"),
@@ -135,10 +103,15 @@ def _register(app: Dash) -> None:
     )
 
 
+def _layout_of(page: Page) -> Any:
+    """As Dash calls it, with the parts of the path and of the query by name."""
+    return lambda **address: page.layout(app_context(), address)
+
+
 def _frame() -> Any:
     """Around every page."""
-    links = [(runs.TITLE, urls.RUNS), (gains.TITLE, urls.GAINS), (sensors.TITLE, urls.SENSORS)]
-    href = desk().href
+    links = sorted((*page.navigation, page.path) for page in pages().values() if page.navigation)
+    href = app_context().href
     return html.Div(
         [
             html.A("to the content", href="#main", className="skip"),
@@ -146,30 +119,34 @@ def _frame() -> Any:
                 [
                     dcc.Link("phasewatt", href=href("/"), className="mark"),
                     html.Nav(
-                        [dcc.Link(label, href=href(path)) for label, path in links],
+                        [dcc.Link(label, href=href(path)) for _, label, path in links],
                         **aria(label="Pages"),
                     ),
                     html.Button("light or dark", id="theme", type="button", className="link"),
                 ],
                 className="top",
             ),
-            dcc.Location(id=ids.URL, refresh="callback-nav"),
+            dcc.Location(id=URL_ID, refresh="callback-nav"),
             dash.page_container,
         ]
     )
 
 
-def _foresee() -> None:
-    """Somebody opens a run: the scripts come first, but what they will ask for is known."""
-    path = request.path.removeprefix(desk().base.rstrip("/"))
-    if request.method == "GET" and path.startswith(urls.RUN):
-        desk().warm(path.removeprefix(urls.RUN))
+def _prefetch() -> None:
+    """Somebody opens a page: the scripts come first, but what they will ask for is known."""
+    if request.method != "GET":
+        return
+    path = request.path.removeprefix(app_context().base.rstrip("/"))
+    for page in pages().values():
+        start = page.path.partition("<")[0]
+        if page.prefetch is not None and path.startswith(start):
+            page.prefetch(app_context(), path.removeprefix(start))
 
 
-def _nowhere(**_: Any) -> Any:
+def _not_found(**_: Any) -> Any:
     return shell(
         html.P("There is nothing at this address."),
-        dcc.Link("All runs", href=desk().href("/")),
+        dcc.Link("All runs", href=app_context().href("/")),
         title="Not found",
     )
 

@@ -154,7 +154,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class JobView:
     """The ranks of a job; rows as in the report, ``balance`` None where nobody knows who waits."""
 
     live: bool

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from dash import dcc, html
 
-from . import ids
+from probe.errors import ProbeError
+
 from .chart_data import Chart
 
 CONFIG: Any = {
@@ -19,9 +20,18 @@ CONFIG: Any = {
 }
 
 
+# What a run that is damaged, or of another version, makes of those who read it.
+DAMAGED = (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError)
+
+
 def aria(**values: str) -> dict[str, Any]:
     """Attributes for people who do not see the page."""
     return {f"aria-{key}": value for key, value in values.items()}
+
+
+def part_id(part: str, name: str) -> dict[str, str]:
+    """The id of a part of a chart's card: graph, caption, plot (the graph's room), card, links."""
+    return {"type": part, "view": name}
 
 
 def shell(*children: Any, title: str = "", sub: Sequence[Any] = (), wide: bool = False) -> Any:
@@ -60,8 +70,14 @@ def trouble(reason: object, *more: Any) -> Any:
     return html.Div([html.P(str(reason)[:600]), *more], className="notice bad", role="alert")
 
 
+def cannot_show(error: object, home: str) -> Any:
+    """A page in place of a run's that cannot be read; ``home``: where all runs are."""
+    link = dcc.Link("All runs", href=home)
+    return shell(trouble(error), link, title="This run cannot be shown")
+
+
 def card(
-    view: str,
+    name: str,
     title: str,
     *,
     extra: Sequence[Any] = (),
@@ -71,7 +87,7 @@ def card(
 ) -> Any:
     """A chart with its caption, table, CSV and image. Filled later if ``chart`` is None."""
     graph = dcc.Graph(
-        id=ids.graph(view),
+        id=part_id("graph", name),
         config=CONFIG,
         className="graph",
         figure=chart.figure if chart and chart.figure else {"data": [], "layout": {}},
@@ -81,23 +97,25 @@ def card(
     table, csv = hrefs or ("", "")
     return html.Section(
         [
-            html.Div([html.H2(title, id=f"title-{view}"), *extra], className="card-head"),
-            html.P(chart.caption if chart else "", id=ids.caption(view), className="caption"),
-            html.Div(graph, className="plot", style=room(chart), id={"type": "plot", "view": view}),
+            html.Div([html.H2(title, id=f"title-{name}"), *extra], className="card-head"),
+            html.P(
+                chart.caption if chart else "", id=part_id("caption", name), className="caption"
+            ),
+            html.Div(graph, className="plot", style=room(chart), id=part_id("plot", name)),
             html.Div(
                 [
-                    html.A("Table", href=table, id=ids.links(view) | {"kind": "table"}),
-                    html.A("CSV", href=csv, id=ids.links(view) | {"kind": "csv"}, download=""),
-                    html.Button(
-                        "PNG", id={"type": "png", "view": view}, type="button", className="link"
+                    html.A("Table", href=table, id=part_id("links", name) | {"kind": "table"}),
+                    html.A(
+                        "CSV", href=csv, id=part_id("links", name) | {"kind": "csv"}, download=""
                     ),
+                    html.Button("PNG", id=part_id("png", name), type="button", className="link"),
                 ],
                 className="actions",
             ),
         ],
-        id=ids.card(view),
+        id=part_id("card", name),
         className="card wide" if wide else "card",
-        **aria(labelledby=f"title-{view}"),
+        **aria(labelledby=f"title-{name}"),
     )
 
 
@@ -147,6 +165,12 @@ def table(
         role="region",
         **aria(label=caption or "table"),
     )
+
+
+def chart_table(chart: Chart, *, caption: str, numbers: Sequence[int]) -> Any:
+    """The rows behind a chart."""
+    head = [column.label for column in chart.columns]
+    return table(head, chart.rows, caption=caption, numbers=numbers)
 
 
 def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:

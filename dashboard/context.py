@@ -1,21 +1,22 @@
-"""What pages and downloads of one dashboard share."""
+"""What all pages of one app share."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flask import current_app
+
+from . import urls
 from .data.comparisons import Comparisons
 from .data.library import Library
 from .data.sensors import Sensors
-from .run_charts import drawn
-from .urls import State
+
+CONFIG_KEY = "APP_CONTEXT"  # of the Flask app
 
 
 @dataclass(frozen=True)
-class Desk:
+class AppContext:
     """The data of one directory of runs, and the path below which it is served."""
 
     directory: Path
@@ -29,22 +30,17 @@ class Desk:
         object.__setattr__(self, "comparisons", Comparisons(self.directory))
         object.__setattr__(self, "sensors", Sensors())
 
-    def warm(self, run_id: str) -> None:
-        """Begin to make what a run's page asks for first, while the browser fetches its scripts."""
-        threading.Thread(target=self._warm, args=(run_id,), daemon=True).start()
-
-    def _warm(self, run_id: str) -> None:
-        with contextlib.suppress(Exception):  # the page will ask, and be told
-            drawn(self.library.open(run_id), "power", State())  # more would hold up the page
-
     def href(self, path: str) -> str:
         """A path of ours as a link."""
         return self.base.rstrip("/") + path
 
+    def chart_links(self, *place: str, asked: object = ()) -> tuple[str, str]:
+        """Links to a chart's table and CSV; arguments as of :func:`urls.chart`."""
+        table, csv = urls.chart(*place, asked=asked)
+        return self.href(table), self.href(csv)
 
-def desk() -> Desk:
+
+def app_context() -> AppContext:
     """Of the app that answers now. Only within a request."""
-    from flask import current_app
-
-    found: Desk = current_app.config["DESK"]
-    return found
+    context: AppContext = current_app.config[CONFIG_KEY]
+    return context

@@ -1,4 +1,4 @@
-"""The figures behind each chart: a page with a table, and CSV."""
+"""The rows behind each chart: a page with a table, and CSV."""
 
 from __future__ import annotations
 
@@ -13,81 +13,49 @@ from flask import Blueprint, Response, request
 
 from probe.errors import ProbeError
 
-from .chart_data import Chart
-from .context import desk
-from .figures.gains import by_technique
-from .pages.gains import charts
-from .run_charts import TABLES, drawn
-from .urls import CSV, TABLE, State
+from .context import app_context
+from .page import ChartTable, FindTable
+from .pages import pages
+from .urls import CSV, TABLE
 
-_MOST_ROWS = 5000  # of a page; the CSV has all
-_Found = tuple[str, str, Chart]  # title, file name, chart
+_MAX_ROWS = 5000  # of a page; the CSV has all
 
 
 def downloads() -> Blueprint:
     """Routes below the base path."""
     routes = Blueprint("downloads", __name__)
-    for kind, render in ((TABLE, _page), (CSV, _csv)):
-        _add(routes, kind, "run/<run_id>/<view>", _of_run, render)
-        _add(routes, kind, "gains/<view>", _of_gains, render)
-        _add(routes, kind, "ablation/<folder>", _of_ablation, render)
+    for page in pages().values():
+        for rule, find in page.tables.items():
+            _add(routes, TABLE + rule, find, _page)
+            _add(routes, CSV + rule, find, _csv)
     return routes
 
 
 def _add(
-    routes: Blueprint,
-    kind: str,
-    rule: str,
-    find: Callable[..., _Found],
-    render: Callable[[_Found], Response],
+    routes: Blueprint, rule: str, find: FindTable, render: Callable[[ChartTable], Response]
 ) -> None:
-    def answer(**given: str) -> Response:
+    def answer(**parts: str) -> Response:
         try:
-            return render(find(**given))
+            return render(find(app_context(), **parts))
         except (ProbeError, OSError) as error:
             return _refused(str(error))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             return _refused(f"this cannot be shown: {type(error).__name__}")
 
-    name = re.sub(r"\W+", "-", kind + rule).strip("-")
-    routes.add_url_rule(kind + rule, name, answer)
-
-
-def _of_run(run_id: str, view: str) -> _Found:
-    if view not in TABLES:
-        raise KeyError(view)
-    state = State.of(request.args.get("t"), request.args.get("d"))
-    run = desk().library.open(run_id)
-    return TABLES[view].title, f"{run_id}-{view}", drawn(run, view, state)
-
-
-def _of_gains(view: str) -> _Found:
-    asked = request.args
-    found = desk().comparisons.compare(
-        asked.get("base", ""), asked.getlist("other"), asked.get("target")
-    )
-    title, chart = charts(found)[view]
-    return title, f"gains-{view}", chart
-
-
-def _of_ablation(folder: str) -> _Found:
-    for found in desk().comparisons.ablations():
-        if found["folder"] == folder:
-            return f"Ablation in {folder}", f"ablation-{folder}", by_technique(found)
-    raise KeyError(folder)
+    routes.add_url_rule(rule, re.sub(r"\W+", "-", rule).strip("-"), answer)
 
 
 def _refused(why: str) -> Response:
     return Response(f"{why}\n", 404, mimetype="text/plain")
 
 
-def _csv(found: _Found) -> Response:
-    _, name, chart = found
+def _csv(table: ChartTable) -> Response:
+    chart = table.chart
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([column.key for column in chart.columns])
     writer.writerows(_harmless(row) for row in chart.rows)
-    file = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:120]
+    file = re.sub(r"[^A-Za-z0-9._-]+", "-", table.file_name)[:120]
     return Response(
         text.getvalue(),
         mimetype="text/csv",
@@ -102,16 +70,16 @@ def _harmless(row: Sequence[Any]) -> Iterable[Any]:
     )
 
 
-def _page(found: _Found) -> Response:
-    title, _, chart = found
+def _page(table: ChartTable) -> Response:
+    title, chart = table.title, table.chart
     head = "".join(f"<th scope='col'>{escape(column.label)}</th>" for column in chart.columns)
     rows = "".join(
-        "<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in chart.rows[:_MOST_ROWS]
+        "<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in chart.rows[:_MAX_ROWS]
     )
-    more = len(chart.rows) - _MOST_ROWS
+    more = len(chart.rows) - _MAX_ROWS
     note = f"<p class='soft'>{more} more rows are in the CSV.</p>" if more > 0 else ""
     csv_path = request.full_path.replace(TABLE, CSV, 1).rstrip("?")
-    base = desk().href("/assets/")
+    base = app_context().href("/assets/")
     return Response(
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
@@ -132,5 +100,5 @@ def _cell(cell: Any) -> str:
     if isinstance(cell, float):
         return f"<td class='n'>{cell:.6g}</td>"
     kind = " class='n'" if isinstance(cell, int) and not isinstance(cell, bool) else ""
-    told = ("yes" if cell else "") if isinstance(cell, bool) else str(cell)
-    return f"<td{kind}>{escape(told)}</td>"
+    text = ("yes" if cell else "") if isinstance(cell, bool) else str(cell)
+    return f"<td{kind}>{escape(text)}</td>"

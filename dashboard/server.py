@@ -20,7 +20,8 @@ from probe.store.layout import dashboard_path, node_name
 from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
-from .app import create_app, prepare
+from .app import create_app
+from .context import CONFIG_KEY
 
 THREADS = 8
 _CONNECTIONS = 200
@@ -57,7 +58,6 @@ class Serving:
                 f"cannot listen on {access.host}:{access.port}: {why}; choose another --port"
             ) from None
         self._directory = directory
-        prepare(self._app, access)
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
@@ -85,7 +85,9 @@ class Serving:
 
     def live(self) -> bool:
         """Whether any run goes on."""
-        return any(row["status"] == "running" for row in self._app.config["DESK"].library.rows())
+        return any(
+            row["status"] == "running" for row in self._app.config[CONFIG_KEY].library.rows()
+        )
 
     def close(self) -> None:
         """Stop listening."""

@@ -15,8 +15,7 @@ from typing import Any, Protocol, cast
 
 from probe.plugins import discover, load
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from ._shared.run import ExportRefused, StoredRun
 
 EXPORTERS = "probe.exporters"  # the group of entry points
 
@@ -46,18 +45,18 @@ class Exporter(Protocol):
 
 def exporters() -> dict[str, Exporter]:
     """Every exporter by name: the modules here, then third parties'."""
-    found: dict[str, Exporter] = {}
+    by_name: dict[str, Exporter] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith("_"):
             continue
         loaded = importlib.import_module(f"{__name__}.{module.name}")
         exporter = getattr(loaded, "EXPORTER", None)
         if exporter is not None:
-            found[exporter.name] = exporter
+            by_name[exporter.name] = exporter
     for name in discover(EXPORTERS):
-        if name not in found:
-            found[name] = cast(Exporter, load(EXPORTERS, name))
-    return found
+        if name not in by_name:
+            by_name[name] = cast(Exporter, load(EXPORTERS, name))
+    return by_name
 
 
 def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
@@ -66,10 +65,10 @@ def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
     Raises:
         UsageError: no such exporter or option, or a value of the wrong type.
     """
-    known = exporters()
-    if name not in known:
-        raise ExportRefused(f"no exporter {name!r}: choose from {', '.join(sorted(known))}")
-    exporter = known[name]
+    by_name = exporters()
+    if name not in by_name:
+        raise ExportRefused(f"no exporter {name!r}: choose from {', '.join(sorted(by_name))}")
+    exporter = by_name[name]
     return _with(exporter, options) if options else exporter
 
 

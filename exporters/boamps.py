@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from probe.sensors._carbon import silently
 
-from . import _report_fields as figures
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import StoredRun, write_whole
 from .codecarbon import emissions
 
 
@@ -45,13 +45,13 @@ class BoAmps:
                 task_description=run.name,
             )
             content = map_emissions_to_boamps(row, task=task).to_dict()
-        known = figures.devices(run.report)
+        energy = figures.devices(run.report)
         for measure in content["measures"]:
             measure["measurementMethod"] = "phasewatt"
             measure["version"] = run.report["machine"].get("versions", {}).get("phasewatt", "")
-        content["quality"] = "high" if known.measured_j >= 0.9 * known.all_j else "medium"
+        content["quality"] = "high" if energy.measured_j >= 0.9 * energy.all_j else "medium"
         write_whole(output, json.dumps(content, indent=1, default=str) + "\n")
-        return f"{output}: BoAmps, {figures.kwh(known.all_j):.4g} kWh"
+        return f"{output}: BoAmps, {figures.kwh(energy.all_j):.4g} kWh"
 
 
 EXPORTER = BoAmps()

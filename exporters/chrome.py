@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._timeline import Tracks, tracks
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.timeline import Tracks, tracks
 
 _FIRST_PID = 9_000_000  # no process has such a number: ours stay apart from the profiler's
 _NS_PER_US = 1e3
@@ -58,7 +57,7 @@ def _profile(path: Path) -> dict[str, Any]:
     return dict(value)
 
 
-def _events(found: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
+def _events(run_tracks: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
     pids: dict[str, int] = {}
     events: list[dict[str, Any]] = []
 
@@ -76,19 +75,19 @@ def _events(found: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
             )
         return pids[group]
 
-    for number, one in enumerate(found.slices):
-        pid = process(one.group)
+    for number, slices in enumerate(run_tracks.slices):
+        pid = process(slices.group)
         events.append(
             {
                 "ph": "M",
                 "name": "thread_name",
                 "pid": pid,
                 "tid": number,
-                "args": {"name": one.track},
+                "args": {"name": slices.track},
             }
         )
-        begin = (one.begin_ns + ahead_ns) / _NS_PER_US
-        length = (one.end_ns - one.begin_ns) / _NS_PER_US
+        begin = (slices.begin_ns + ahead_ns) / _NS_PER_US
+        length = (slices.end_ns - slices.begin_ns) / _NS_PER_US
         events += [
             {
                 "ph": "X",
@@ -99,11 +98,11 @@ def _events(found: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
                 "ts": round(at, 3),
                 "dur": round(long, 3),
             }
-            for at, long, name in zip(begin.tolist(), length.tolist(), one.name, strict=True)
+            for at, long, name in zip(begin.tolist(), length.tolist(), slices.name, strict=True)
         ]
-    for levels in found.levels:
+    for levels in run_tracks.levels:
         pid = process(levels.group)
-        inside = (levels.time_ns >= found.begin_ns) & (levels.time_ns <= found.end_ns)
+        inside = (levels.time_ns >= run_tracks.begin_ns) & (levels.time_ns <= run_tracks.end_ns)
         unit = levels.unit or "share"
         at = (levels.time_ns[inside] + ahead_ns) / _NS_PER_US
         events += [

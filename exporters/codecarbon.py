@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from probe.sensors._carbon import silently
 
-from . import _report_fields as figures
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import StoredRun, write_whole
 
 if TYPE_CHECKING:
     from codecarbon.output_methods.emissions_data import EmissionsData
@@ -48,27 +48,27 @@ def emissions(run: StoredRun) -> EmissionsData:
         from codecarbon import __version__ as version
         from codecarbon.output_methods.emissions_data import EmissionsData
     report = run.report
-    told, machine = report["run"], report["machine"]
-    known = figures.devices(report)
-    seconds = told["duration_s"]
+    fields, machine = report["run"], report["machine"]
+    energy = figures.devices(report)
+    seconds = fields["duration_s"]
     kilograms = figures.grams(report) / G_PER_KG
     name, iso = figures.country(report)
     gpus = figures.models(report, "gpu")
     return EmissionsData(
-        timestamp=told["ended"][:19],
+        timestamp=fields["ended"][:19],
         project_name=run.name,
         run_id=run.id,
-        experiment_id=told["data"],
+        experiment_id=fields["data"],
         duration=seconds,
         emissions=kilograms,
         emissions_rate=kilograms / seconds if seconds else 0.0,
-        cpu_power=known.cpu_j / seconds if seconds else 0.0,
-        gpu_power=known.gpu_j / seconds if seconds else 0.0,
-        ram_power=known.ram_j / seconds if seconds else 0.0,
-        cpu_energy=figures.kwh(known.cpu_j),
-        gpu_energy=figures.kwh(known.gpu_j),
-        ram_energy=figures.kwh(known.ram_j),
-        energy_consumed=figures.kwh(known.all_j),
+        cpu_power=energy.cpu_j / seconds if seconds else 0.0,
+        gpu_power=energy.gpu_j / seconds if seconds else 0.0,
+        ram_power=energy.ram_j / seconds if seconds else 0.0,
+        cpu_energy=figures.kwh(energy.cpu_j),
+        gpu_energy=figures.kwh(energy.gpu_j),
+        ram_energy=figures.kwh(energy.ram_j),
+        energy_consumed=figures.kwh(energy.all_j),
         water_consumed=0.0,
         country_name=name,
         country_iso_code=iso,
@@ -76,7 +76,7 @@ def emissions(run: StoredRun) -> EmissionsData:
         cloud_provider="",
         cloud_region="",
         os=machine.get("os", ""),
-        python_version=told.get("python") or "",
+        python_version=fields.get("python") or "",
         codecarbon_version=version,
         cpu_count=machine.get("cpu_count", 0),
         cpu_model=machine.get("cpu_model", ""),

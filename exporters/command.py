@@ -15,16 +15,15 @@ from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 
 from . import exporter_of, exporters
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._serving import live_runs, runs_below
+from ._shared.live_runs import live_runs, runs_below
+from ._shared.run import ExportRefused, StoredRun
 
 
 def export(options: argparse.Namespace) -> int:
     """Write one run where ``--to`` says. Raises ProbeError."""
     if options.to is None:
-        for name, one in sorted(exporters().items()):
-            print(f"{name:14}{_first_line(one)}")
+        for name, exporter in sorted(exporters().items()):
+            print(f"{name:14}{_first_line(exporter)}")
         return 0
     exporter = exporter_of(options.to, dict(map(_option, options.set)))
     run = StoredRun(find_run(options.run, runs_dir(options.dir)))
@@ -55,14 +54,14 @@ def serve(options: argparse.Namespace) -> int:
         open_.callback(endpoint.close)
         scheme = "https" if options.cert else "http"
         host = f"[{options.host}]" if ":" in options.host else options.host
-        told = [f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics"]
+        lines = [f"live runs of {directory} at {scheme}://{host}:{endpoint.port}/metrics"]
         if options.otlp:
-            from .otlp import EVERY_S, Pusher
+            from .otlp.pusher import EVERY_S, Pusher
 
             pusher = Pusher(live_runs(runs_below(directory)), options.otlp)
             open_.callback(pusher.close)
-            told.append(f"sent to {pusher.url} every {EVERY_S:g} s")
-        print(", ".join([*told, "Ctrl-C ends it"]), flush=True)
+            lines.append(f"sent to {pusher.url} every {EVERY_S:g} s")
+        print(", ".join([*lines, "Ctrl-C ends it"]), flush=True)
         done = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: done.set())
         with contextlib.suppress(KeyboardInterrupt):

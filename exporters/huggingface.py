@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from . import _report_fields as figures
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,10 @@ class HuggingFace:
 
 
 def _share(report: dict[str, Any]) -> str:
-    known = figures.devices(report)
-    if not known.all_j:
+    energy = figures.devices(report)
+    if not energy.all_j:
         return "nothing was measured"
-    return f"{known.measured_j / known.all_j:.0%} of the energy measured, the rest modelled"
+    return f"{energy.measured_j / energy.all_j:.0%} of the energy measured, the rest modelled"
 
 
 EXPORTER = HuggingFace()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 _BATCH = 1000  # metrics that MLflow takes at once
 _MS = 1000
@@ -35,7 +34,7 @@ class MLflow:
             from mlflow.exceptions import MlflowException
         except ImportError:
             raise ExportRefused(_NEEDED) from None
-        told = scalars(run)
+        logged = scalars(run)
         if not self.tracking_uri:
             output.parent.mkdir(parents=True, exist_ok=True)
             with open(output, "ab"):
@@ -54,29 +53,31 @@ class MLflow:
             ).info.run_id
             metrics = [
                 Metric(plain(name), value, round(row.wall_s * _MS), row.step)
-                for row in told.rows
+                for row in logged.rows
                 for name, value in row.values.items()
             ]
             last = run.report["run"]["steps"]
             metrics += [
                 Metric(plain(name), value, round(run.end_s * _MS), last)
-                for name, value in told.final.items()
+                for name, value in logged.final.items()
             ]
             for begin in range(0, len(metrics), _BATCH):
                 client.log_batch(made, metrics=metrics[begin : begin + _BATCH])
-            for name, value in told.config.items():
+            for name, value in logged.config.items():
                 client.log_param(made, plain(name), str(value)[:500])
             client.set_terminated(made, end_time=round(run.end_s * _MS))
         except ModuleNotFoundError:
             raise ExportRefused(_NEEDED) from None
         except MlflowException as error:
             raise ExportRefused(f"MLflow did not take it: {str(error).splitlines()[0]}") from None
-        return f"{self.tracking_uri or output}: {len(told.rows)} rows of energy/*, for MLflow"
+        return f"{self.tracking_uri or output}: {len(logged.rows)} rows of energy/*, for MLflow"
 
     def _experiment(self, client: Any) -> str:
         name = plain(self.experiment)
-        found = client.get_experiment_by_name(name)
-        return str(found.experiment_id if found is not None else client.create_experiment(name))
+        existing = client.get_experiment_by_name(name)
+        return str(
+            existing.experiment_id if existing is not None else client.create_experiment(name)
+        )
 
 
 _NEEDED = "mlflow is needed: pip install mlflow (or mlflow-skinny sqlalchemy alembic)"

@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 WARNING = (
     "device meters only, not the node's supply: MLLOG-style, not a valid MLPerf power measurement"

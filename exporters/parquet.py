@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 _TIME = pa.timestamp("ns", tz="UTC")
 SAMPLES = pa.schema(
@@ -75,15 +74,15 @@ def samples(run: StoredRun) -> pa.Table:
     """A row per reading; ``value`` in the meter's base unit, counters cumulative."""
     ahead_ns = _ahead_ns(run)
     parts = []
-    for one in run.reader.series():
-        source, number = one.source, len(one.time_ns)
-        told = (source.unit, source.quantity, source.device, source.id, str(source.provenance))
+    for series in run.reader.series():
+        source, number = series.source, len(series.time_ns)
+        labels = (source.unit, source.quantity, source.device, source.id, str(source.provenance))
         parts.append(
             pa.table(
                 [
-                    pa.array(one.time_ns + ahead_ns, _TIME),
-                    pa.array(one.value),
-                    *(_repeated(text, number) for text in told),
+                    pa.array(series.time_ns + ahead_ns, _TIME),
+                    pa.array(series.value),
+                    *(_repeated(text, number) for text in labels),
                 ],
                 schema=SAMPLES,
             )
@@ -97,18 +96,18 @@ def spans(run: StoredRun) -> pa.Table:
     parts = []
     for rank in run.reader.ranks():
         for clock in ("host", "device"):
-            told = timeline(run.reader, rank, device=clock == "device")
-            if told is None or not len(told.code):
+            phases = timeline(run.reader, rank, device=clock == "device")
+            if phases is None or not len(phases.code):
                 continue
-            codes, place = np.unique(told.code, return_inverse=True)
-            names = pa.array([told.name(int(code)) for code in codes], pa.string())
-            step = np.searchsorted(np.sort(told.step_ns), told.begin_ns, "right")
-            number = len(told.code)
+            codes, place = np.unique(phases.code, return_inverse=True)
+            names = pa.array([phases.name(int(code)) for code in codes], pa.string())
+            step = np.searchsorted(np.sort(phases.step_ns), phases.begin_ns, "right")
+            number = len(phases.code)
             parts.append(
                 pa.table(
                     [
-                        pa.array(told.begin_ns + ahead_ns, _TIME),
-                        pa.array(told.end_ns + ahead_ns, _TIME),
+                        pa.array(phases.begin_ns + ahead_ns, _TIME),
+                        pa.array(phases.end_ns + ahead_ns, _TIME),
                         pa.DictionaryArray.from_arrays(pa.array(place, pa.int16()), names),
                         pa.array(np.full(number, rank, np.int32)),
                         pa.array(step.astype(np.int64)),

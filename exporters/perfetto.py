@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._timeline import Levels, Slices, tracks
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.timeline import Levels, Slices, tracks
 
 _SEQUENCE = 1
 _MONOTONIC, _BOOTTIME, _REALTIME = 3, 6, 1  # BuiltinClock
@@ -46,11 +45,11 @@ class _Writer:
                 descriptor.counter.unit_name = unit
         return self.uuids[key]
 
-    def slices(self, one: Slices) -> None:
-        track = self.track(one.track, self.track(one.group))
+    def add_slices(self, slices: Slices) -> None:
+        track = self.track(slices.track, self.track(slices.group))
         event = self.protos.TrackEvent
         for begin, end, name in zip(
-            one.begin_ns.tolist(), one.end_ns.tolist(), one.name, strict=True
+            slices.begin_ns.tolist(), slices.end_ns.tolist(), slices.name, strict=True
         ):
             packet = self.packet()
             packet.timestamp = begin
@@ -64,11 +63,11 @@ class _Writer:
             packet.timestamp = end
             packet.track_event.type, packet.track_event.track_uuid = event.TYPE_SLICE_END, track
 
-    def levels(self, one: Levels, begin_ns: int, end_ns: int) -> None:
-        track = self.track(one.track, self.track(one.group), one.unit)
-        inside = (one.time_ns >= begin_ns) & (one.time_ns <= end_ns)
+    def add_levels(self, levels: Levels, begin_ns: int, end_ns: int) -> None:
+        track = self.track(levels.track, self.track(levels.group), levels.unit)
+        inside = (levels.time_ns >= begin_ns) & (levels.time_ns <= end_ns)
         for time, value in zip(
-            one.time_ns[inside].tolist(), one.value[inside].tolist(), strict=True
+            levels.time_ns[inside].tolist(), levels.value[inside].tolist(), strict=True
         ):
             packet = self.packet()
             packet.timestamp = time
@@ -94,15 +93,15 @@ class Perfetto:
             raise ExportRefused(
                 "perfetto needs its package: pip install 'phasewatt[exporters]'"
             ) from None
-        found = tracks(run, self.steps)
+        run_tracks = tracks(run, self.steps)
         writer = _Writer(TraceProtoBuilder(), protos)
         self._clocks(writer, run.reader.meta)
-        for slices in found.slices:
-            writer.slices(slices)
-        for levels in found.levels:
-            writer.levels(levels, found.begin_ns, found.end_ns)
+        for slices in run_tracks.slices:
+            writer.add_slices(slices)
+        for levels in run_tracks.levels:
+            writer.add_levels(levels, run_tracks.begin_ns, run_tracks.end_ns)
         write_whole(output, writer.builder.serialize())
-        number = sum(len(s.name) for s in found.slices)
+        number = sum(len(s.name) for s in run_tracks.slices)
         return f"{output}: {number} slices; open it at https://ui.perfetto.dev"
 
     @staticmethod
@@ -115,8 +114,8 @@ class Perfetto:
             (_REALTIME, anchor["wall_ns"]),
             (_BOOTTIME, anchor["monotonic_ns"]),
         ):
-            one = packet.clock_snapshot.clocks.add()
-            one.clock_id, one.timestamp = clock, int(time)
+            snapshot = packet.clock_snapshot.clocks.add()
+            snapshot.clock_id, snapshot.timestamp = clock, int(time)
 
 
 EXPORTER = Perfetto()

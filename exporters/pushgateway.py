@@ -13,8 +13,7 @@ from urllib.error import URLError
 
 from prometheus_client import push_to_gateway
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from ._shared.run import ExportRefused, StoredRun
 from .prometheus import registry_of
 
 JOB = "phasewatt"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from . import _report_fields as figures
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
+from ._shared import report_fields as figures
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,8 @@ class SoftwareCarbonIntensity:
             raise ExportRefused(f"{run.id} logged no samples, tokens or steps: no unit R")
         if self.embodied_g < 0 or self.per <= 0:
             raise ExportRefused("sci: embodied_g at least 0, per above 0")
-        known, (number, unit) = figures.devices(report), counted
-        energy_kwh, g_per_kwh = figures.kwh(known.all_j), figures.intensity(report)
+        energy, (number, unit) = figures.devices(report), counted
+        energy_kwh, g_per_kwh = figures.kwh(energy.all_j), figures.intensity(report)
         units = number / self.per
         operational = energy_kwh * g_per_kwh
         content = {
@@ -46,8 +45,8 @@ class SoftwareCarbonIntensity:
             "E": {
                 "value": energy_kwh,
                 "unit": "kWh",
-                "measured": figures.kwh(known.measured_j),
-                "modelled": figures.kwh(known.modelled_j),
+                "measured": figures.kwh(energy.measured_j),
+                "modelled": figures.kwh(energy.modelled_j),
             },
             "I": {
                 "value": g_per_kwh,

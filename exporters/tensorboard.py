@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun, write_whole
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun, write_whole
+from ._shared.scalars import plain, scalars
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class TensorBoard:
             from tensorboard.summary.writer.record_writer import RecordWriter
         except ImportError:
             raise ExportRefused("tensorboard is needed: pip install tensorboard") from None
-        told = scalars(run)
+        logged = scalars(run)
         content = io.BytesIO()
         writer = RecordWriter(content)
 
@@ -44,14 +43,14 @@ class TensorBoard:
 
         begin_s, end_s = run.begin_s, run.end_s
         write(begin_s, file_version="brain.Event:2")
-        for row in told.rows:
+        for row in logged.rows:
             write_scalars(row.wall_s, row.step, dict(row.values))
-        last = told.rows[-1].step if told.rows else 0
-        write_scalars(end_s, max(last, run.report["run"]["steps"]), dict(told.final))
+        last = logged.rows[-1].step if logged.rows else 0
+        write_scalars(end_s, max(last, run.report["run"]["steps"]), dict(logged.final))
         # TensorBoard reads what has tfevents in its name; the same run replaces its own file.
         file = output / f"events.out.tfevents.{int(begin_s)}.probe-{plain(run.id)}"
         write_whole(file, content.getvalue())
-        return f"{output}: {len(told.rows)} rows of energy/*, for tensorboard --logdir {output}"
+        return f"{output}: {len(logged.rows)} rows of energy/*, for tensorboard --logdir {output}"
 
 
 EXPORTER = TensorBoard()

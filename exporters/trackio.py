@@ -12,20 +12,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 # trackio takes its directory from the environment when it is imported: hence a process of its own.
 _WRITE = """
 import json, sys
 from trackio import SQLiteStorage
-told = json.load(sys.stdin)
-project, name = told["project"], told["name"]
+content = json.load(sys.stdin)
+project, name = content["project"], content["name"]
 if name in SQLiteStorage.get_runs(project):
     SQLiteStorage.delete_run(project, name)
-SQLiteStorage.bulk_log(project, name, told["rows"], steps=told["steps"],
-                       timestamps=told["times"], config=told["config"])
+SQLiteStorage.bulk_log(project, name, content["rows"], steps=content["steps"],
+                       timestamps=content["times"], config=content["config"])
 """
 
 
@@ -41,15 +40,15 @@ class Trackio:
     def export(self, run: StoredRun, output: Path) -> str:
         if importlib.util.find_spec("trackio") is None:
             raise ExportRefused("trackio is needed: pip install trackio")
-        told = scalars(run)
+        logged = scalars(run)
         last = run.report["run"]["steps"]
-        rows = [(row.step, row.wall_s, dict(row.values)) for row in told.rows]
-        rows.append((last, run.end_s, dict(told.final)))
+        rows = [(row.step, row.wall_s, dict(row.values)) for row in logged.rows]
+        rows.append((last, run.end_s, dict(logged.final)))
         output.mkdir(parents=True, exist_ok=True)
         content = {
             "project": plain(self.project),
             "name": plain(f"{run.name} {run.id}"),
-            "config": dict(told.config),
+            "config": dict(logged.config),
             "steps": [step for step, _, _ in rows],
             "times": [datetime.fromtimestamp(wall_s, UTC).isoformat() for _, wall_s, _ in rows],
             "rows": [values for _, _, values in rows],
@@ -66,7 +65,9 @@ class Trackio:
         if done.returncode:
             why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise ExportRefused(f"trackio did not take it: {why}")
-        return f"{output}: {len(told.rows)} rows of energy/*, for TRACKIO_DIR={output} trackio show"
+        return (
+            f"{output}: {len(logged.rows)} rows of energy/*, for TRACKIO_DIR={output} trackio show"
+        )
 
 
 EXPORTER = Trackio()

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ._errors import ExportRefused
-from ._run import StoredRun
-from ._scalars import plain, scalars
+from ._shared.run import ExportRefused, StoredRun
+from ._shared.scalars import plain, scalars
 
 _LONGEST_NAME = 128  # W&B's limit
 
@@ -30,7 +29,7 @@ class WeightsAndBiases:
             import wandb
         except ImportError:
             raise ExportRefused("wandb is needed: pip install wandb") from None
-        told = scalars(run)
+        logged = scalars(run)
         id_ = re.sub(r"[^A-Za-z0-9_-]+", "-", run.id)[:60]
         home = output / "wandb"
         home.mkdir(parents=True, exist_ok=True)
@@ -50,18 +49,18 @@ class WeightsAndBiases:
                 project=plain(self.project),
                 id=id_,
                 name=plain(run.name)[:_LONGEST_NAME],
-                config=dict(told.config),
+                config=dict(logged.config),
                 settings=settings,
             )
-            for row in told.rows:
+            for row in logged.rows:
                 offline.log(dict(row.values), step=row.step)
-            offline.summary.update(dict(told.final))
+            offline.summary.update(dict(logged.final))
             offline.finish()
             (made,) = Path(folder).glob("wandb/offline-run-*")
             for old in home.glob(f"offline-run-*-{id_}"):
                 shutil.rmtree(old)
             made.replace(home / made.name)
-        return f"{home / made.name}: {len(told.rows)} rows of energy/*, for wandb sync"
+        return f"{home / made.name}: {len(logged.rows)} rows of energy/*, for wandb sync"
 
 
 EXPORTER = WeightsAndBiases()

@@ -25,7 +25,7 @@ class Comparisons:
     def __init__(self, directory: Path):
         self._directory = directory
         self._lock = threading.Lock()
-        self._known: OrderedDict[object, dict[str, Any]] = OrderedDict()
+        self._answers: OrderedDict[object, dict[str, Any]] = OrderedDict()
 
     def compare(self, base: str, others: Sequence[str], target: str | None) -> dict[str, Any]:
         """The JSON of ``probe compare``.
@@ -37,24 +37,24 @@ class Comparisons:
             self._check(reference)
         with self._lock:
             key = (base, tuple(others), target, self._stamps(base, *others))
-            found = self._known.get(key)
-            if found is None:
-                found = self._known[key] = compare(
+            answer = self._answers.get(key)
+            if answer is None:
+                answer = self._answers[key] = compare(
                     base, list(others), directory=self._directory, target=target or None
                 )
-                while len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-            return found
+                while len(self._answers) > _KEPT:
+                    self._answers.popitem(last=False)
+            return answer
 
     def ablations(self) -> list[dict[str, Any]]:
         """Results of ``probe ablate`` beside the runs, newest first."""
         places = sorted(self._directory.glob(f"*/{_RESULT}"), key=_modified, reverse=True)
-        found = []
+        results = []
         for place in places:
-            told = files.read_json(place)
-            if isinstance(told, dict) and isinstance(told.get("techniques"), list):
-                found.append(told | {"folder": place.parent.name})
-        return found
+            result = files.read_json(place)
+            if isinstance(result, dict) and isinstance(result.get("techniques"), list):
+                results.append(result | {"folder": place.parent.name})
+        return results
 
     def _check(self, reference: str) -> None:
         """Names and ids of this directory only: a path must not lead out of it."""

@@ -13,6 +13,7 @@ from probe.store.catalogue import summary
 from probe.store.layout import RUN_FILE
 from probe.store.live import read_live
 
+from .overview import modelled_j
 from .run import OpenRun
 
 _FRESH_S = 0.4  # for so long everybody gets the same answer
@@ -27,7 +28,7 @@ class Library:
         self.directory = directory
         self._lock = threading.Lock()
         self._rows: list[dict[str, Any]] = []
-        self._known: dict[str, tuple[_Stamp, dict[str, Any]]] = {}
+        self._summaries: dict[str, tuple[_Stamp, dict[str, Any]]] = {}
         self._read_at = -_FRESH_S
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
 
@@ -68,17 +69,17 @@ class Library:
         return path
 
     def _read(self) -> list[dict[str, Any]]:
-        known = {}
+        summaries = {}
         rows = []
         for path in (file.parent for file in self.directory.glob(f"*/{RUN_FILE}")):
             stamp = _stamp(path / RUN_FILE)
-            before = self._known.get(path.name)
+            before = self._summaries.get(path.name)
             row = before[1] if before is not None and before[0] == stamp else None
             if row is None or row["status"] == "running":
                 row = _with_live(path, summary(path))
-            known[path.name] = stamp, row
+            summaries[path.name] = stamp, row
             rows.append(row)
-        self._known = known
+        self._summaries = summaries
         rows.sort(key=lambda row: (str(row["started"] or ""), row["id"]), reverse=True)
         return sorted(rows, key=lambda row: row["status"] != "running")
 
@@ -87,10 +88,9 @@ def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
     live = read_live(path) if row["status"] == "running" else None
     if live is None:
         return row
-    modelled = [d.energy_j for d in live.devices if d.provenance == "modelled"]
     return row | {
         "energy_j": live.energy_j(),
-        "modelled_energy_j": sum(modelled) if modelled else None,
+        "modelled_energy_j": modelled_j(live),
         "steps": max(page.steps for page in live.pages),
         "power_w": live.power_w(),
     }
@@ -98,7 +98,7 @@ def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
 
 def _stamp(path: Path) -> _Stamp:
     try:
-        told = path.stat()
+        file = path.stat()
     except OSError:
         return 0, 0
-    return told.st_mtime_ns, told.st_size
+    return file.st_mtime_ns, file.st_size

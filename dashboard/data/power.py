@@ -39,13 +39,14 @@ def power(
     if not chosen or high <= low:
         return None
     polled = [_polled(meter, meters) for meter in chosen]
-    known = read_all([*chosen, *(one for one in polled if one is not None)], low, high, 4 * bins)
-    reads = [known.get(id(meter)) for meter in chosen]
+    asked = [*chosen, *(meter for meter in polled if meter is not None)]
+    by_meter = read_all(asked, low, high, 4 * bins)
+    reads = [by_meter.get(id(meter)) for meter in chosen]
     finest_s = min(_finest_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
     number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
     edges = np.linspace(low, high, number + 1)
     rows = [
-        _binned(meter.source, read, _seen(meter, read, other, known), edges, gaps)
+        _binned(meter.source, read, _seen(meter, read, other, by_meter), edges, gaps)
         for meter, read, other in zip(chosen, reads, polled, strict=True)
     ]
     mean = np.array([row[0] for row in rows])
@@ -74,10 +75,10 @@ def levels(
     begin_ns = run.reader.begin_ns
     low, high = (begin_ns + int(s * 1e9) for s in span)
     chosen = [meter for meter in run.meters() if _is_shown(meter.source, quantities, devices)]
-    known = read_all(chosen, low, high, points)
-    found = []
+    reads = read_all(chosen, low, high, points)
+    read_levels = []
     for meter in chosen:
-        source, read = meter.source, known.get(id(meter))
+        source, read = meter.source, reads.get(id(meter))
         if read is None:
             continue
         time_ns, value = _line(read)
@@ -85,7 +86,7 @@ def levels(
             keep = MinMaxLTTBDownsampler().downsample(time_ns, value, n_out=points)
             time_ns, value = time_ns[keep], value[keep]
         at, values = _with_gaps((time_ns - begin_ns) / 1e9, value * source.scale)
-        found.append(
+        read_levels.append(
             Level(
                 source.device,
                 source.quantity,
@@ -96,7 +97,7 @@ def levels(
                 str(source.device_kind),
             )
         )
-    return found
+    return read_levels
 
 
 def speaking(meters: Sequence[Meter]) -> list[Meter]:
@@ -137,12 +138,12 @@ def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
 
 
 def _seen(
-    meter: Meter, read: Read | None, polled: Meter | None, known: Mapping[int, Read]
+    meter: Meter, read: Read | None, polled: Meter | None, reads: Mapping[int, Read]
 ) -> tuple[Read, float] | None:
     """What tells the least and the most of a bin, and its scale."""
     if not meter.source.is_energy_counter:
         return None if read is None else (read, meter.source.scale)
-    other = None if polled is None else known.get(id(polled))
+    other = None if polled is None else reads.get(id(polled))
     return None if polled is None or other is None else (other, polled.source.scale)
 
 
@@ -157,17 +158,17 @@ def read_all(meters: Sequence[Meter], low: int, high: int, points: int = POINTS)
         (label for label, width_s in WIDTHS.items() if seconds / width_s <= points),
         list(WIDTHS)[-1],
     )
-    found: dict[int, Read] = {}
+    by_meter: dict[int, Read] = {}
     for history in {id(meter.history): meter.history for meter in meters}.values():
-        mine = [meter for meter in meters if meter.history is history]
-        wanted = [meter.index for meter in mine]
+        of_history = [meter for meter in meters if meter.history is history]
+        wanted = [meter.index for meter in of_history]
         reads: Mapping[int, Read] = (
             history.raw(wanted, low - margin, high + margin)
             if seconds <= _RAW_S
             else history.rolled(wanted, low - margin, high + margin, label)
         )
-        found |= {id(meter): reads[meter.index] for meter in mine if meter.index in reads}
-    return found
+        by_meter |= {id(meter): reads[meter.index] for meter in of_history if meter.index in reads}
+    return by_meter
 
 
 def _finest_s(meter: Meter, read: Read | None) -> float:
@@ -176,10 +177,10 @@ def _finest_s(meter: Meter, read: Read | None) -> float:
     """
     if isinstance(read, Rolled):
         return read.width_ns / 1e9
-    told = meter.source.resolution_s or 0.02
+    period_s = meter.source.resolution_s or 0.02
     if read is not None and len(read.time_ns) > 2:
-        told = max(told, float(np.median(np.diff(read.time_ns))) / 1e9)
-    return 2 * told if meter.source.is_energy_counter else told
+        period_s = max(period_s, float(np.median(np.diff(read.time_ns))) / 1e9)
+    return 2 * period_s if meter.source.is_energy_counter else period_s
 
 
 def _binned(
@@ -198,11 +199,11 @@ def _binned(
         return mean, nothing, nothing
     low, high = _extremes(seen[0], edges)
     scale = seen[1]
-    known = np.isfinite(mean)
+    covered = np.isfinite(mean)
     return (
         mean,
-        np.where(known, np.fmin(low * scale, mean), np.nan),
-        np.where(known, np.fmax(high * scale, mean), np.nan),
+        np.where(covered, np.fmin(low * scale, mean), np.nan),
+        np.where(covered, np.fmax(high * scale, mean), np.nan),
     )
 
 
@@ -215,12 +216,12 @@ def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
     watts = np.diff(np.interp(edges, at, joules)) / (np.diff(edges) / 1e9)
     before = np.searchsorted(at, edges[:-1], "right") - 1
     after = np.searchsorted(at, edges[1:], "left")
-    known = (before >= 0) & (after < len(at))
+    covered = (before >= 0) & (after < len(at))
     last = len(at) - 1
     apart = at[np.clip(after, 0, last)] - at[np.clip(before, 0, last)]
     step = np.diff(at)
     usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
-    return np.where(known & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
+    return np.where(covered & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
 
 
 def knots(source: Source, read: Read, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:

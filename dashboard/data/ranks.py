@@ -6,30 +6,22 @@ from typing import Any
 
 from probe.timeline.rank_waiting import balance
 
-from ..chart_data import Crew
+from ..chart_data import JobView
+from .cache import cached
 from .run import OpenRun
 
 
-def crew(run: OpenRun) -> Crew:
+@cached
+def job_view(run: OpenRun) -> JobView:
     """Raises StoreError."""
-    return run.remember("crew", lambda: _crew(run))
-
-
-def _crew(run: OpenRun) -> Crew:
     if not run.live:
-        told = run.report()
-        return Crew(
-            False,
-            told["ranks"],
-            told["hosts"],
-            told["communication"],
-            told["attempts"],
-            told["balance"],
-        )
+        report = run.report()
+        names = ("ranks", "hosts", "communication", "attempts", "balance")
+        return JobView(False, *(report[name] for name in names))
     reader = run.reader
-    members = {one.rank: one for one in reader.members if one.role == "rank"}
+    members = {member.rank: member for member in reader.members if member.role == "rank"}
     ranks: list[dict[str, Any]] = [
-        {"rank": rank, "host": one.host, "steps": None, "devices": [], "energy_j": None}
-        for rank, one in sorted(members.items())
+        {"rank": rank, "host": member.host, "steps": None, "devices": [], "energy_j": None}
+        for rank, member in sorted(members.items())
     ]
-    return Crew(True, ranks, balance=balance(reader))
+    return JobView(True, ranks, balance=balance(reader))

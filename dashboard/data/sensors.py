@@ -20,17 +20,17 @@ class Sensors:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, Any] | None = None
+        self._answer: dict[str, Any] | None = None
 
     def examine(self, *, again: bool = False) -> dict[str, Any]:
         """The JSON of ``probe doctor``. Raises StoreError with the reason."""
         with self._lock:
-            if self._found is None or again:
-                self._found = _asked()
-            return self._found
+            if self._answer is None or again:
+                self._answer = _ask()
+            return self._answer
 
 
-def _asked() -> dict[str, Any]:
+def _ask() -> dict[str, Any]:
     command = [sys.executable, "-m", "probe", "doctor", "--json"]
     try:
         done = subprocess.run(
@@ -41,9 +41,9 @@ def _asked() -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        found = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise StoreError(f"`probe doctor` gave no answer: {type(error).__name__}") from None
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         raise StoreError("`probe doctor` gave no answer")
-    return found
+    return answer

@@ -73,16 +73,16 @@ _Spans = tuple[str, SpanTable, dict[int, str]]
 
 def _lanes(run: OpenRun, rank: int, rings: Rings) -> list[_Spans]:
     """On the host's clock, and on the device's where it has one."""
-    found: list[_Spans] = []
+    lanes: list[_Spans] = []
     mains = [(name, rows) for name, rows in rings if name.startswith("main") and len(rows)]
     others = [rows for name, rows in rings if not name.startswith("main")]
     for name, rows in mains[:1]:
         names = run.reader.names(rank, name)
-        found.append((f"rank {rank}, host", decode(rows, others), names))
+        lanes.append((f"rank {rank}, host", decode(rows, others), names))
         moved = on_device(rows)
         if moved is not None and len(moved):
-            found.append((f"rank {rank}, GPU", decode(moved, others), names))
-    return found
+            lanes.append((f"rank {rank}, GPU", decode(moved, others), names))
+    return lanes
 
 
 def _steps(lanes: list[_Spans], centre: int) -> tuple[int, Floats] | None:
@@ -101,12 +101,12 @@ def _cut(
     name: str, table: SpanTable, names: dict[int, str], low: float, high: float, begin_s: float
 ) -> Lane:
     keep = (table.end_ns > low) & (table.begin_ns < high) & (table.code != Code.OUTSIDE)
-    mine = table.take(keep)
+    inside = table.take(keep)
     return Lane(
         name,
-        np.maximum(mine.begin_ns, low) / 1e9 - begin_s,
-        np.minimum(mine.end_ns, high) / 1e9 - begin_s,
-        [names.get(int(code), "other") for code in mine.code],
+        np.maximum(inside.begin_ns, low) / 1e9 - begin_s,
+        np.minimum(inside.end_ns, high) / 1e9 - begin_s,
+        [names.get(int(code), "other") for code in inside.code],
     )
 
 
@@ -146,12 +146,12 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
         watts = float(np.diff(joules_at).sum() / ((ends[-1] - ends[0]) / 1e9))
         # Each end of a block is known to an update period, evenly: 1.96·√2/√12 of its energy.
         half = 0.8 * apart_ns / 1e9 * watts / size
-        found = Drift(middle, value, value - half, value + half, "J", size, (), "estimated")
+        series = Drift(middle, value, value - half, value + half, "J", size, (), "estimated")
     else:
         value = np.diff(ends) / 1e9 / size
         each = np.diff(closed) / 1e9
         blocks = [each[i * size : (i + 1) * size] for i in range(len(value))]
-        found = Drift(
+        series = Drift(
             middle,
             value,
             np.array([np.quantile(b, 0.05) for b in blocks]),
@@ -161,7 +161,7 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
             (),
             MEASURED,
         )
-    return replace(found, changes=changes(found.value))
+    return replace(series, changes=changes(series.value))
 
 
 def changes(value: Floats) -> list[int]:
@@ -178,8 +178,8 @@ def changes(value: Floats) -> list[int]:
     held = np.clip(value, usual - 2 * noise, usual + 2 * noise)
     penalty = 8.0 * np.log(len(held)) * noise**2
     shortest = max(_SHORTEST, len(held) // 10)  # a start that settles is no new level
-    found = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(held)
-    ends = found.predict(pen=penalty)
+    detector = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(held)
+    ends = detector.predict(pen=penalty)
     levels = [float(np.median(value[a:b])) for a, b in pairwise([0, *ends])]
     return [
         end

@@ -1,38 +1,38 @@
-"""What did each change gain, where, and what should I pick?"""
+"""Where does the gain of a comparison lie?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from probe.report.numbers import duration, energy
 from probe.report.sentences import short
 from probe.report.text_tables import joules as said_joules
 from probe.report.text_tables import seconds as said_seconds
 
 from ..chart_data import Chart, Column
-from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain
+from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
 
-_FOUR = {
+_KINDS = {
     "early": "early training",
     "gradient": "gradient-heavy",
     "memory": "memory-bound",
     "communication": "communication",
     "rest": "the rest",
 }
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
-_WHISKER = 150.0  # percent beyond the bars
+_MAX_WHISKER = 150.0  # percent beyond the bars
+
+_COLOURS = {"gain": GAIN, "loss": LOSS}
 
 Json = Mapping[str, Any]
 
 
-def by_cell(one: Json) -> Chart:
+def by_cell(pair: Json) -> Chart:
     """Waterfall of the gain over stage × class, with intervals; cells add up to the total."""
-    joules = one["energy_j"]["provenance"] == "measured" and one["energy_j"]["gain"] is not None
+    joules = pair["energy_j"]["provenance"] == "measured" and pair["energy_j"]["gain"] is not None
     key, unit, said = ("energy_j", "J", said_joules) if joules else ("time_s", "s", said_seconds)
+    verdict_key = "verdict" if joules else "time_verdict"
     columns = [
         Column("stage", "stage"),
         Column("class", "class"),
@@ -42,7 +42,7 @@ def by_cell(one: Json) -> Chart:
         Column("high", "to"),
         Column("verdict", "verdict"),
     ]
-    cells = [cell for cell in one["cells"] if cell[key] is not None]
+    cells = [cell for cell in pair["cells"] if cell[key] is not None]
     rows = [
         [
             cell["stage"],
@@ -50,22 +50,20 @@ def by_cell(one: Json) -> Chart:
             ", ".join(cell["phases"]),
             cell[key],
             *(cell[f"{key}_interval"] or (None, None)),
-            cell["verdict" if joules else "time_verdict"],
+            cell[verdict_key],
         ]
         for cell in cells
     ]
     if not cells:
-        why = short(one["reason"] or "the comparison says nothing of them", 300)
+        why = short(pair["reason"] or "the comparison says nothing of them", 300)
         return Chart(f"No cells: {why}.", None, columns, rows)
-    labels = [f"{cell['stage']}, {cell['class']}" for cell in cells]
-    bars = [
-        (plain(label, 34), row[3], None if row[4] is None else (row[4], row[5]), row[6])
-        for label, row in zip(labels, rows, strict=True)
+    parts = [
+        Part(plain(f"{stage}, {class_}", 34), gain, None if low is None else (low, high), verdict)
+        for stage, class_, _, gain, low, high, verdict in rows
     ]
-    total = one[key]
-    drawn = _waterfall(bars, (total["gain"], total["interval"], total["verdict"]), unit, said)
-    called = "verdict" if joules else "time_verdict"
-    sure = [cell for cell in cells if cell[called] != "no evidence"]
+    total = Part("all together", pair[key]["gain"], pair[key]["interval"], pair[key]["verdict"])
+    drawn = waterfall(parts, total, unit, said)
+    sure = [cell for cell in cells if cell[verdict_key] != "no evidence"]
     if sure:
         best = max(sure, key=lambda cell: abs(cell[key]))
         better = "saves" if best[key] > 0 else "costs"
@@ -79,97 +77,7 @@ def by_cell(one: Json) -> Chart:
     return Chart(caption, drawn, columns, rows)
 
 
-def _waterfall(
-    bars: Sequence[tuple[str, float, Sequence[float] | None, str]],
-    total: tuple[float, Sequence[float] | None, str],
-    unit: str,
-    said: Any,
-) -> dict[str, Any]:
-    """Horizontal, each part where the one before ended, the total last from zero."""
-    names = [name for name, *_ in bars] + ["all together"]
-    parts = [value for _, value, _, _ in bars]
-    begins = [0.0, *np.cumsum(parts[:-1]).tolist(), 0.0] if parts else [0.0]
-    values = [*parts, total[0]]
-    limits = [limit for _, _, limit, _ in bars] + [total[1]]
-    verdicts = [verdict for *_, verdict in bars] + [total[2]]
-    ends = [begin + value for begin, value in zip(begins, values, strict=True)]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": list(range(len(names))),
-            "base": listed(begins),
-            "x": listed(values),
-            "marker": {"color": [_called(v) for v in verdicts]},
-            "hovertext": [
-                f"{name}<br>{said(value)}<br>{verdict}"
-                for name, value, verdict in zip(names, values, verdicts, strict=True)
-            ],
-            "hoverinfo": "text",
-        }
-    ]
-    known = [(i, limit) for i, limit in enumerate(limits) if limit is not None]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "y": [i for i, _ in known],
-            "x": listed(ends[i] for i, _ in known),
-            "marker": {"size": 1, "color": "#6b6b70"},
-            "hoverinfo": "skip",
-            "error_x": {
-                "type": "data",
-                "symmetric": False,
-                "thickness": 1.6,
-                "width": 5,
-                "color": "#6b6b70",
-                "array": listed(limit[1] - values[i] for i, limit in known),
-                "arrayminus": listed(values[i] - limit[0] for i, limit in known),
-            },
-        }
-    )
-    reach = [begins[i] + limit[1] for i, limit in known] + ends + begins
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "text",
-            "y": list(range(len(names))),
-            "x": listed([max(reach)] * len(names)),
-            "textposition": "middle right",
-            "text": [f"  {said(value)}" for value in values],
-            "cliponaxis": False,
-            "hoverinfo": "skip",
-        }
-    )
-    lows = [begins[i] + limit[0] for i, limit in known] + ends + begins
-    width = (max(reach) - min(lows)) or 1.0
-    return figure(
-        data,
-        height=90 + 30 * len(names),
-        x=f"saved ({unit})",
-        bargap=0.35,
-        xaxis={
-            "range": [min(lows) - 0.03 * width, max(reach) + 0.28 * width],
-            "fixedrange": True,
-            "zeroline": True,
-            "zerolinewidth": 2,
-        },
-        yaxis={
-            "autorange": "reversed",
-            "tickvals": list(range(len(names))),
-            "ticktext": names,
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-    )
-
-
-def _called(verdict: str) -> str:
-    return {"gain": GAIN, "loss": LOSS}.get(verdict, UNSURE)
-
-
-def four(one: Json) -> Chart:
+def by_kind(pair: Json) -> Chart:
     """The gain by the paper's four kinds of phase, and what is left."""
     columns = [
         Column("kind", "kind of phase"),
@@ -177,28 +85,28 @@ def four(one: Json) -> Chart:
         Column("low", "95 % from"),
         Column("high", "to"),
     ]
-    if not one["four"]:
-        why = short(one["reason"] or "nothing was gained or lost for sure", 300)
+    if not pair["four"]:
+        why = short(pair["reason"] or "nothing was gained or lost for sure", 300)
         return Chart(f"No division: {why}.", None, columns)
     rows = [
         [
-            _FOUR[name],
+            _KINDS[name],
             100 * share,
             *(
-                (100 * v for v in one["four_intervals"][name])
-                if one["four_intervals"][name]
+                (100 * v for v in pair["four_intervals"][name])
+                if pair["four_intervals"][name]
                 else (None, None)
             ),
         ]
-        for name, share in one["four"].items()
+        for name, share in pair["four"].items()
     ]
     names = [row[0] for row in rows]
     values = [row[1] for row in rows]
     spans = [(row[2], row[3]) if row[2] is not None else (row[1], row[1]) for row in rows]
     # A whisker that says "anything" would leave nothing of the bars.
     ends = [end for span in spans for end in span]
-    least = max(min(0.0, *values, *ends), min(0.0, *values) - _WHISKER)
-    most = min(max(1.0, *values, *ends), max(1.0, *values) + _WHISKER)
+    least = max(min(0.0, *values, *ends), min(0.0, *values) - _MAX_WHISKER)
+    most = min(max(1.0, *values, *ends), max(1.0, *values) + _MAX_WHISKER)
     cut = " (some go on beyond the picture)" if min(ends) < least or max(ends) > most else ""
     drawn = figure(
         [
@@ -208,17 +116,10 @@ def four(one: Json) -> Chart:
                 "y": names,
                 "x": listed(values),
                 "marker": {"color": [*SERIES[:4], GREY]},
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "thickness": 1.6,
-                    "width": 5,
-                    "color": "#6b6b70",
-                    "array": listed(high - v for (_, high), v in zip(spans, values, strict=True)),
-                    "arrayminus": listed(
-                        v - low for (low, _), v in zip(spans, values, strict=True)
-                    ),
-                },
+                "error_x": whiskers(
+                    (high - v for (_, high), v in zip(spans, values, strict=True)),
+                    (v - low for (low, _), v in zip(spans, values, strict=True)),
+                ),
                 "hoverinfo": "skip",
             },
             {
@@ -235,14 +136,14 @@ def four(one: Json) -> Chart:
             },
         ],
         height=260,
-        x=f"% of the {one['verdict']} of {one['four_of']}",
+        x=f"% of the {pair['verdict']} of {pair['four_of']}",
         bargap=0.35,
         xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.25 * most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     first = max(rows, key=lambda row: row[1])
     return Chart(
-        f"{first[0]} makes the largest part of the {one['verdict']}: {first[1]:.0f} %. "
+        f"{first[0]} makes the largest part of the {pair['verdict']}: {first[1]:.0f} %. "
         f"Whiskers are 95 % intervals{cut}; the five parts add up to 100 %.",
         drawn,
         columns,
@@ -250,236 +151,81 @@ def four(one: Json) -> Chart:
     )
 
 
-def pareto(comparison: Json) -> Chart:
-    """Each side by time and energy, with lines of the same energy × delay product (EDP)."""
-    columns = [
-        Column("name", "name"),
-        Column("time_s", "time (s)"),
-        Column("energy_j", "energy (J)"),
-        Column("edp", "energy × delay (J·s)"),
-        Column("quality", "quality"),
-        Column("best", "nobody is better in both"),
-    ]
-    points = _points(comparison)
-    if not points:
-        return Chart(
-            "No energy is known, so there is nothing to weigh against time.", None, columns
-        )
-    front = {one.name for one in points if not any(one.worse_than(other) for other in points)}
-    rows = [
-        [
-            one.name,
-            one.time_s,
-            one.energy_j,
-            one.time_s * one.energy_j,
-            one.quality,
-            one.name in front,
-        ]
-        for one in points
-    ]
-    times = [one.time_s for one in points]
-    energies = [one.energy_j for one in points]
-    span = 0.12
-    low_t, high_t = min(times) * (1 - span), max(times) * (1 + span)
-    low_e, high_e = min(energies) * (1 - span), max(energies) * (1 + span)
-    data: list[dict[str, Any]] = []
-    for factor in (0.5, 0.75, 1.0, 1.5, 2.0):
-        edp = times[0] * energies[0] * factor
-        x = np.linspace(low_t, high_t, 60)
-        y = edp / x
-        keep = (y >= low_e) & (y <= high_e)
-        if keep.sum() < 8:
-            continue
-        label = int(0.6 * keep.sum())
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": listed(x[keep]),
-                "y": listed(y[keep]),
-                "hoverinfo": "skip",
-                "line": {"color": GREY, "width": 1, "dash": "dot"},
-            }
-        )
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "text",
-                "x": listed(x[keep][label : label + 1]),
-                "y": listed(y[keep][label : label + 1]),
-                "textposition": "top right",
-                "text": [f"{factor:g} × the base's EDP"],
-                "hoverinfo": "skip",
-                "textfont": {"size": 11, "color": GREY},
-            }
-        )
-    for place, one in enumerate(points):
-        quality = f"<br>quality {one.quality:.4g}" if one.quality is not None else ""
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers+text",
-                "x": [one.time_s],
-                "y": [one.energy_j],
-                "text": [plain(one.name, 24)],
-                "textposition": "top center",
-                "cliponaxis": False,
-                "marker": {
-                    "size": 12,
-                    "color": SERIES[place % len(SERIES)],
-                    "symbol": _SYMBOLS[place % len(_SYMBOLS)],
-                },
-                "error_x": _error(one.time_error),
-                "error_y": _error(one.energy_error),
-                "hovertext": [
-                    f"{plain(one.name)}<br>{duration(one.time_s)}, {energy(one.energy_j)}" + quality
-                ],
-                "hoverinfo": "text",
-            }
-        )
-    drawn = figure(
-        data,
-        height=380,
-        x="time (s)",
-        y="energy (J)",
-        xaxis={"range": [low_t, high_t]},
-        yaxis={"range": [low_e, high_e]},
-    )
-    modelled = any(c["energy_j"]["provenance"] == "modelled" for c in comparison["comparisons"])
-    best = sorted(short(name, 60) for name in front)
-    caption = (
-        f"Nobody is better in both time and energy than {', '.join(best[:4])}. "
-        "Dotted lines join the same energy × delay."
-    )
-    return Chart(caption + (" The energy is a model's." if modelled else ""), drawn, columns, rows)
-
-
-def _error(limits: Sequence[float] | None) -> dict[str, Any]:
-    if limits is None:
-        return {"visible": False}
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [limits[1]],
-        "arrayminus": [limits[0]],
-        "color": "#6b6b70",
-        "thickness": 1.2,
-        "width": 4,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """A side; errors are distances to the ends of the interval of what it saved."""
+class Part(NamedTuple):
+    """What a part gained, or all together; J or s, with the 95 % interval."""
 
     name: str
-    time_s: float
-    energy_j: float
-    quality: float | None
-    time_error: Sequence[float] | None = None
-    energy_error: Sequence[float] | None = None
-
-    def worse_than(self, other: _Point) -> bool:
-        """In one of both, and better in none."""
-        mine, theirs = (self.time_s, self.energy_j), (other.time_s, other.energy_j)
-        return theirs[0] <= mine[0] and theirs[1] <= mine[1] and theirs != mine
+    gain: float
+    interval: Sequence[float] | None
+    verdict: str
 
 
-def _points(comparison: Json) -> list[_Point]:
-    found: list[_Point] = []
-    for one in comparison["comparisons"]:
-        time, joules = one["time_s"], one["energy_j"]
-        if None in (time.get("base"), time.get("other"), joules.get("base"), joules.get("other")):
-            continue
-        if not found:
-            found.append(
-                _Point(
-                    comparison["base"]["name"], time["base"], joules["base"], one["quality"]["base"]
-                )
-            )
-        found.append(
-            _Point(
-                one["other"]["name"],
-                time["other"],
-                joules["other"],
-                one["quality"]["other"],
-                _halves(time),
-                _halves(joules),
-            )
-        )
-    return found
-
-
-def _halves(g: Json) -> Sequence[float] | None:
-    """An interval of what was saved is one of what was used, the other way round."""
-    if g["interval"] is None or g["gain"] is None:
-        return None
-    low, high = g["interval"]
-    return max(0.0, high - g["gain"]), max(0.0, g["gain"] - low)
-
-
-def by_technique(found: Json) -> Chart:
-    """Waterfall of an ablation: what each technique saved, one after the other or on average."""
-    columns = [
-        Column("technique", "technique"),
-        Column("gain", "saved"),
-        Column("low", "95 % from"),
-        Column("high", "to"),
-        Column("verdict", "verdict"),
-        Column("unit", "unit"),
+def waterfall(
+    parts: Sequence[Part], total: Part, unit: str, text: Callable[[float], str]
+) -> dict[str, Any]:
+    """A figure of horizontal bars, the total last; ``text`` writes a gain with its unit."""
+    bars = [*parts, total]
+    begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
+    ends = [begin + bar.gain for begin, bar in zip(begins, bars, strict=True)]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "y": list(range(len(bars))),
+            "base": listed(begins),
+            "x": listed(bar.gain for bar in bars),
+            "marker": {"color": [_COLOURS.get(bar.verdict, UNSURE) for bar in bars]},
+            "hovertext": [f"{bar.name}<br>{text(bar.gain)}<br>{bar.verdict}" for bar in bars],
+            "hoverinfo": "text",
+        }
     ]
-    unit, said, rows, total = _techniques(found)
-    if not rows:
-        return Chart("This ablation says nothing yet: trials are still to be run.", None, columns)
-    drawn = _waterfall(
-        [(plain(n, 34), v, limits, verdict) for n, v, limits, verdict in rows], total, unit, said
+    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "y": [i for i, _, _ in limited],
+            "x": listed(ends[i] for i, _, _ in limited),
+            "marker": {"size": 1, "color": "#6b6b70"},
+            "hoverinfo": "skip",
+            "error_x": whiskers(
+                (limits[1] - gain for _, gain, limits in limited),
+                (gain - limits[0] for _, gain, limits in limited),
+            ),
+        }
     )
-    best = max(rows, key=lambda row: row[1])
-    told = ["Nothing saves."]
-    if best[1] > 0:
-        told = [f"{short(best[0], 60)} saves most: {said(best[1])}."]
-    how = {
-        "cumulative": "Each is what the step adds to those before it.",
-        "leave-one-out": "Each is what would be lost without it.",
-        "shapley": "Shapley values: each one's mean over all orders.",
-    }[found["design"]]
-    told.append(how)
-    if found.get("sound") is False:
-        told.append("UNSOUND: doing nothing made a difference, so no figure here can be trusted.")
-    return Chart(
-        " ".join(told),
-        drawn,
-        columns,
-        [
-            [n, v, *(limits or (None, None)), verdict, unit]
-            for n, v, limits, verdict in [*rows, ("all together", *total)]
-        ],
+    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
+    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
+    width = (right - left) or 1.0
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "text",
+            "y": list(range(len(bars))),
+            "x": listed([right] * len(bars)),
+            "textposition": "middle right",
+            "text": [f"  {text(bar.gain)}" for bar in bars],
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+        }
     )
-
-
-def _techniques(found: Json) -> tuple[str, Any, list[Any], Any]:
-    nothing = found["no_op"]
-    joules = nothing["energy_j"]["provenance"] == "measured"
-    key, unit, said = ("energy_j", "J", said_joules) if joules else ("time_s", "s", said_seconds)
-
-    def of(g: Json) -> tuple[float, Any, str]:
-        return g["gain"], g["interval"], g["verdict"]
-
-    rows: list[Any] = []
-    total: Any = None
-    if found["design"] == "cumulative":
-        rows = [(row["technique"], *of(row["step"][key])) for row in found.get("steps", [])]
-        if found.get("steps"):
-            total = of(found["steps"][-1]["in_all"][key])
-    elif found["design"] == "leave-one-out":
-        rows = [(row["technique"], *of(row["gain"][key])) for row in found.get("left_out", [])]
-        total = of(found["all"][key])
-    else:
-        told = (found.get("shapley") or {}).get(key)
-        if told:
-            rows = [(row["technique"], *of(row)) for row in told["techniques"]]
-            total = (sum(row[1] for row in rows if row[1] is not None), None, "no evidence")
-    rows = [row for row in rows if row[1] is not None]
-    if total is None or total[0] is None:
-        total = (sum(row[1] for row in rows), None, "no evidence")
-    return unit, said, rows, total
+    return figure(
+        data,
+        height=90 + 30 * len(bars),
+        x=f"saved ({unit})",
+        bargap=0.35,
+        xaxis={
+            "range": [left - 0.03 * width, right + 0.28 * width],
+            "fixedrange": True,
+            "zeroline": True,
+            "zerolinewidth": 2,
+        },
+        yaxis={
+            "autorange": "reversed",
+            "tickvals": list(range(len(bars))),
+            "ticktext": [bar.name for bar in bars],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+        },
+    )

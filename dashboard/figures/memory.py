@@ -10,15 +10,14 @@ import numpy as np
 from probe.report.sentences import short
 
 from ..chart_data import Chart, Column, Level
-from .style import DASHES, SERIES, VERMILLION, figure, listed, plain
-from .timescale import TimeScale
+from .style import DASHES, SERIES, VERMILLION, TimeScale, figure, listed, plain
 
 QUANTITIES = ("memory_used",)
 _GIB = float(1 << 30)
-_LINES = 6
+_MAX_LINES = 6
 
 
-def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] | None) -> Chart:
+def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] | None) -> Chart:
     """Memory in use over time, of the fullest devices."""
     columns = [
         Column("time_s", "time (s)"),
@@ -26,24 +25,24 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
         Column("quantity", "what"),
         Column("value", "bytes"),
     ]
-    known = [one for one in found if len(one.value) and np.isfinite(one.value).any()]
+    read = [level for level in levels if len(level.value) and np.isfinite(level.value).any()]
     rows = [
-        [round(float(t), 4), one.device, one.quantity, value]
-        for one in known
-        for t, value in zip(one.time_s, listed(one.value), strict=True)
+        [round(float(t), 4), level.device, level.quantity, value]
+        for level in read
+        for t, value in zip(level.time_s, listed(level.value), strict=True)
         if value is not None
     ]
-    if not known:
+    if not read:
         return Chart("No use of memory was read in this time.", None, columns, rows)
-    known.sort(key=lambda one: -float(np.nanmax(one.value)))
-    gpus = [one for one in known if one.is_accelerator]
-    if len(gpus) > _LINES - 2:  # the fullest and the emptiest stand for all
-        known = [gpus[0], gpus[-1], *(one for one in known if one not in gpus)]
-    shown = known[:_LINES]
+    read.sort(key=lambda level: -float(np.nanmax(level.value)))
+    gpus = [level for level in read if level.is_accelerator]
+    if len(gpus) > _MAX_LINES - 2:  # the fullest and the emptiest stand for all
+        read = [gpus[0], gpus[-1], *(level for level in read if level not in gpus)]
+    shown = read[:_MAX_LINES]
     data: list[dict[str, Any]] = []
-    for place, one in enumerate(shown):
-        x, y = scale.values(one.time_s), listed(one.value / _GIB)
-        name = plain(_name(one), 30)
+    for place, level in enumerate(shown):
+        x, y = scale.values(level.time_s), listed(level.value / _GIB)
+        name = plain(_name(level), 30)
         colour = SERIES[place % len(SERIES)]
         data.append(
             {
@@ -71,7 +70,7 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
                 "cliponaxis": False,
             }
         )
-    limits = sorted({one.limit for one in shown if one.limit})
+    limits = sorted({level.limit for level in shown if level.limit})
     ends = [data[0]["x"][0], data[0]["x"][-1]]
     for limit in limits[:2]:
         data.append(
@@ -86,15 +85,15 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
                 "line": {"color": VERMILLION, "width": 1.2, "dash": "dot"},
             }
         )
-    most = max([float(np.nanmax(one.value)) for one in shown] + limits[:2]) / _GIB
-    whole = (
-        min(float(one.time_s[0]) for one in shown),
-        max(float(one.time_s[-1]) for one in shown),
+    most = max([float(np.nanmax(level.value)) for level in shown] + limits[:2]) / _GIB
+    span_read = (
+        min(float(level.time_s[0]) for level in shown),
+        max(float(level.time_s[-1]) for level in shown),
     )
     drawn = figure(
         data,
         height=260,
-        xaxis=scale.axis(span or whole),
+        xaxis=scale.axis(span or span_read),
         yaxis={"title": {"text": "GiB", "standoff": 4}, "range": [0, 1.15 * most]},
     )
     drawn["layout"]["meta"] = {"unit_s": scale.seconds}
@@ -103,12 +102,12 @@ def memory(found: Sequence[Level], scale: TimeScale, span: tuple[float, float] |
     peak = float(np.nanmax(top.value))
     caption = f"{short(_name(top), 40)}: at most {peak / _GIB:.2f} GiB"
     caption += f", {100 * peak / top.limit:.0f} % of what it has." if top.limit else "."
-    if len(gpus) > _LINES - 2:
+    if len(gpus) > _MAX_LINES - 2:
         caption += f" Of {len(gpus)} GPUs the fullest and the emptiest are drawn."
     return Chart(caption, drawn, columns, rows)
 
 
-def _name(one: Level) -> str:
+def _name(level: Level) -> str:
     return {"process": "this run's processes", "host": "the whole machine"}.get(
-        one.device.rpartition("/")[2], one.device
+        level.device.rpartition("/")[2], level.device
     )

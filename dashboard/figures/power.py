@@ -8,22 +8,19 @@ from typing import Any
 import numpy as np
 
 from probe.report.numbers import duration, number
-from probe.report.sentences import short
 
 from ..chart_data import MODELLED, Chart, Column, Floats, Power
-from .style import BAND, BLUE, SCALE, SERIES, VERMILLION, figure, listed, plain
-from .timescale import TimeScale
+from .style import BAND, BLUE, SERIES, VERMILLION, TimeScale, figure, listed, plain
 
 LINES = 4  # devices that are drawn one by one; of more, their median and range
-_HOTTEST_ROWS = 64
 
 
 def power(
-    found: Power | None, scale: TimeScale, span: tuple[float, float] | None, *, live: bool = False
+    watts: Power | None, scale: TimeScale, span: tuple[float, float] | None, *, live: bool = False
 ) -> Chart:
     """Mean power of each device with the range in each bin; many devices as median and range."""
-    columns, rows = _table(found)
-    if found is None:
+    columns, rows = table(watts)
+    if watts is None:
         return Chart(
             "Waiting for the first readings of a meter."
             if live
@@ -32,9 +29,9 @@ def power(
             columns,
             rows,
         )
-    data = lines(found, scale) if len(found.devices) <= LINES else together(found, scale)
-    caps = sorted({cap for cap in found.cap_w if cap is not None})
-    ends = [scale.at(float(found.edges_s[0])), scale.at(float(found.edges_s[-1]))]
+    data = lines(watts, scale) if len(watts.devices) <= LINES else together(watts, scale)
+    caps = sorted({cap for cap in watts.cap_w if cap is not None})
+    ends = [scale.at(float(watts.edges_s[0])), scale.at(float(watts.edges_s[-1]))]
     for cap in caps[:3]:
         data.append(
             {
@@ -49,96 +46,47 @@ def power(
             }
         )
     top = 1.15 * max(
-        [float(np.nanmax(found.high_w, initial=0.0)), float(np.nanmax(found.mean_w)), *caps]
+        [float(np.nanmax(watts.high_w, initial=0.0)), float(np.nanmax(watts.mean_w)), *caps]
     )
     drawn = figure(
         data,
         height=300,
-        xaxis=scale.axis(span or _whole(found)),
+        xaxis=scale.axis(span or whole_span(watts)),
         yaxis={"title": {"text": "W", "standoff": 4}, "range": [0, top]},
     )
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds, "newest_s": round(found.newest_s, 6)}
-    drawn["layout"]["hovermode"] = "x unified" if len(found.devices) <= LINES else "closest"
-    return Chart(_caption(found), drawn, columns, rows)
+    drawn["layout"]["meta"] = {"unit_s": scale.seconds, "newest_s": round(watts.newest_s, 6)}
+    drawn["layout"]["hovermode"] = "x unified" if len(watts.devices) <= LINES else "closest"
+    return Chart(_caption(watts), drawn, columns, rows)
 
 
-def heatmap(found: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
-    """Devices × time, the hungriest first."""
-    columns, rows = _table(found)
-    if found is None or len(found.devices) < 2:
-        return Chart("Only one device: there is nothing to hold beside it.", None, columns, rows)
-    measured = [i for i, kind in enumerate(found.provenance) if kind != MODELLED]
-    chosen = measured if len(measured) > 1 else list(range(len(found.devices)))
+def drawn_devices(watts: Power) -> list[int]:
+    """Places of the measured devices, or of all where only models speak."""
+    measured = [i for i, kind in enumerate(watts.provenance) if kind != MODELLED]
+    return measured or list(range(len(watts.devices)))
+
+
+def device_means(mean_w: Floats) -> Floats:
+    """Mean of each row; NaN for a device that was never read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a device that was never read
-        means = np.nan_to_num(np.nanmean(found.mean_w[chosen], axis=1))
-    order = [chosen[i] for i in np.argsort(means)[::-1]][:_HOTTEST_ROWS]
-    middle = (found.edges_s[:-1] + found.edges_s[1:]) / 2
-    across = scale.axis(span or _whole(found), showgrid=False)
-    drawn = figure(
-        [
-            {
-                "type": "heatmap",
-                "x": scale.values(middle),
-                "y": list(range(len(order))),
-                "z": [listed(found.mean_w[i]) for i in order],
-                "colorscale": SCALE,
-                "zmin": _quantile(found.mean_w[order], 0.01),
-                "zmax": _quantile(found.mean_w[order], 0.99),
-                "colorbar": {"title": {"text": "W"}, "thickness": 12, "outlinewidth": 0},
-                "hovertemplate": "%{customdata}<br>%{x} "
-                + scale.unit
-                + "<br>%{z:.4g} W<extra></extra>",
-                "customdata": [[plain(found.devices[i])] * len(middle) for i in order],
-            }
-        ],
-        height=90 + 24 * len(order),
-        xaxis=across,
-        yaxis={
-            "autorange": "reversed",
-            "tickvals": list(range(len(order))),
-            "showgrid": False,
-            "ticktext": [plain(found.devices[i], 24) for i in order],
-        },
-    )
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds}
-    sorted_ = np.sort(means)[::-1]
-    first, last = (short(found.devices[i], 40) for i in (order[0], order[-1]))
-    apart = 100 * (sorted_[0] / sorted_[-1] - 1) if sorted_[-1] > 0 else float("nan")
-    caption = (
-        f"{first} draws most, {last} least: {apart:.0f} % apart in the mean. "
-        if np.isfinite(apart)
-        else f"{first} draws most. "
-    )
-    more = len(chosen) - len(order)
-    return Chart(
-        caption
-        + "Empty places are times without a reading."
-        + (f" {more} more devices stand in the table." if more > 0 else ""),
-        drawn,
-        columns,
-        rows,
-    )
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmean(mean_w, axis=1))
 
 
-def _quantile(values: Floats, share: float) -> float:
-    """A single wild reading must not take all the colours."""
-    return float(np.nanquantile(values, share)) if np.isfinite(values).any() else 0.0
+def whole_span(watts: Power) -> tuple[float, float]:
+    """Seconds from the first bin to the last."""
+    return float(watts.edges_s[0]), float(watts.edges_s[-1])
 
 
-def _whole(found: Power) -> tuple[float, float]:
-    return float(found.edges_s[0]), float(found.edges_s[-1])
-
-
-def lines(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
+def lines(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
+    """Traces of each device: its mean, and the range in each bin."""
     data: list[dict[str, Any]] = []
-    x, step = _stairs(found, scale)
-    for place, device in enumerate(found.devices):
-        modelled = found.provenance[place] == MODELLED
+    x, step = _stairs(watts, scale)
+    for place, device in enumerate(watts.devices):
+        modelled = watts.provenance[place] == MODELLED
         colour = SERIES[place % len(SERIES)]
-        if not modelled and _spread(found, place):
-            data += _band(x, step(found.low_w[place]), step(found.high_w[place]), _faint(colour))
-        y = step(found.mean_w[place])
+        if not modelled and _spread(watts, place):
+            data += _band(x, step(watts.low_w[place]), step(watts.high_w[place]), _faint(colour))
+        y = step(watts.mean_w[place])
         data.append(
             {
                 "type": "scatter",
@@ -155,14 +103,14 @@ def lines(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
     return data
 
 
-def together(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
-    measured = [i for i, kind in enumerate(found.provenance) if kind != MODELLED]
-    chosen = measured or list(range(len(found.devices)))
-    x, step = _stairs(found, scale)
+def together(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
+    """Traces of all devices as their median, least and most."""
+    chosen = drawn_devices(watts)
+    x, step = _stairs(watts, scale)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a bin in which nobody was read
-        median = np.nanmedian(found.mean_w[chosen], axis=0)
-        low, high = (of(found.mean_w[chosen], axis=0) for of in (np.nanmin, np.nanmax))
+        median = np.nanmedian(watts.mean_w[chosen], axis=0)
+        low, high = (of(watts.mean_w[chosen], axis=0) for of in (np.nanmin, np.nanmax))
     y = step(median)
     return [
         *_band(x, step(low), step(high), BAND),
@@ -180,9 +128,9 @@ def together(found: Power, scale: TimeScale) -> list[dict[str, Any]]:
     ]
 
 
-def _stairs(found: Power, scale: TimeScale) -> tuple[list[float | None], Any]:
+def _stairs(watts: Power, scale: TimeScale) -> tuple[list[float | None], Any]:
     """Bins as steps: both ends of each."""
-    edges = found.edges_s
+    edges = watts.edges_s
     x = scale.values(np.repeat(edges, 2)[1:-1])
     return x, lambda values: listed(np.repeat(values, 2))
 
@@ -193,9 +141,9 @@ def _band(x: list[Any], low: list[Any], high: list[Any], fill: str) -> list[dict
     begin = None
     xs: list[Any] = []
     ys: list[Any] = []
-    known = [a is not None and b is not None for a, b in zip(low, high, strict=True)]
+    read = [a is not None and b is not None for a, b in zip(low, high, strict=True)]
     for place in range(len(x) + 1):
-        inside = place < len(x) and known[place]
+        inside = place < len(x) and read[place]
         if inside and begin is None:
             begin = place
         elif not inside and begin is not None:
@@ -221,10 +169,9 @@ def _band(x: list[Any], low: list[Any], high: list[Any], fill: str) -> list[dict
 
 def _label(x: list[Any], y: list[Any], text: str, colour: str) -> list[dict[str, Any]]:
     """The name beside the line's end: nobody has to match colours with a legend."""
-    known = [i for i, value in enumerate(y) if value is not None]
-    if not known:
+    at = max((i for i, value in enumerate(y) if value is not None), default=None)
+    if at is None:
         return []
-    at = known[-1]
     return [
         {
             "type": "scatter",
@@ -240,8 +187,8 @@ def _label(x: list[Any], y: list[Any], text: str, colour: str) -> list[dict[str,
     ]
 
 
-def _spread(found: Power, place: int) -> bool:
-    apart = found.high_w[place] - found.low_w[place]
+def _spread(watts: Power, place: int) -> bool:
+    apart = watts.high_w[place] - watts.low_w[place]
     return bool(np.isfinite(apart).any() and np.nanmax(apart) > 0)
 
 
@@ -250,33 +197,31 @@ def _faint(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.2)"
 
 
-def _caption(found: Power) -> str:
-    measured = [i for i, kind in enumerate(found.provenance) if kind != MODELLED]
-    chosen = measured or list(range(len(found.devices)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        means = np.nanmean(found.mean_w[chosen], axis=1)
-    known = means[np.isfinite(means)]
-    bin_s = float(found.edges_s[1] - found.edges_s[0])
-    told = [
-        f"On average {number(float(known.mean()))} W per device"
-        if len(known) > 1
-        else f"On average {number(float(known[0]))} W"
-        if len(known)
+def _caption(watts: Power) -> str:
+    chosen = drawn_devices(watts)
+    means = device_means(watts.mean_w[chosen])
+    read_w = means[np.isfinite(means)]
+    bin_s = float(watts.edges_s[1] - watts.edges_s[0])
+    sentences = [
+        f"On average {number(float(read_w.mean()))} W per device"
+        if len(read_w) > 1
+        else f"On average {number(float(read_w[0]))} W"
+        if len(read_w)
         else "No power is known"
     ]
-    told[0] += f", in steps of {duration(bin_s)}."
-    missing = float(np.mean(~np.isfinite(found.mean_w[chosen])))
+    sentences[0] += f", in steps of {duration(bin_s)}."
+    missing = float(np.mean(~np.isfinite(watts.mean_w[chosen])))
     if missing > 0.002:
-        told.append(f"{100 * missing:.0f} % of it has no reading: a gap is a gap.")
-    if any(kind == MODELLED for kind in found.provenance):
-        told.append("Broken lines are a model's.")
-    if len(found.devices) <= LINES and any(_spread(found, i) for i in range(len(found.devices))):
-        told.append("The band is what was seen within a step.")
-    return " ".join(told)
+        sentences.append(f"{100 * missing:.0f} % of it has no reading: a gap is a gap.")
+    if any(kind == MODELLED for kind in watts.provenance):
+        sentences.append("Broken lines are a model's.")
+    if len(watts.devices) <= LINES and any(_spread(watts, i) for i in range(len(watts.devices))):
+        sentences.append("The band is what was seen within a step.")
+    return " ".join(sentences)
 
 
-def _table(found: Power | None) -> tuple[list[Column], list[list[Any]]]:
+def table(watts: Power | None) -> tuple[list[Column], list[list[Any]]]:
+    """(columns, a row for each device and bin)."""
     columns = [
         Column("begin_s", "from (s)"),
         Column("end_s", "to (s)"),
@@ -287,22 +232,22 @@ def _table(found: Power | None) -> tuple[list[Column], list[list[Any]]]:
         Column("high_w", "most (W)"),
         Column("cap_w", "cap (W)"),
     ]
-    if found is None:
+    if watts is None:
         return columns, []
     rows = []
-    for place, device in enumerate(found.devices):
-        lows, means, highs = (listed(m[place]) for m in (found.low_w, found.mean_w, found.high_w))
+    for place, device in enumerate(watts.devices):
+        lows, means, highs = (listed(m[place]) for m in (watts.low_w, watts.mean_w, watts.high_w))
         for i, (low, mean, high) in enumerate(zip(lows, means, highs, strict=True)):
             rows.append(
                 [
-                    round(float(found.edges_s[i]), 4),
-                    round(float(found.edges_s[i + 1]), 4),
+                    round(float(watts.edges_s[i]), 4),
+                    round(float(watts.edges_s[i + 1]), 4),
                     device,
-                    found.provenance[place],
+                    watts.provenance[place],
                     mean,
                     low,
                     high,
-                    found.cap_w[place],
+                    watts.cap_w[place],
                 ]
             )
     return columns, rows

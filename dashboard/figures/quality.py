@@ -46,15 +46,18 @@ def quality(run: Overview) -> Chart:
                 note,
             ]
         )
-    told = "; ".join(
+    caption = "; ".join(
         f"{what}: {how}"
         for what, how in run.quality
         if not what.startswith(tuple(str(source["device"]) for source in run.sources))
     )
     if run.live:
-        told = "Figures of the meters appear when the run has ended."
+        caption = "Figures of the meters appear when the run has ended."
     return Chart(
-        told[:1].upper() + told[1:] + ("" if told.endswith(".") else "."), None, COLUMNS, rows
+        caption[:1].upper() + caption[1:] + ("" if caption.endswith(".") else "."),
+        None,
+        COLUMNS,
+        rows,
     )
 
 
@@ -74,18 +77,18 @@ def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
         Column("phase", "phase"),
         *(Column(name, f"{_BUSY[name]} (%)") for name in names),
     ]
-    told = {(row["device"], row["phase"], row["quantity"]): row for row in rates}
+    by_quantity = {(row["device"], row["phase"], row["quantity"]): row for row in rates}
     rows: list[Sequence[Any]] = []
     for device, phase in dict.fromkeys((row["device"], row["phase"]) for row in rates):
-        found = [told.get((device, phase, name)) for name in names]
-        if any(one is not None and one["value"] is not None for one in found):
-            rows.append([device, phase, *(_share(one) for one in found)])
+        shares = [by_quantity.get((device, phase, name)) for name in names]
+        if any(share is not None and share["value"] is not None for share in shares):
+            rows.append([device, phase, *map(_share, shares)])
     held = [
         (row["device"], row["phase"], row["value"])
         for row in rates
         if row["quantity"] == "power_cap_time" and row["value"]
     ]
-    device, phase, share = max(held, key=lambda one: one[2], default=("", "", 0.0))
+    device, phase, share = max(held, key=lambda row: row[2], default=("", "", 0.0))
     caption = "Attributed like energy, with 95 % intervals; a dash cannot be told apart."
     if share > 0.01:
         caption += (
@@ -105,6 +108,6 @@ def _share(row: Mapping[str, Any] | None) -> str:
 def absent(run: Overview) -> list[tuple[str, str, str | None]]:
     """(what, why not, the command that mends it) of what could not be measured."""
     return [
-        (str(one.get("what", "")), str(one.get("reason", "")), one.get("remedy"))
-        for one in run.absent
+        (str(row.get("what", "")), str(row.get("reason", "")), row.get("remedy"))
+        for row in run.absent
     ]

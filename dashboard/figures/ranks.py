@@ -7,15 +7,15 @@ from typing import Any
 from probe.report.numbers import duration, energy
 from probe.report.rank_tables import clock
 
-from ..chart_data import Chart, Column, Crew
+from ..chart_data import Chart, Column, JobView
 from .style import BLUE, VERMILLION, figure
 
-_MOST = 64  # bars; the table has all ranks
+_MAX_BARS = 64  # bars; the table has all ranks
 
 Cells = list[list[str]]
 
 
-def waiting(crew: Crew) -> Chart:
+def waiting(job: JobView) -> Chart:
     """Mean waiting of each rank per step, the slowest marked."""
     columns = [
         Column("rank", "rank"),
@@ -25,31 +25,31 @@ def waiting(crew: Crew) -> Chart:
         Column("last_share", "comes last in (%)"),
         Column("waiting_j", "energy waiting (J)"),
     ]
-    told = crew.balance
-    if told is None:
+    balance = job.balance
+    if balance is None:
         return Chart(
             "Too few steps yet in which the ranks met."
-            if crew.live
+            if job.live
             else "It is not known when the ranks met: no blocking collective and no DDP was "
             "seen, or the hosts' clocks were not compared.",
             None,
             columns,
         )
-    hosts = {row["rank"]: row["host"] for row in crew.ranks}
+    hosts = {row["rank"]: row["host"] for row in job.ranks}
     rows = [
         [
             row["rank"],
             hosts.get(row["rank"], ""),
             row["waiting_s"],
-            100 * row["waiting_s"] / told["step_s"],
+            100 * row["waiting_s"] / balance["step_s"],
             100 * row["last_share"],
             row.get("waiting_j"),
         ]
-        for row in told["ranks"]
+        for row in balance["ranks"]
     ]
-    shown = sorted(rows, key=lambda row: -row[2])[:_MOST]
+    shown = sorted(rows, key=lambda row: -row[2])[:_MAX_BARS]
     names = [f"rank {row[0]}" for row in shown]
-    slowest = told["slowest"]
+    slowest = balance["slowest"]
     drawn = figure(
         [
             {
@@ -73,25 +73,25 @@ def waiting(crew: Crew) -> Chart:
         xaxis={"range": [0, 1450 * max(*(row[2] for row in shown), 1e-6)], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
-    return Chart(_caption(told), drawn, columns, rows)
+    return Chart(_caption(balance), drawn, columns, rows)
 
 
-def _caption(told: Any) -> str:
-    skew, step_s = told["skew_s"], told["step_s"]
+def _caption(balance: Any) -> str:
+    skew, step_s = balance["skew_s"], balance["step_s"]
     apart = (
         f"The first and the last rank come {duration(skew['median'])} apart in the middle, "
         f"{duration(skew['p95'])} in one step of twenty; a step takes {duration(step_s)}."
     )
-    if told["slowest"] is None:
+    if balance["slowest"] is None:
         return f"No rank is slower than chance. {apart}"
-    most = max(row["waiting_s"] for row in told["ranks"])
+    most = max(row["waiting_s"] for row in balance["ranks"])
     return (
-        f"Rank {told['slowest']} is the slowest: others wait up to {duration(most)} for it, "
+        f"Rank {balance['slowest']} is the slowest: others wait up to {duration(most)} for it, "
         f"{100 * most / step_s:.0f} % of a step. {apart}"
     )
 
 
-def communication(crew: Crew) -> Chart:
+def communication(job: JobView) -> Chart:
     """Three numbers that are never merged, as a table."""
     columns = [
         Column("rank", "rank"),
@@ -101,14 +101,14 @@ def communication(crew: Crew) -> Chart:
         Column("cost_s", "exposed + contention (s)"),
         Column("method", "how"),
     ]
-    rows = [[row[column.key] for column in columns] for row in crew.communication]
+    rows = [[row[column.key] for column in columns] for row in job.communication]
     return Chart(
         "Per step that reduces gradients: collectives in which the training waited; how "
         "long collectives ran; what backward waited for at its end; and how much longer "
         "it took than without them."
         if rows
         else "Told when the run has ended."
-        if crew.live
+        if job.live
         else "None was seen.",
         None,
         columns,
@@ -116,7 +116,7 @@ def communication(crew: Crew) -> Chart:
     )
 
 
-def people(crew: Crew) -> Cells:
+def rank_rows(job: JobView) -> Cells:
     """Cells of the table of ranks."""
     return [
         [
@@ -126,11 +126,11 @@ def people(crew: Crew) -> Cells:
             ", ".join(row["devices"]) or "—",
             "—" if row["energy_j"] is None else energy(row["energy_j"]),
         ]
-        for row in crew.ranks
+        for row in job.ranks
     ]
 
 
-def places(crew: Crew) -> Cells:
+def host_rows(job: JobView) -> Cells:
     """Cells of the table of hosts."""
     return [
         [
@@ -141,11 +141,11 @@ def places(crew: Crew) -> Cells:
             clock(row["clock"]),
             row["ended_by"],
         ]
-        for row in crew.hosts
+        for row in job.hosts
     ]
 
 
-def tries(crew: Crew) -> Cells:
+def attempt_rows(job: JobView) -> Cells:
     """Cells of the table of attempts."""
     return [
         [
@@ -158,11 +158,11 @@ def tries(crew: Crew) -> Cells:
             "—" if row["lost_j"] is None else energy(row["lost_j"]),
             row["ended_by"],
         ]
-        for row in crew.attempts
+        for row in job.attempts
     ]
 
 
-def costs(crew: Crew) -> Cells:
+def cost_rows(job: JobView) -> Cells:
     """Cells of the table of communication."""
     return [
         [
@@ -173,7 +173,7 @@ def costs(crew: Crew) -> Cells:
             ),
             row["method"],
         ]
-        for row in crew.communication
+        for row in job.communication
     ]
 
 

@@ -12,13 +12,12 @@ from probe.report.numbers import duration, energy
 
 from ..chart_data import Anatomy, Chart, Column, Drift
 from .power import LINES, lines, together
-from .style import BAND, BLUE, VERMILLION, colour, figure, listed, plain
-from .timescale import TimeScale
+from .style import BAND, BLUE, VERMILLION, TimeScale, colour, figure, listed, plain
 
 _LABELLED = 0.06  # of the width; a shorter bar has no room for its name
 
 
-def anatomy(found: Anatomy | None) -> Chart:
+def anatomy(steps: Anatomy | None) -> Chart:
     """Lanes of phases on each clock, power beneath, one axis of milliseconds."""
     columns = [
         Column("lane", "lane"),
@@ -26,28 +25,28 @@ def anatomy(found: Anatomy | None) -> Chart:
         Column("begin_ms", "from (ms)"),
         Column("end_ms", "to (ms)"),
     ]
-    if found is None or not found.lanes:
+    if steps is None or not steps.lanes:
         return Chart("No whole step was recorded at this time.", None, columns)
-    zero = float(found.steps_s[0])
-    width = float(found.steps_s[-1]) - zero
+    zero = float(steps.steps_s[0])
+    width = float(steps.steps_s[-1]) - zero
     data: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
-    for place, lane in enumerate(found.lanes):
+    for place, lane in enumerate(steps.lanes):
         begin, end = ((1e3 * (at - zero)) for at in (lane.begin_s, lane.end_s))
         rows += [
             [lane.name, phase, round(float(b), 4), round(float(e), 4)]
             for phase, b, e in zip(lane.phase, begin, end, strict=True)
         ]
         for phase in dict.fromkeys(lane.phase):
-            mine = [i for i, name in enumerate(lane.phase) if name == phase]
-            wide = [float(end[i] - begin[i]) >= _LABELLED * 1e3 * width for i in mine]
+            places = [i for i, name in enumerate(lane.phase) if name == phase]
+            wide = [float(end[i] - begin[i]) >= _LABELLED * 1e3 * width for i in places]
             data.append(
                 {
                     "type": "bar",
                     "orientation": "h",
-                    "y": [place] * len(mine),
-                    "base": listed(begin[mine]),
-                    "x": listed(end[mine] - begin[mine]),
+                    "y": [place] * len(places),
+                    "base": listed(begin[places]),
+                    "x": listed(end[places] - begin[places]),
                     "width": 0.62,
                     "marker": {"color": colour(phase), "line": {"width": 0.5, "color": "#ffffff"}},
                     "text": [plain(phase, 16) if w else "" for w in wide],
@@ -57,22 +56,22 @@ def anatomy(found: Anatomy | None) -> Chart:
                     "insidetextfont": {"color": "#ffffff", "size": 12},
                     "hovertext": [
                         f"{plain(phase)}<br>{duration(float(end[i] - begin[i]) / 1e3)}"
-                        for i in mine
+                        for i in places
                     ],
                     "hoverinfo": "text",
                     "constraintext": "inside",
                 }
             )
-    lanes_share = 0.62 if found.power is not None else 1.0
+    lanes_share = 0.62 if steps.power is not None else 1.0
     layout: dict[str, Any] = {
         "barmode": "overlay",
         "yaxis": {
             "autorange": "reversed",
-            "tickvals": list(range(len(found.lanes))),
-            "ticktext": [plain(lane.name, 24) for lane in found.lanes],
+            "tickvals": list(range(len(steps.lanes))),
+            "ticktext": [plain(lane.name, 24) for lane in steps.lanes],
             "showgrid": False,
             "zeroline": False,
-            "domain": [1 - lanes_share + (0.06 if found.power else 0), 1],
+            "domain": [1 - lanes_share + (0.06 if steps.power else 0), 1],
             "fixedrange": True,
         },
         "shapes": [
@@ -86,11 +85,11 @@ def anatomy(found: Anatomy | None) -> Chart:
                 "y1": 1,
                 "line": {"color": "#808080", "width": 1, "dash": "dot"},
             }
-            for x in listed(1e3 * (found.steps_s - zero))
+            for x in listed(1e3 * (steps.steps_s - zero))
         ],
     }
-    if found.power is not None:
-        moved = _moved(found, zero)
+    if steps.power is not None:
+        moved = _moved(steps, zero)
         for trace in moved:
             trace["yaxis"] = "y2"
         data += moved
@@ -104,16 +103,16 @@ def anatomy(found: Anatomy | None) -> Chart:
             "gridcolor": "#e3e3e6",
             "fixedrange": True,
         }
-    number = len(found.steps_s) - 1
+    number = len(steps.steps_s) - 1
     drawn = figure(
-        data, height=110 + 44 * len(found.lanes) + (110 if found.power else 0), x="ms", **layout
+        data, height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0), x="ms", **layout
     )
     caption = (
-        f"{'Step' if number == 1 else 'Steps'} {found.first_step}"
-        + (f" to {found.first_step + number - 1}" if number > 1 else "")
+        f"{'Step' if number == 1 else 'Steps'} {steps.first_step}"
+        + (f" to {steps.first_step + number - 1}" if number > 1 else "")
         + f", {duration(width / number)} each. "
     )
-    if found.power is not None:
+    if steps.power is not None:
         caption += (
             "Power is the meter's mean over its update period: it cannot follow a phase "
             "that is shorter."
@@ -121,17 +120,17 @@ def anatomy(found: Anatomy | None) -> Chart:
     return Chart(caption, drawn, columns, rows)
 
 
-def _moved(found: Anatomy, zero: float) -> list[dict[str, Any]]:
+def _moved(steps: Anatomy, zero: float) -> list[dict[str, Any]]:
     """Power beside the lanes: few devices one by one, many as median and range, no names."""
-    assert found.power is not None
-    shifted = replace(found.power, edges_s=found.power.edges_s - zero)
+    assert steps.power is not None
+    shifted = replace(steps.power, edges_s=steps.power.edges_s - zero)
     scale = TimeScale(1e-3, "ms")
     few = len(shifted.devices) <= LINES
     drawn = lines(shifted, scale) if few else together(shifted, scale)
     return [trace for trace in drawn if few or trace["mode"] == "lines"]
 
 
-def drift(found: Drift | None) -> Chart:
+def drift(series: Drift | None) -> Chart:
     """Joules (or seconds) per step along the run, with the places where the level changed."""
     columns = [
         Column("step", "step"),
@@ -141,12 +140,12 @@ def drift(found: Drift | None) -> Chart:
         Column("unit", "unit"),
         Column("change", "level changes here"),
     ]
-    if found is None:
+    if series is None:
         return Chart("Too few steps to see a drift.", None, columns)
-    x = listed(found.steps)
-    y, low, high = (listed(values) for values in (found.value, found.low, found.high))
+    x = listed(series.steps)
+    y, low, high = (listed(values) for values in (series.value, series.low, series.high))
     rows = [
-        [step, value, a, b, found.unit, i in set(found.changes)]
+        [step, value, a, b, series.unit, i in set(series.changes)]
         for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))
     ]
     data: list[dict[str, Any]] = [
@@ -166,15 +165,15 @@ def drift(found: Drift | None) -> Chart:
             "x": x,
             "y": y,
             "line": {"color": BLUE, "width": 1.8},
-            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + found.unit + "<extra></extra>",
+            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + series.unit + "<extra></extra>",
         },
     ]
-    bounds = [0, *found.changes, len(found.value)]
-    levels = [float(np.median(found.value[a:b])) for a, b in pairwise(bounds)]
-    said = energy if found.unit == "J" else duration
+    bounds = [0, *series.changes, len(series.value)]
+    levels = [float(np.median(series.value[a:b])) for a, b in pairwise(bounds)]
+    said = energy if series.unit == "J" else duration
     shapes, notes = [], []
-    for place, change in enumerate(found.changes):
-        at = float(found.steps[change]) - found.block / 2
+    for place, change in enumerate(series.changes):
+        at = float(series.steps[change]) - series.block / 2
         shapes.append(
             {
                 "type": "line",
@@ -206,29 +205,29 @@ def drift(found: Drift | None) -> Chart:
         data,
         height=260,
         x="optimizer step",
-        y=f"{found.unit} per step",
+        y=f"{series.unit} per step",
         shapes=shapes[:12],
         annotations=notes[:12],
         yaxis={"rangemode": "tozero"},
     )
-    what = "energy" if found.unit == "J" else "time"
-    if found.changes:
-        told = (
-            f"The {what} of a step changed {len(found.changes)} time"
-            f"{'s' if len(found.changes) > 1 else ''}, from {said(levels[0])} at first to "
+    what = "energy" if series.unit == "J" else "time"
+    if series.changes:
+        caption = (
+            f"The {what} of a step changed {len(series.changes)} time"
+            f"{'s' if len(series.changes) > 1 else ''}, from {said(levels[0])} at first to "
             f"{said(levels[-1])} at last."
         )
     else:
-        told = f"No lasting change: {said(float(np.median(found.value)))} a step."
-    told += (
+        caption = f"No lasting change: {said(float(np.median(series.value)))} a step."
+    caption += (
         " Each point is "
-        + ("one step" if found.block == 1 else f"the mean of {found.block} steps")
+        + ("one step" if series.block == 1 else f"the mean of {series.block} steps")
         + (
             ", the band what the meter's update period leaves open."
-            if found.unit == "J"
+            if series.unit == "J"
             else ", the band holds 9 of 10 steps."
         )
     )
-    if found.unit == "s":
-        told += " No meter: time, not energy."
-    return Chart(told, drawn, columns, rows)
+    if series.unit == "s":
+        caption += " No meter: time, not energy."
+    return Chart(caption, drawn, columns, rows)

@@ -7,10 +7,13 @@ hatched or broken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from probe.report.sentences import short
+
+from ..chart_data import Floats
 
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
 BLUE, VERMILLION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
@@ -40,10 +43,10 @@ Figure = dict[str, Any]
 
 def colour(phase: str) -> str:
     """A phase keeps its colour on every page; parts of a phase have the whole's."""
-    whole = phase.partition("/")[0]
-    if whole in PHASES:
-        return PHASES[whole]
-    return SERIES[sum(map(ord, whole)) % (len(SERIES) - 1)]
+    parent = phase.partition("/")[0]
+    if parent in PHASES:
+        return PHASES[parent]
+    return SERIES[sum(map(ord, parent)) % (len(SERIES) - 1)]
 
 
 def figure(
@@ -65,8 +68,8 @@ def figure(
         "yaxis": axis(y),
     }
     for key, value in layout.items():
-        known = frame.get(key)
-        frame[key] = known | value if isinstance(known, dict) and isinstance(value, dict) else value
+        old = frame.get(key)
+        frame[key] = old | value if isinstance(old, dict) and isinstance(value, dict) else value
     return {"data": list(data), "layout": frame}
 
 
@@ -81,6 +84,52 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
         "ticks": "",
         **more,
     }
+
+
+def whiskers(above: Iterable[Any], below: Iterable[Any]) -> dict[str, Any]:
+    """Error bars of horizontal bars: distances to the ends of each interval."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "thickness": 1.6,
+        "width": 5,
+        "color": "#6b6b70",
+        "array": listed(above),
+        "arrayminus": listed(below),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """Time since a run's begin, in the unit that suits its length."""
+
+    seconds: float  # in one unit
+    unit: str
+
+    @classmethod
+    def of(cls, duration_s: float) -> TimeScale:
+        """For a run of this length."""
+        if duration_s <= 600:
+            return cls(1.0, "s")
+        if duration_s <= 3 * 3600:
+            return cls(60.0, "min")
+        if duration_s <= 4 * 86400:
+            return cls(3600.0, "h")
+        return cls(86400.0, "days")
+
+    def axis(self, span: tuple[float, float] | None = None, **more: Any) -> dict[str, Any]:
+        """With what is looked at, if that is not everything."""
+        if span is not None:
+            more |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
+        return axis(f"since the run's begin ({self.unit})", **more)
+
+    def at(self, seconds: float) -> float:
+        """In the unit."""
+        return seconds / self.seconds
+
+    def values(self, seconds: Floats) -> list[float | None]:
+        """In the unit, with enough digits for a microsecond in a minute."""
+        return [None if s != s else round(float(s) / self.seconds, 7) for s in seconds]
 
 
 def plain(text: object, longest: int = 60) -> str:

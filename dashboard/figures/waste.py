@@ -45,14 +45,16 @@ def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
         rows, unit = [r for r in apart if r.time_s], "s"
         first = rows[0].device if rows else ""
         rows = [r for r in rows if r.device == first]
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for row in rows:
-        whole = row.phase.partition("/")[0]
-        what = next((use for use, names in _USES.items() if whole in names), "your own phases")
-        found[what] = found.get(what, 0.0) + ((row.energy_j if unit == "J" else row.time_s) or 0.0)
+        phase = row.phase.partition("/")[0]
+        what = next((use for use, names in _USES.items() if phase in names), "your own phases")
+        amounts[what] = amounts.get(what, 0.0) + (
+            (row.energy_j if unit == "J" else row.time_s) or 0.0
+        )
     order = [*_USES, "your own phases"]
     return (
-        {name: found[name] for name in order if found.get(name, 0.0) > 0},
+        {name: amounts[name] for name in order if amounts.get(name, 0.0) > 0},
         unit,
         bool(rows) and not measured and unit == "J",
     )
@@ -60,25 +62,25 @@ def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
 
 def wasted(run: Overview) -> float | None:
     """Share that waits or idles; None if nothing is known."""
-    found, _, _ = uses(run)
-    whole = sum(found.values())
-    return sum(found.get(name, 0.0) for name in WASTE) / whole if whole else None
+    amounts, _, _ = uses(run)
+    total = sum(amounts.values())
+    return sum(amounts.get(name, 0.0) for name in WASTE) / total if total else None
 
 
 def waste(run: Overview) -> Chart:
-    """One bar of the whole run."""
-    found, unit, modelled = uses(run)
+    """A bar for each use of the run's energy, or time."""
+    amounts, unit, modelled = uses(run)
     columns = [Column("use", "what for"), Column("value", unit), Column("share", "share (%)")]
-    whole = sum(found.values())
-    if not whole:
+    total = sum(amounts.values())
+    if not total:
         return Chart(
             "Nothing is known yet." if run.live else "Nothing is known of it.", None, columns
         )
-    rows: list[list[Any]] = [[name, value, 100 * value / whole] for name, value in found.items()]
+    rows: list[list[Any]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
     said = energy if unit == "J" else duration
     data: list[dict[str, Any]] = []
-    for name, value in found.items():
-        share = value / whole
+    for name, value in amounts.items():
+        share = value / total
         data.append(
             {
                 "type": "bar",
@@ -98,23 +100,23 @@ def waste(run: Overview) -> Chart:
         )
     drawn = figure(
         data,
-        height=70 + 34 * len(found),
+        height=70 + 34 * len(amounts),
         x="% of the run's " + ("energy" if unit == "J" else "time"),
         barmode="overlay",
         bargap=0.35,
         xaxis={"range": [0, 160], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
-    lost = sum(found.get(name, 0.0) for name in WASTE) / whole
-    told = f"{100 * lost:.0f} % waits or idles"
-    worst = max((name for name in WASTE if name in found), key=lambda n: found[n], default=None)
+    lost = sum(amounts.get(name, 0.0) for name in WASTE) / total
+    caption = f"{100 * lost:.0f} % waits or idles"
+    worst = max((name for name in WASTE if name in amounts), key=lambda n: amounts[n], default=None)
     if worst is not None and lost > 0.01:
-        told += (
+        caption += (
             f", most of it {worst}"
             if worst != "before, after, gaps"
             else ", most of it before and after the loop"
         )
-    told += "."
+    caption += "."
     if modelled:
-        told += " By a model of the processor."
-    return Chart(told, drawn, columns, rows)
+        caption += " By a model of the processor."
+    return Chart(caption, drawn, columns, rows)

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
+from flask import request
 
 from probe.compare.formats import parts, what
 from probe.errors import ProbeError
 from probe.report.text_tables import Table
 
-from .. import ids, urls
 from ..chart_data import Chart
 from ..components import card, notice, shell, table, trouble
-from ..context import Desk, desk
-from ..figures import gains as views
+from ..context import AppContext, app_context
+from ..figures.ablation import by_technique
+from ..figures.gains import by_cell, by_kind
+from ..figures.pareto import pareto
+from ..page import Address, ChartTable, Page
 
-TITLE = "Gains"
-_ASKED = "gains-asked"
-_MOST_CHOICES = 2000
+_PATH = "/gains"
+_BASE, _OTHERS, _TARGET, _COMPARISON = "base", "others", "target", "comparison"  # ids
+_ASKED = "gains-asked"  # of a store
+_MAX_CHOICES = 2000
 
 
-def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: Any) -> Any:
+def _layout(context: AppContext, address: Address) -> Any:
     """The page for ``?base=plain&other=paper&other=amp&target=loss<=2.5``."""
-    of = desk()
-    others = [other] if isinstance(other, str) else list(other)
-    others = [one for one in others if isinstance(one, str) and one]
-    base, target = (one if isinstance(one, str) else "" for one in (base, target))
-    choices = _choices(of, [base, *others])
+    base, target = _text(address.get("base")), _text(address.get("target"))
+    other = address.get("other", "")
+    others = [text for text in ([other] if isinstance(other, str) else other) if _text(text)]
+    choices = _choices(context, [base, *others])
     form = html.Form(
         [
             html.Div(
                 [
-                    html.Label("base: what you had", htmlFor=ids.BASE),
+                    html.Label("base: what you had", htmlFor=_BASE),
                     html.Select(
                         [html.Option("", value=""), *_options(choices, [base])],
-                        id=ids.BASE,
+                        id=_BASE,
                         name="base",
                     ),
                 ]
@@ -44,11 +48,11 @@ def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: A
             html.Div(
                 [
                     html.Label(
-                        "held against it: what you changed (Ctrl for several)", htmlFor=ids.OTHERS
+                        "held against it: what you changed (Ctrl for several)", htmlFor=_OTHERS
                     ),
                     html.Select(
                         _options(choices, others),
-                        id=ids.OTHERS,
+                        id=_OTHERS,
                         name="other",
                         multiple=True,
                         size=str(min(5, max(2, len(choices)))),
@@ -57,47 +61,49 @@ def layout(base: str = "", other: str | list[str] = "", target: str = "", **_: A
             ),
             html.Div(
                 [
-                    html.Label("until a target, like loss<=2.5 (may be empty)", htmlFor=ids.TARGET),
-                    dcc.Input(
-                        id=ids.TARGET, name="target", value=target, type="text", maxLength=100
-                    ),
+                    html.Label("until a target, like loss<=2.5 (may be empty)", htmlFor=_TARGET),
+                    dcc.Input(id=_TARGET, name="target", value=target, type="text", maxLength=100),
                 ]
             ),
             html.Button("Compare", type="submit"),
         ],
         className="form",
         method="get",
-        action=of.href(urls.GAINS),
+        action=context.href(_PATH),
     )
-    asked = {"base": base, "others": others, "target": target}
     return shell(
         form,
-        dcc.Store(id=_ASKED, data=asked),
-        dcc.Loading(html.Div(id=ids.COMPARISON, className="results"), type="dot", delay_show=300),
-        *_ablations(of),
-        title=TITLE,
+        dcc.Store(id=_ASKED, data={"base": base, "others": others, "target": target}),
+        dcc.Loading(html.Div(id=_COMPARISON, className="results"), type="dot", delay_show=300),
+        *_ablations(context),
+        title="Gains",
         wide=True,
     )
 
 
-def register(app: Dash) -> None:
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _callbacks(app: Dash) -> None:
     """The form makes an address; the address makes the comparison."""
 
-    @app.callback(Output(ids.COMPARISON, "children"), Input(_ASKED, "data"))
+    @app.callback(Output(_COMPARISON, "children"), Input(_ASKED, "data"))
     def compared(asked: Any) -> Any:
         asked = asked if isinstance(asked, dict) else {}
         base, target = str(asked.get("base") or ""), str(asked.get("target") or "")
         others = asked.get("others")
-        others = [str(one) for one in others] if isinstance(others, list) else []
+        others = [str(other) for other in others] if isinstance(others, list) else []
         if not base or not others:
             return notice(
                 "Choose a base and what to hold against it. A name stands for all runs "
                 "so named: three or more of each make a verdict possible."
             )
+        context, query = app_context(), comparison_query(base, others, target)
         try:
-            return comparison(
-                desk().comparisons.compare(base, others, target),
-                lambda view: _links(base, others, target, view),
+            return _comparison(
+                context.comparisons.compare(base, others, target),
+                lambda name: context.chart_links("gains", name, asked=query),
             )
         except (ProbeError, OSError) as error:
             return trouble(error)
@@ -107,122 +113,131 @@ def register(app: Dash) -> None:
             )
 
 
-def _links(base: str, others: Sequence[str], target: str, view: str) -> tuple[str, str]:
-    href = desk().href
-    table_, csv = (
-        href(urls.gains_data(kind, view, base, others, target)) for kind in (urls.TABLE, urls.CSV)
-    )
-    return table_, csv
+def comparison_query(base: str, others: Sequence[str], target: str) -> list[tuple[str, str]]:
+    """Pairs of a query that asks for a comparison."""
+    pairs = [(key, value) for key, value in (("base", base), ("target", target)) if value]
+    return pairs + [("other", other) for other in others]
 
 
-def charts(found: Mapping[str, Any]) -> dict[str, tuple[str, Chart]]:
+def charts(comparison: Mapping[str, Any]) -> dict[str, tuple[str, Chart]]:
     """All charts of a comparison: name → title and chart."""
-    made = {"pareto": ("Energy and time", views.pareto(found))}
-    for place, one in enumerate(found["comparisons"]):
-        made[f"cells-{place}"] = "Where it lies", views.by_cell(one)
-        made[f"four-{place}"] = "By kind of phase", views.four(one)
-    return made
+    named = {"pareto": ("Energy and time", pareto(comparison))}
+    for place, pair in enumerate(comparison["comparisons"]):
+        named[f"cells-{place}"] = "Where it lies", by_cell(pair)
+        named[f"four-{place}"] = "By kind of phase", by_kind(pair)
+    return named
 
 
-def comparison(found: Mapping[str, Any], links: Callable[[str], tuple[str, str]]) -> list[Any]:
+def _comparison(
+    comparison: Mapping[str, Any], links: Callable[[str], tuple[str, str]]
+) -> list[Any]:
     """Verdict first, then where it lies, then all figures."""
-    made = charts(found)
+    named = charts(comparison)
 
-    def shown_as(name: str) -> Any:
-        return card(name, made[name][0], chart=made[name][1], hrefs=links(name))
+    def chart_card(name: str) -> Any:
+        title, chart = named[name]
+        return card(name, title, chart=chart, hrefs=links(name))
 
-    shown: list[Any] = [html.P(what(dict(found)), className="soft")]
-    shown += [notice(line, "warn") for line in found.get("warnings") or []]
-    for place, part in enumerate(parts(dict(found))):
-        kind = str(found["comparisons"][place]["verdict"]).replace(" ", "-")
+    shown: list[Any] = [html.P(what(dict(comparison)), className="soft")]
+    shown += [notice(line, "warn") for line in comparison.get("warnings") or []]
+    for place, part in enumerate(parts(dict(comparison))):
+        kind = str(comparison["comparisons"][place]["verdict"]).replace(" ", "-")
+        cards = [chart_card(f"cells-{place}"), chart_card(f"four-{place}")]
         shown += [
             html.H2(part.heading),
             html.P(part.verdict, className=f"verdict {kind}"),
-            *(_figures(one) for one in part.tables if not one.title),
+            *(_figures(table_) for table_ in part.tables if not table_.title),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
-            html.Div([shown_as(f"cells-{place}"), shown_as(f"four-{place}")], className="cards"),
+            html.Div(cards, className="cards"),
             *(
-                html.Details(
-                    [
-                        html.Summary(f"{one.title[:1].upper()}{one.title[1:]}: figures"),
-                        _figures(one),
-                    ]
-                )
-                for one in part.tables
-                if one.title
+                html.Details([html.Summary(f"{heading}: figures"), _figures(table_)])
+                for table_ in part.tables
+                if (heading := f"{table_.title[:1].upper()}{table_.title[1:]}")
             ),
         ]
-    return [*shown, html.Div([shown_as("pareto")], className="cards")]
+    return [*shown, html.Div([chart_card("pareto")], className="cards")]
 
 
-def _figures(one: Table) -> Any:
+def _figures(figures: Table) -> Any:
     return table(
-        one.head,
-        one.rows,
-        caption=one.title or "Totals",
-        numbers=[i for i in range(len(one.head)) if i not in one.text],
+        figures.head,
+        figures.rows,
+        caption=figures.title or "Totals",
+        numbers=[i for i in range(len(figures.head)) if i not in figures.text],
     )
 
 
-def _choices(of: Desk, asked: Sequence[str]) -> list[dict[str, str]]:
-    """Names with the number of their runs, then single runs."""
-    rows = [row for row in of.library.rows() if not row["problem"]]
-    names: dict[str, int] = {}
-    for row in rows:
-        if row["name"]:
-            names[row["name"]] = names.get(row["name"], 0) + 1
-    found = [
+def _choices(context: AppContext, asked: Sequence[str]) -> list[dict[str, str]]:
+    """Names with the number of their runs, then single runs, then what was asked for."""
+    rows = [row for row in context.library.rows() if not row["problem"]]
+    counts = Counter(row["name"] for row in rows if row["name"])
+    choices = [
         {"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
-        for name, count in names.items()
+        for name, count in counts.items()
     ]
-    found += [{"value": row["id"], "label": row["id"]} for row in rows if row["id"] not in names]
-    found = found[:_MOST_CHOICES]
-    known = {one["value"] for one in found}
-    return found + [
-        {"value": one, "label": one} for one in dict.fromkeys(asked) if one and one not in known
+    ids = [row["id"] for row in rows if row["id"] not in counts]
+    choices += [{"value": run_id, "label": run_id} for run_id in ids]
+    choices = choices[:_MAX_CHOICES]
+    offered = {choice["value"] for choice in choices}
+    return choices + [
+        {"value": text, "label": text}
+        for text in dict.fromkeys(asked)
+        if text and text not in offered
     ]
 
 
 def _options(choices: Sequence[Mapping[str, str]], chosen: Sequence[str]) -> list[Any]:
     return [
         html.Option(
-            one["label"],
-            value=one["value"],
-            selected="selected" if one["value"] in chosen else None,
+            choice["label"],
+            value=choice["value"],
+            selected="selected" if choice["value"] in chosen else None,
         )
-        for one in choices
+        for choice in choices
     ]
 
 
-def _ablations(of: Desk) -> list[Any]:
+def _ablations(context: AppContext) -> list[Any]:
     shown: list[Any] = []
-    for place, found in enumerate(of.comparisons.ablations()):
+    for place, ablation in enumerate(context.comparisons.ablations()):
+        folder = ablation["folder"]
         try:
-            chart = views.by_technique(found)
+            chart = by_technique(ablation)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             shown.append(
                 trouble(
-                    f"The ablation in {found['folder']} was made by another version "
+                    f"The ablation in {folder} was made by another version "
                     "and cannot be shown: run `probe ablate` there again."
                 )
             )
             continue
-        shown.append(
-            html.Div(
-                [
-                    card(
-                        f"ablation-{place}",
-                        f"Ablation in {found['folder']}: {found['design']}, "
-                        f"{found.get('blocks')} blocks",
-                        chart=chart,
-                        wide=True,
-                        hrefs=(
-                            of.href(urls.ablation_data(urls.TABLE, found["folder"])),
-                            of.href(urls.ablation_data(urls.CSV, found["folder"])),
-                        ),
-                    )
-                ],
-                className="cards",
-            )
-        )
+        title = f"Ablation in {folder}: {ablation['design']}, {ablation.get('blocks')} blocks"
+        links = context.chart_links("ablation", folder)
+        body = card(f"ablation-{place}", title, chart=chart, wide=True, hrefs=links)
+        shown.append(html.Div([body], className="cards"))
     return [html.H2("Technique by technique"), *shown] if shown else []
+
+
+def _comparison_table(context: AppContext, name: str) -> ChartTable:
+    base, target = request.args.get("base", ""), request.args.get("target")
+    comparison = context.comparisons.compare(base, request.args.getlist("other"), target)
+    title, chart = charts(comparison)[name]
+    return ChartTable(title, f"gains-{name}", chart)
+
+
+def _ablation_table(context: AppContext, folder: str) -> ChartTable:
+    for ablation in context.comparisons.ablations():
+        if ablation["folder"] == folder:
+            title = f"Ablation in {folder}"
+            return ChartTable(title, f"ablation-{folder}", by_technique(ablation))
+    raise KeyError(folder)
+
+
+PAGE = Page(
+    path=_PATH,
+    title="Gains · phasewatt",
+    layout=_layout,
+    callbacks=_callbacks,
+    navigation=(2, "Gains"),
+    tables={"gains/<name>": _comparison_table, "ablation/<folder>": _ablation_table},
+)

@@ -6,40 +6,30 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
-from probe.errors import ProbeError
-
 from .. import urls
-from ..chart_data import Crew
-from ..components import card, shell, table, trouble
-from ..context import Desk, desk
-from ..data.ranks import crew
-from ..figures.ranks import communication, costs, people, places, tries
-from ..run_charts import drawn
+from ..chart_data import JobView
+from ..components import DAMAGED, cannot_show, card, shell, table
+from ..context import AppContext, app_context
+from ..data.ranks import job_view
+from ..figures.ranks import attempt_rows, communication, cost_rows, host_rows, rank_rows
+from ..page import Address, Page
+from ..run_charts import draw
+from ..urls import Selection
 
-_EVERY_MS = 5000
-_BODY, _TICK, _RUN = "ranks-body", "ranks-tick", "ranks-run"
-
-
-def title(run_id: str = "", **_: Any) -> str:
-    """Of the browser's tab."""
-    return f"Ranks of {run_id} · phasewatt"
+_TICK_MS = 5000
+_BODY, _TICK, _RUN = "ranks-body", "ranks-tick", "ranks-run"  # ids; the last is a store
 
 
-def layout(run_id: str = "", **_: Any) -> Any:
-    """The page of a run's ranks."""
-    of = desk()
-    back = dcc.Link(f"back to {run_id}", href=of.href(urls.run(run_id)))
+def _layout(context: AppContext, address: Address) -> Any:
+    run_id = str(address.get("run_id", ""))
+    back = dcc.Link(f"back to {run_id}", href=context.href(urls.run(run_id)))
     try:
-        body, live = _body(of, run_id)
-    except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return shell(
-            trouble(error),
-            dcc.Link("All runs", href=of.href("/")),
-            title="This run cannot be shown",
-        )
+        body, live = _body(context, run_id)
+    except DAMAGED as error:
+        return cannot_show(error, context.href("/"))
     return shell(
         dcc.Store(id=_RUN, data=run_id),
-        dcc.Interval(id=_TICK, interval=_EVERY_MS, disabled=not live),
+        dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         html.P(back, className="soft"),
         html.Div(body, id=_BODY),
         title="Ranks",
@@ -47,7 +37,7 @@ def layout(run_id: str = "", **_: Any) -> Any:
     )
 
 
-def register(app: Dash) -> None:
+def _callbacks(app: Dash) -> None:
     """What is shown of a run that goes on is looked for every few seconds."""
 
     @app.callback(
@@ -59,88 +49,78 @@ def register(app: Dash) -> None:
     )
     def follow(_ticks: Any, run_id: Any) -> Any:
         try:
-            body, live = _body(desk(), str(run_id))
-        except (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError):
+            body, live = _body(app_context(), str(run_id))
+        except DAMAGED:
             return no_update, True  # what was seen stays
         return body, not live
 
 
-def _body(of: Desk, run_id: str) -> tuple[list[Any], bool]:
-    run = of.library.open(run_id)
-    told = crew(run)
-    if len(told.ranks) < 2:
-        return [html.P("This run is of one rank.", className="notice")], told.live
-    state = urls.State()
-    hrefs = {
-        view: (
-            of.href(urls.data(urls.TABLE, run_id, view, state)),
-            of.href(urls.data(urls.CSV, run_id, view, state)),
-        )
-        for view in ("waiting", "communication")
-    }
-    cards = [
-        card(
-            "waiting",
-            "Waiting for other ranks",
-            chart=drawn(run, "waiting", state),
-            hrefs=hrefs["waiting"],
-            wide=True,
-        )
-    ]
-    body = html.Div([*cards, *_tables(told, hrefs["communication"])], className="cards")
-    return [body], told.live
+def _body(context: AppContext, run_id: str) -> tuple[list[Any], bool]:
+    run = context.library.open(run_id)
+    job = job_view(run)
+    if len(job.ranks) < 2:
+        return [html.P("This run is of one rank.", className="notice")], job.live
+    waiting = card(
+        "waiting",
+        "Waiting for other ranks",
+        chart=draw(run, "waiting", Selection()),
+        hrefs=context.chart_links("run", run_id, "waiting"),
+        wide=True,
+    )
+    tables = _tables(job, context.chart_links("run", run_id, "communication"))
+    return [html.Div([waiting, *tables], className="cards")], job.live
 
 
-def _tables(told: Crew, hrefs: tuple[str, str]) -> list[Any]:
-    shown: list[Any] = []
+def _tables(job: JobView, hrefs: tuple[str, str]) -> list[Any]:
+    links = html.Div(
+        [html.A("Table", href=hrefs[0]), html.A("CSV", href=hrefs[1], download="")],
+        className="actions",
+    )
+    sections: list[Any] = []
     for heading, note, head, rows, numbers in (
         (
             "Communication",
-            communication(told).caption,
+            communication(job).caption,
             ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"],
-            costs(told),
+            cost_rows(job),
             (1, 2, 3, 4),
         ),
         (
             "Ranks",
             "",
             ["rank", "host", "steps", "devices of its own", "energy"],
-            people(told),
+            rank_rows(job),
             (2, 4),
         ),
         (
             "Hosts",
             "",
             ["host", "status", "ranks", "energy", "its clock", "ended by"],
-            places(told),
+            host_rows(job),
             (3,),
         ),
         (
             "Attempts",
             "Ranks that were started again; lost is what came after the last checkpoint.",
             ["attempt", "host", "from (s)", "to (s)", "steps", "energy", "lost", "ended by"],
-            tries(told),
+            attempt_rows(job),
             (2, 3, 4, 5, 6),
         ),
     ):
         if rows:
-            shown.append(
-                html.Section(
-                    [
-                        html.H2(heading),
-                        html.P(note, className="caption") if note else None,
-                        table(head, rows, caption=heading, numbers=numbers),
-                        html.Div(
-                            [
-                                html.A("Table", href=hrefs[0]),
-                                html.A("CSV", href=hrefs[1], download=""),
-                            ],
-                            className="actions",
-                        )
-                        if heading == "Communication"
-                        else None,
-                    ],
-                    className="card wide",
-                )
-            )
-    return shown
+            parts = [
+                html.H2(heading),
+                html.P(note, className="caption") if note else None,
+                table(head, rows, caption=heading, numbers=numbers),
+                links if heading == "Communication" else None,
+            ]
+            sections.append(html.Section(parts, className="card wide"))
+    return sections
+
+
+PAGE = Page(
+    path=f"{urls.RANKS}<run_id>",
+    title=lambda run_id="", **_: f"Ranks of {run_id} · phasewatt",
+    layout=_layout,
+    callbacks=_callbacks,
+)

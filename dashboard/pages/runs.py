@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from probe.report.numbers import duration, energy, number
 
-from .. import ids, urls
+from .. import urls
 from ..components import aria, badge, notice, shell, sparkline
-from ..context import Desk, desk
+from ..context import AppContext, app_context
+from ..page import URL_ID, Address, Page
 
-TITLE = "Runs"
-PER_PAGE = 100
-_EVERY_MS = 2000
-_FILTER = "runs-filter"
+_PER_PAGE = 100
+_TICK_MS = 2000
+_RUNS, _TICK, _FILTER = "runs-table", "runs-tick", "runs-filter"  # ids
+_ASKED, _SEEN = "runs-asked", "runs-seen"  # of stores
 
 Row = Mapping[str, Any]
 # key → (heading, what it sorts by)
@@ -33,13 +33,10 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Row], Any]]] = {
 }
 
 
-def layout(sort: str = "", q: str = "", page: str = "1", **_: Any) -> Any:
+def _layout(context: AppContext, address: Address) -> Any:
     """The page for ``?sort=-energy&q=resnet&page=2``."""
-    asked = {
-        "sort": sort if isinstance(sort, str) else "",
-        "q": q if isinstance(q, str) else "",
-        "page": page if isinstance(page, str) else "1",
-    }
+    asked = {"sort": "", "q": "", "page": "1"}
+    asked |= {key: text for key in asked if isinstance(text := address.get(key), str)}
     return shell(
         html.Div(
             [
@@ -48,34 +45,34 @@ def layout(sort: str = "", q: str = "", page: str = "1", **_: Any) -> Any:
             ],
             className="filter",
         ),
-        dcc.Store(id="runs-asked", data=asked),
-        dcc.Store(id="runs-seen"),
-        html.Div(_table(desk(), asked)[0], id=ids.RUNS),
-        dcc.Interval(id=ids.RUNS_TICK, interval=_EVERY_MS),
-        title=TITLE,
+        dcc.Store(id=_ASKED, data=asked),
+        dcc.Store(id=_SEEN),
+        html.Div(_table(context, asked)[0], id=_RUNS),
+        dcc.Interval(id=_TICK, interval=_TICK_MS),
+        title="Runs",
         wide=True,
     )
 
 
-def register(app: Dash) -> None:
+def _callbacks(app: Dash) -> None:
     """The table follows the directory; the filter is part of the address."""
 
     @app.callback(
-        Output(ids.RUNS, "children"),
-        Output("runs-seen", "data"),
-        Input(ids.RUNS_TICK, "n_intervals"),
-        State("runs-asked", "data"),
-        State("runs-seen", "data"),
+        Output(_RUNS, "children"),
+        Output(_SEEN, "data"),
+        Input(_TICK, "n_intervals"),
+        State(_ASKED, "data"),
+        State(_SEEN, "data"),
         prevent_initial_call=True,
     )
     def follow(_: Any, asked: Any, seen: Any) -> Any:
-        made, stamp = _table(desk(), asked if isinstance(asked, dict) else {})
-        return (no_update, no_update) if stamp == seen else (made, stamp)
+        body, stamp = _table(app_context(), asked if isinstance(asked, dict) else {})
+        return (no_update, no_update) if stamp == seen else (body, stamp)
 
     @app.callback(
-        Output(ids.URL, "search"),
+        Output(URL_ID, "search"),
         Input(_FILTER, "value"),
-        State("runs-asked", "data"),
+        State(_ASKED, "data"),
         prevent_initial_call=True,
     )
     def filtered(text: Any, asked: Any) -> Any:
@@ -86,25 +83,25 @@ def register(app: Dash) -> None:
         return _query(str(asked.get("sort", "")), wanted, 1)
 
 
-def _table(of: Desk, asked: Mapping[str, Any]) -> tuple[Any, str]:
-    rows: Sequence[Row] = of.library.rows()
+def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
+    rows: Sequence[Row] = context.library.rows()
     if not rows:
-        return _empty(of), "empty"
+        return _empty(context), "empty"
     wanted = str(asked.get("q", "")).strip().lower()
     shown = [row for row in rows if wanted in f"{row['name']} {row['id']} {row['status']}".lower()]
     sort = str(asked.get("sort", ""))
     shown = _sorted(shown, sort)
-    page = _page(asked.get("page"), len(shown))
-    part = shown[(page - 1) * PER_PAGE : page * PER_PAGE]
+    page = _page_number(asked.get("page"), len(shown))
+    part = shown[(page - 1) * _PER_PAGE : page * _PER_PAGE]
     stamp = repr((sort, wanted, page, len(shown), part))
-    told = f"{len(shown)} of {len(rows)} runs" if wanted else f"{len(rows)} runs"
-    body: list[Any] = [html.P([told, f" in {of.directory}"], className="soft")]
+    count = f"{len(shown)} of {len(rows)} runs" if wanted else f"{len(rows)} runs"
+    body: list[Any] = [html.P([count, f" in {context.directory}"], className="soft")]
     if not shown:
         body.append(notice("No run has that in its name, id or status."))
         return body, stamp
     head = html.Tr(
         [
-            *(_heading(of, key, label, sort, wanted) for key, (label, _) in _COLUMNS.items()),
+            *(_heading(context, key, label, sort, wanted) for key, (label, _) in _COLUMNS.items()),
             html.Th("power", scope="col"),
         ]
     )
@@ -114,7 +111,7 @@ def _table(of: Desk, asked: Mapping[str, Any]) -> tuple[Any, str]:
                 [
                     html.Caption("Runs", className="hidden"),
                     html.Thead(head),
-                    html.Tbody([_row(of, row) for row in part]),
+                    html.Tbody([_row(context, row) for row in part]),
                 ],
                 className="runs",
             ),
@@ -124,8 +121,8 @@ def _table(of: Desk, asked: Mapping[str, Any]) -> tuple[Any, str]:
             **aria(label="Runs"),
         )
     )
-    if len(shown) > PER_PAGE:
-        body.append(_pages(of, sort, wanted, page, len(shown)))
+    if len(shown) > _PER_PAGE:
+        body.append(_pages(context, sort, wanted, page, len(shown)))
     return body, stamp
 
 
@@ -135,27 +132,27 @@ def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
     if key not in _COLUMNS:
         return list(rows)
     value = _COLUMNS[key][1]
-    known = [row for row in rows if value(row) is not None]
-    known.sort(key=value, reverse=sort.startswith("-"))
-    return known + [row for row in rows if value(row) is None]
+    sortable = [row for row in rows if value(row) is not None]
+    sortable.sort(key=value, reverse=sort.startswith("-"))
+    return sortable + [row for row in rows if value(row) is None]
 
 
-def _heading(of: Desk, key: str, label: str, sort: str, wanted: str) -> Any:
+def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) -> Any:
     up, down = sort == key, sort == f"-{key}"
     following = f"-{key}" if up or (not down and key not in ("name", "status")) else key
     mark = " ▲" if up else " ▼" if down else ""
-    link = dcc.Link(label + mark, href=of.href("/") + _query(following, wanted, 1))
+    link = dcc.Link(label + mark, href=context.href("/") + _query(following, wanted, 1))
     order = aria(sort="ascending" if up else "descending") if up or down else {}
     return html.Th(
         link, scope="col", className="" if key in ("name", "status", "started") else "n", **order
     )
 
 
-def _row(of: Desk, row: Row) -> Any:
+def _row(context: AppContext, row: Row) -> Any:
     name = str(row["name"] or row["id"])
     if row["problem"]:
         cells = [
-            html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
+            html.Td([_link(context, row, name), html.Small(str(row["id"]))]),
             html.Td(badge("unreadable")),
             html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1),
         ]
@@ -167,7 +164,7 @@ def _row(of: Desk, row: Row) -> Any:
     watts = row.get("power_w")
     return html.Tr(
         [
-            html.Td([_link(of, row, name), html.Small(str(row["id"]))]),
+            html.Td([_link(context, row, name), html.Small(str(row["id"]))]),
             html.Td(badge(str(row["status"]))),
             html.Td(_begun(row["started"])),
             html.Td(
@@ -194,8 +191,8 @@ def _row(of: Desk, row: Row) -> Any:
     )
 
 
-def _link(of: Desk, row: Row, name: str) -> Any:
-    return dcc.Link(name, href=of.href(urls.run(str(row["id"]))), className="name")
+def _link(context: AppContext, row: Row, name: str) -> Any:
+    return dcc.Link(name, href=context.href(urls.run(str(row["id"]))), className="name")
 
 
 def _joules(row: Row) -> tuple[float | None, bool]:
@@ -220,20 +217,20 @@ def _begun(text: Any) -> str:
         return ""
 
 
-def _page(asked: Any, count: int) -> int:
-    number_ = int(asked) if isinstance(asked, str) and asked.isdecimal() and len(asked) < 7 else 1
-    return min(max(1, number_), max(1, -(-count // PER_PAGE)))
+def _page_number(asked: Any, count: int) -> int:
+    page = int(asked) if isinstance(asked, str) and asked.isdecimal() and len(asked) < 7 else 1
+    return min(max(1, page), max(1, -(-count // _PER_PAGE)))
 
 
-def _pages(of: Desk, sort: str, wanted: str, page: int, count: int) -> Any:
-    last = -(-count // PER_PAGE)
+def _pages(context: AppContext, sort: str, wanted: str, page: int, count: int) -> Any:
+    last = -(-count // _PER_PAGE)
     links: list[Any] = [f"page {page} of {last}"]
     for target, label in ((page - 1, "newer"), (page + 1, "older")):
         if 1 <= target <= last:
             links.append(
                 dcc.Link(
                     label if not sort else ("before", "after")[target > page],
-                    href=of.href("/") + _query(sort, wanted, target),
+                    href=context.href("/") + _query(sort, wanted, target),
                 )
             )
     return html.Nav(links, className="pages", **aria(label="Pages of the table"))
@@ -241,18 +238,17 @@ def _pages(of: Desk, sort: str, wanted: str, page: int, count: int) -> Any:
 
 def _query(sort: str, wanted: str, page: int) -> str:
     pairs = {"sort": sort, "q": wanted, "page": str(page) if page > 1 else ""}
-    text = urlencode({key: value for key, value in pairs.items() if value})
-    return f"?{text}" if text else ""
+    return urls.query({key: value for key, value in pairs.items() if value})
 
 
-def _empty(of: Desk) -> Any:
+def _empty(context: AppContext) -> Any:
     return html.Div(
         [
             html.H2("No run yet"),
             html.P(
                 [
                     "Nothing was recorded in ",
-                    html.Code(str(of.directory)),
+                    html.Code(str(context.directory)),
                     ". Watch a training without touching it:",
                 ]
             ),
@@ -265,3 +261,8 @@ def _empty(of: Desk) -> Any:
         ],
         className="empty",
     )
+
+
+PAGE = Page(
+    path="/", title="Runs · phasewatt", layout=_layout, callbacks=_callbacks, navigation=(1, "Runs")
+)

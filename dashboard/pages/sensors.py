@@ -10,30 +10,30 @@ from dash import Dash, Input, Output, dcc, html
 from probe.errors import ProbeError
 from probe.report.numbers import duration
 
-from .. import ids
 from ..components import notice, shell, table, trouble, with_code
-from ..context import desk
+from ..context import AppContext, app_context
+from ..page import Address, Page
 
-TITLE = "Sensors"
+_SENSORS, _EXAMINE = "sensors", "examine"  # ids
 
 
-def layout(**_: Any) -> Any:
-    """The page; sensors are opened once it is there."""
+def _layout(_context: AppContext, _address: Address) -> Any:
+    """Sensors are opened once the page is there."""
     return shell(
         html.P("What a run that is started on this machine would measure.", className="soft"),
-        html.Button("Look again", id=ids.EXAMINE, type="button"),
-        dcc.Loading(html.Div(id=ids.SENSORS, className="results"), type="dot", delay_show=200),
-        title=TITLE,
+        html.Button("Look again", id=_EXAMINE, type="button"),
+        dcc.Loading(html.Div(id=_SENSORS, className="results"), type="dot", delay_show=200),
+        title="Sensors",
     )
 
 
-def register(app: Dash) -> None:
+def _callbacks(app: Dash) -> None:
     """Asked at once, and again by the button."""
 
-    @app.callback(Output(ids.SENSORS, "children"), Input(ids.EXAMINE, "n_clicks"))
+    @app.callback(Output(_SENSORS, "children"), Input(_EXAMINE, "n_clicks"))
     def examined(clicks: Any) -> Any:
         try:
-            return findings(desk().sensors.examine(again=bool(clicks)))
+            return _findings(app_context().sensors.examine(again=bool(clicks)))
         except ProbeError as error:
             return trouble(error)
         except (KeyError, TypeError, AttributeError, ValueError):
@@ -43,25 +43,25 @@ def register(app: Dash) -> None:
             )
 
 
-def findings(found: Mapping[str, Any]) -> list[Any]:
+def _findings(answer: Mapping[str, Any]) -> list[Any]:
     """Sensors with their sources; what is missing with what mends it, one reason once."""
     shown: list[Any] = []
     missing: dict[tuple[str, str], list[str]] = {}
-    for sensor in found["sensors"]:
-        for one in sensor["absent"]:
-            key = str(one["reason"]), str(one["remedy"] or "")
-            missing.setdefault(key, []).append(str(one["what"]))
+    for sensor in answer["sensors"]:
+        for absent in sensor["absent"]:
+            key = str(absent["reason"]), str(absent["remedy"] or "")
+            missing.setdefault(key, []).append(str(absent["what"]))
         rows = [
             [
-                one["device"],
-                one["quantity"].replace("_", " "),
-                one["method"],
-                one["provenance"],
-                "yes" if one["in_total"] else "no",
-                duration(one["resolution_s"]) if one["resolution_s"] else "",
-                one["note"],
+                source["device"],
+                source["quantity"].replace("_", " "),
+                source["method"],
+                source["provenance"],
+                "yes" if source["in_total"] else "no",
+                duration(source["resolution_s"]) if source["resolution_s"] else "",
+                source["note"],
             ]
-            for one in sensor["sources"]
+            for source in sensor["sources"]
         ]
         if rows:
             shown += [
@@ -78,9 +78,20 @@ def findings(found: Mapping[str, Any]) -> list[Any]:
     for (reason, remedy), names in missing.items():
         text: list[Any] = [html.Strong(", ".join(names)), f": {reason}"]
         shown.append(notice([*text, html.Pre(remedy)] if remedy else text, "warn"))
-    versions = [[name, version or "not installed"] for name, version in found["versions"].items()]
+    versions = [[name, version or "not installed"] for name, version in answer["versions"].items()]
     shown += [
         html.H2("Versions"),
-        table(["package", "version"], [*versions, ["python", found["python"]]], caption="Versions"),
+        table(
+            ["package", "version"], [*versions, ["python", answer["python"]]], caption="Versions"
+        ),
     ]
     return shown
+
+
+PAGE = Page(
+    path="/sensors",
+    title="Sensors · phasewatt",
+    layout=_layout,
+    callbacks=_callbacks,
+    navigation=(3, "Sensors"),
+)

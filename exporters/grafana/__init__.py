@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from .._run import StoredRun, write_whole
+from .._shared.run import StoredRun, write_whole
 
 READY = Path(__file__).with_name("phasewatt.json")
 
@@ -27,13 +27,13 @@ class Grafana:
     output: ClassVar[str] = "{id}.grafana.json"
 
     def export(self, run: StoredRun, output: Path) -> str:
-        told = run.report["run"]
+        fields = run.report["run"]
         content = json.loads(READY.read_text(encoding="utf-8"))
         for variable in content["templating"]["list"]:
             if variable["name"] == "run":
                 variable["current"] = {"text": run.id, "value": run.id}
-        begin = datetime.fromisoformat(told["started"])
-        end = begin + timedelta(seconds=told["duration_s"])
+        begin = datetime.fromisoformat(fields["started"])
+        end = begin + timedelta(seconds=fields["duration_s"])
         content["time"] = {"from": begin.isoformat(), "to": end.isoformat()}
         write_whole(output, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         return f"{output}: a dashboard to import into Grafana, over Prometheus"

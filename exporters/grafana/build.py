@@ -177,7 +177,7 @@ def dashboard() -> dict[str, Any]:
             made = made.with_target(prometheus.Dataquery().expr(query).legend_format(name))
         return made
 
-    whole = (
+    content = (
         board.Dashboard("phasewatt")
         .uid("phasewatt")
         .tags(["phasewatt", "energy", "pytorch"])
@@ -202,10 +202,10 @@ def dashboard() -> dict[str, Any]:
         )
     )
     for title, graphs in GRAPHS.items():
-        whole = whole.with_row(board.Row(title))
+        content = content.with_row(board.Row(title))
         for graph in graphs:
-            whole = whole.with_panel(panel(graph))
-    return dict(json.loads(JSONEncoder(sort_keys=True).encode(whole.build())))
+            content = content.with_panel(panel(graph))
+    return dict(json.loads(JSONEncoder(sort_keys=True).encode(content.build())))
 
 
 def queries(content: dict[str, Any]) -> list[str]:

@@ -10,9 +10,33 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.chart_data import Anatomy, Chart, Crew, Drift, Lane, Level, Overview, PhaseRow, Power
-from dashboard.figures import gains, memory, phases, power, quality, ranks, steps, style, waste
-from dashboard.figures.timescale import TimeScale
+from dashboard.chart_data import (
+    Anatomy,
+    Chart,
+    Drift,
+    JobView,
+    Lane,
+    Level,
+    Overview,
+    PhaseRow,
+    Power,
+)
+from dashboard.figures import (
+    gains,
+    heatmap,
+    memory,
+    phases,
+    power,
+    quality,
+    ranks,
+    steps,
+    style,
+    waste,
+)
+from dashboard.figures.ablation import by_technique
+from dashboard.figures.pareto import pareto
+from dashboard.figures.phase_totals import largest_phase, pooled
+from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.sides import Question
@@ -111,7 +135,7 @@ def test_several_gpus_are_one_and_a_refusal_of_one_is_everybodys() -> None:
             status="weak",
         )
     )
-    rows = {row.phase: row for row in phases.pooled([*ROWS, *more])}
+    rows = {row.phase: row for row in pooled([*ROWS, *more])}
     assert rows["backward"].energy_j == 3000.0
     assert rows["backward"].interval_j == (2940.0, 3060.0)
     assert rows["data"].energy_j is None and rows["data"].bounds_j == (40.0, 140.0)
@@ -137,7 +161,7 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
         status="resolved",
     )
     mixed = replace(RUN, phases=(*ROWS, model))
-    row, share, what = phases.most(mixed) or (None, 0.0, "")
+    row, share, what = largest_phase(mixed) or (None, 0.0, "")
     assert what == "energy"
     assert row is not None and row.phase == "backward" and share == pytest.approx(1500 / 2150)
     assert waste.uses(mixed)[0]["training"] == 2100.0
@@ -163,7 +187,7 @@ def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: str) 
         for row in ROWS
     ]
     run = replace(RUN, phases=(card, *ranks), ranks=2)
-    row, share, what = phases.most(run) or (None, 0.0, "")
+    row, share, what = largest_phase(run) or (None, 0.0, "")
     assert row is not None and (row.phase, what) == ("backward", "time") and 0 < share < 1
     chart = checked(phases.phases(run))
     assert "Time only: several ranks share" in chart.caption and "energy" not in chart.caption
@@ -192,14 +216,14 @@ def test_power_of_few_and_many(devices: int) -> None:
     points = sum(len(t["x"]) for t in chart.figure["data"])
     assert points < 2000 * max(1, len(lines))
     assert len(chart.rows) == devices * 20
-    checked(power.heatmap(watts(devices), SCALE, (0.0, 30.0)))
+    checked(heatmap.heatmap(watts(devices), SCALE, (0.0, 30.0)))
 
 
 def test_nothing_to_draw_has_words() -> None:
     for chart in (
         power.power(None, SCALE, None),
         power.power(None, SCALE, None, live=True),
-        power.heatmap(None, SCALE, None),
+        heatmap.heatmap(None, SCALE, None),
         steps.anatomy(None),
         steps.drift(None),
         memory.memory([], SCALE, None),
@@ -231,10 +255,10 @@ def test_memory_says_how_full() -> None:
 @pytest.mark.parametrize("name", ["base", HOSTILE])
 def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
     told = found(name, kind)
-    checked(gains.pareto(told))
+    checked(pareto(told))
     for one in told["comparisons"]:
         chart = checked(gains.by_cell(one))
-        checked(gains.four(one))
+        checked(gains.by_kind(one))
         if chart.figure is not None:
             joules = one["energy_j"]["provenance"] == "measured"
             total = one["energy_j" if joules else "time_s"]["gain"]
@@ -247,7 +271,7 @@ def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
     shares = {"early": 0.23, "gradient": 0.5, "memory": 0.05, "communication": 0.0, "rest": 0.22}
     intervals = {kind: [-10.5, 16.5] for kind in shares} | {"communication": None}
     chart = checked(
-        gains.four(
+        gains.by_kind(
             {
                 "four": shares,
                 "four_intervals": intervals,
@@ -292,7 +316,7 @@ def test_every_colour_is_seen_on_white_and_on_dark(colour: str) -> None:
 def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     design = Design.of(kind, tuple(SAVED), 4)
     told = evaluate(design, range(4), trials(design), Question())
-    chart = checked(gains.by_technique(json.loads(json.dumps(told))))
+    chart = checked(by_technique(json.loads(json.dumps(told))))
     assert chart.figure is not None
     rows = {row[0]: row[1] for row in chart.rows}
     assert set(rows) == {*SAVED, "all together"}
@@ -302,10 +326,10 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     if kind != "leave-one-out":
         assert sum(rows[name] for name in SAVED) == pytest.approx(rows["all together"], rel=1e-6)
     assert "UNSOUND" not in chart.caption
-    assert "UNSOUND" in gains.by_technique({**told, "sound": False}).caption
+    assert "UNSOUND" in by_technique({**told, "sound": False}).caption
 
 
-def crew(slowest: int | None, host: str = "node1") -> Crew:
+def job(slowest: int | None, host: str = "node1") -> JobView:
     told = [
         {
             "rank": rank,
@@ -316,7 +340,7 @@ def crew(slowest: int | None, host: str = "node1") -> Crew:
         }
         for rank in range(3)
     ]
-    return Crew(
+    return JobView(
         False,
         told,
         [],
@@ -345,7 +369,7 @@ def crew(slowest: int | None, host: str = "node1") -> Crew:
 
 @pytest.mark.parametrize("host", ["node1", HOSTILE])
 def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
-    chart = ranks.waiting(crew(0, host))
+    chart = ranks.waiting(job(0, host))
     assert chart.figure is not None
     go.Figure(chart.figure)
     assert "Rank 0 is the slowest" in chart.caption and "4 %" in chart.caption
@@ -357,13 +381,13 @@ def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
     ]
     assert marked == ["rank 0"]
     assert len(chart.rows) == 3 and len(chart.rows[0]) == len(chart.columns)
-    assert "No rank is slower than chance" in ranks.waiting(crew(None)).caption
-    assert ranks.people(crew(0, host))[0] == ["0", host, "50", "gpu0", "—"]
-    assert ranks.costs(crew(0))[0][1:5] == ["—", "20.0 ms", "5.00 ms", "—"]
+    assert "No rank is slower than chance" in ranks.waiting(job(None)).caption
+    assert ranks.rank_rows(job(0, host))[0] == ["0", host, "50", "gpu0", "—"]
+    assert ranks.cost_rows(job(0))[0][1:5] == ["—", "20.0 ms", "5.00 ms", "—"]
 
 
 def test_who_waits_may_not_be_known() -> None:
-    assert "not known" in ranks.waiting(replace(crew(0), balance=None)).caption
-    live = Crew(True)
+    assert "not known" in ranks.waiting(replace(job(0), balance=None)).caption
+    live = JobView(True)
     assert "Too few steps" in ranks.waiting(live).caption
     assert ranks.communication(live).rows == []

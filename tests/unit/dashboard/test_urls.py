@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.urls import State, gains, run
+from dashboard.pages.gains import comparison_query
+from dashboard.urls import Selection, chart, run
 
 
 @given(
@@ -18,9 +19,9 @@ from dashboard.urls import State, gains, run
 def test_a_state_goes_into_an_address_and_comes_back(span, devices) -> None:
     if span is not None and not round(span[0], 6) < round(span[1], 6):
         span = None
-    state = State(span, None, tuple(devices))
+    state = Selection(span, None, tuple(devices))
     query = parse_qs(urlsplit(run("an id", state)).query)
-    back = State.of(query.get("t", [None])[0], query.get("d", [None])[0])
+    back = Selection.of(query.get("t", [None])[0], query.get("d", [None])[0])
     assert back.devices == state.devices
     assert (back.span is None) == (span is None)
     if span is not None and back.span is not None:
@@ -32,7 +33,7 @@ def test_a_state_goes_into_an_address_and_comes_back(span, devices) -> None:
     st.text() | st.integers() | st.none(),
 )
 def test_any_query_is_a_state_of_any_run(t, d) -> None:
-    low, high = State.of(t, d).within(12.0)
+    low, high = Selection.of(t, d).within(12.0)
     assert 0 <= low < high <= 12.0
 
 
@@ -52,14 +53,17 @@ def test_any_query_is_a_state_of_any_run(t, d) -> None:
     ],
 )
 def test_which_part_of_twelve_seconds(t: str, within: tuple[float, float]) -> None:
-    assert State.of(t).within(12.0) == pytest.approx(within)
+    assert Selection.of(t).within(12.0) == pytest.approx(within)
 
 
 def test_names_cannot_leave_their_place_in_an_address() -> None:
     assert run("../../etc/passwd") == "/run/..%2F..%2Fetc%2Fpasswd"
     assert urlsplit(run("a?t=1#x")).query == ""
-    assert parse_qs(urlsplit(gains("a&b", ["c=d", "e"], "loss<=2")).query) == {
-        "base": ["a&b"],
-        "other": ["c=d", "e"],
-        "target": ["loss<=2"],
-    }
+    asked = comparison_query("a&b", ["c=d", "e"], "loss<=2")
+    for address in chart("gains", "../x", asked=asked):
+        assert urlsplit(address).path.endswith("gains/..%2Fx")
+        assert parse_qs(urlsplit(address).query) == {
+            "base": ["a&b"],
+            "other": ["c=d", "e"],
+            "target": ["loss<=2"],
+        }

@@ -10,8 +10,9 @@ from opentelemetry.sdk.metrics.export import Gauge, Sum
 from opentelemetry.semconv._incubating.attributes import hw_attributes
 from opentelemetry.semconv._incubating.metrics import hw_metrics
 
-from exporters import otlp
-from exporters._errors import ExportRefused
+from exporters import ExportRefused
+from exporters.otlp import points
+from exporters.otlp.pusher import Pusher, page_data
 from tests.fakes.otlp_collector import Collector, figures
 
 from .test_prometheus_metrics import run
@@ -24,15 +25,15 @@ def test_what_is_called_hw_is_in_the_conventions() -> None:
         for name, value in vars(module).items()
         if name.startswith("HW_") and isinstance(value, str)
     }
-    source = Path(otlp.__file__).read_text(encoding="utf-8")
+    source = Path(points.__file__).read_text(encoding="utf-8")
     used = set(re.findall(r'"(hw\.[a-z._]+)"', source))
     assert len(used) >= 9 and used <= known
-    assert set(otlp._TYPES.values()) <= {one.value for one in hw_attributes.HwTypeValues}
+    assert set(points._TYPES.values()) <= {one.value for one in hw_attributes.HwTypeValues}
 
 
 def test_a_live_page_counts_from_the_begin() -> None:
     live = run()
-    data = otlp.page_data(live, live.live.pages[0])
+    data = page_data(live, live.live.pages[0])
     (scope,) = data.resource_metrics[0].scope_metrics
     found = {metric.name: metric for metric in scope.metrics}
     energy = found["hw.energy"]
@@ -49,7 +50,7 @@ def test_a_live_page_counts_from_the_begin() -> None:
 
 def test_live_runs_are_sent_until_the_end() -> None:
     with Collector() as collector:
-        pusher = otlp.Pusher(lambda: [run(name="a\nb")], collector.url, every_s=0.05)
+        pusher = Pusher(lambda: [run(name="a\nb")], collector.url, every_s=0.05)
         assert collector.arrived.wait(10.0)
         pusher.close()
     assert len(collector.requests) >= 2  # one more at the end
@@ -58,8 +59,8 @@ def test_live_runs_are_sent_until_the_end() -> None:
 
 
 def test_a_collector_that_is_not_there_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    pusher = otlp.Pusher(lambda: [run()], "http://127.0.0.1:9", every_s=0.02)
+    pusher = Pusher(lambda: [run()], "http://127.0.0.1:9", every_s=0.02)
     pusher.close()
     assert capsys.readouterr().out.count("did not take") == 1
     with pytest.raises(ExportRefused):
-        otlp.Pusher(list, "localhost:4318")
+        Pusher(list, "localhost:4318")

@@ -8,9 +8,11 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_in
 from prometheus_client.parser import text_string_to_metric_families as text_in
 
-from exporters._errors import ExportRefused
-from exporters._prometheus_metrics import LONGEST, MOST_PHASES, REST, LiveRun, label
-from exporters._serving import Address, RunsCollector
+from exporters import ExportRefused
+from exporters._shared.live_runs import LiveRun
+from exporters.prometheus.endpoint import Address, RunsCollector
+from exporters.prometheus.families import LONGEST, label
+from exporters.prometheus.live import MOST_PHASES, REST
 from probe.store.live import Live, LiveDevice, LivePage, LivePhase, LiveTime, LiveValue
 
 HOSTILE = 'a\nb"c\\d<script>{}\u2028é' + "x" * 10_000

@@ -9,25 +9,17 @@ import hmac
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_wsgi_server
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from probe.store import files
-from probe.store.layout import RUN_FILE
-from probe.store.live import Live, look_live
-
-from ._errors import ExportRefused
-from ._prometheus_metrics import LiveRun, live_families
-
-LINGER_S = 60.0  # final totals are shown so long, for the last scrape
-
-Runs = Callable[[], Iterable[LiveRun]]
+from .._shared.live_runs import Runs
+from .._shared.run import ExportRefused
+from .live import live_families
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +90,6 @@ class Endpoint:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(2.0)
-
-
-def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> Runs:
-    """Those of some run directories whose recorders say something; of one node, or all."""
-
-    def find() -> Iterator[LiveRun]:
-        for path in paths():
-            live = look_live(path, linger_s=LINGER_S)
-            if live is not None and node is not None:
-                live = Live(tuple(page for page in live.pages if page.node == node))
-            if live is None or not live.pages:
-                continue
-            meta = files.read_json(path / RUN_FILE)
-            if isinstance(meta, dict):
-                yield LiveRun(meta, live)
-
-    return find
-
-
-def runs_below(directory: Path) -> Callable[[], Iterable[Path]]:
-    """Run directories in ``directory`` that have not ended."""
-
-    def paths() -> Iterator[Path]:
-        for file in sorted(directory.glob(f"*/{RUN_FILE}")):
-            if any(file.parent.glob("node-*/live.json")):
-                yield file.parent
-
-    return paths
 
 
 def _is_loopback(host: str) -> bool:

@@ -12,8 +12,7 @@ from probe.analysis.from_samples import AnalysisFromSamples
 from probe.store.reader import Series
 from probe.timeline.rank_timeline import Timeline, timeline
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from .run import ExportRefused, StoredRun
 
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -70,16 +69,16 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
         ExportRefused: no such steps, or too many slices for any viewer.
     """
     reader = run.reader
-    told = [
+    timelines = [
         (rank, host, timeline(reader, rank, device=True))
         for rank in reader.ranks()
         if (host := timeline(reader, rank)) is not None
     ]
     begin, end = reader.begin_ns, reader.end_ns()
     if steps != "all":
-        begin, end = _range(steps, [host for _, host, _ in told], begin)
+        begin, end = _range(steps, [host for _, host, _ in timelines], begin)
     slices = []
-    for rank, host, device in told:
+    for rank, host, device in timelines:
         group = f"rank {rank}"
         slices.append(_phases(group, "phases", host.part(begin, end)))
         if device is not None:
@@ -92,7 +91,7 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
             f"{number} slices are more than a viewer opens: choose steps, for "
             "example --set steps=100:200"
         )
-    return Tracks(slices, [one for one in _levels(run) if len(one.time_ns)], begin, end)
+    return Tracks(slices, [levels for levels in _levels(run) if len(levels.time_ns)], begin, end)
 
 
 def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
@@ -110,9 +109,13 @@ def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
     return (int(closed[a - 1]) if a else begin_ns), int(closed[min(b, most) - 1])
 
 
-def _phases(group: str, track: str, told: Timeline) -> Slices:
+def _phases(group: str, track: str, phases: Timeline) -> Slices:
     return Slices(
-        group, track, told.begin_ns, told.end_ns, [told.name(code) for code in told.code.tolist()]
+        group,
+        track,
+        phases.begin_ns,
+        phases.end_ns,
+        [phases.name(code) for code in phases.code.tolist()],
     )
 
 
@@ -134,16 +137,16 @@ def _levels(run: StoredRun) -> Iterator[Levels]:
             watts = np.diff(curve.joules) / np.maximum(seconds, 1e-9)
             label = "power" if device.source.provenance == "measured" else "power (model)"
             yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
-    for one in analysis.series:
-        if one.source.quantity in _COUNTERS:
-            yield _level(one)
+    for series in analysis.series:
+        if series.source.quantity in _COUNTERS:
+            yield _level(series)
 
 
-def _level(one: Series) -> Levels:
+def _level(series: Series) -> Levels:
     return Levels(
-        one.source.device,
-        one.source.quantity,
-        _COUNTERS[one.source.quantity],
-        one.time_ns,
-        one.value,
+        series.source.device,
+        series.source.quantity,
+        _COUNTERS[series.source.quantity],
+        series.time_ns,
+        series.value,
     )

@@ -19,8 +19,7 @@ from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 from probe.units import J_PER_KWH
 
-from ._errors import ExportRefused
-from ._run import StoredRun
+from .run import ExportRefused, StoredRun
 
 MOST_ROWS = 1000
 _FEWEST_UPDATES = 5  # between two rows
@@ -57,12 +56,12 @@ def scalars(run: StoredRun) -> Scalars:
     final = _final(report)
     if not final:
         raise ExportRefused(f"{run.id} has no energy to log: `probe doctor` says why")
-    told, machine = report["run"], report["machine"]
+    fields, machine = report["run"], report["machine"]
     config = {
-        "probe.run": told["id"],
-        "probe.status": told["status"],
-        "probe.host": told["host"],
-        "probe.data": told["data"],
+        "probe.run": fields["id"],
+        "probe.status": fields["status"],
+        "probe.host": fields["host"],
+        "probe.data": fields["data"],
         "probe.cpu": str(machine.get("cpu_model", "")),
         "probe.devices": ", ".join(
             sorted({row["model"] or row["device"] for row in report["sources"] if row["in_total"]})
@@ -72,7 +71,7 @@ def scalars(run: StoredRun) -> Scalars:
 
 
 def _final(report: Mapping[str, Any]) -> dict[str, float]:
-    total, found = report["total"], {}
+    total, figures = report["total"], {}
     low, high = total["energy_j_interval"] or (None, None)
     for name, value in (
         ("total_j", total["energy_j"]),
@@ -84,17 +83,17 @@ def _final(report: Mapping[str, Any]) -> dict[str, float]:
         ("coverage", total["coverage"]),
     ):
         if value is not None:
-            found[f"energy_final/{name}"] = float(value)
+            figures[f"energy_final/{name}"] = float(value)
     for row in report["phases"]:
         if row["energy_j"] is None:
             continue
         name = f"energy_final/{row['device']}/{row['phase']}_j"
         if row["provenance"] == "modelled":
             name += "_modelled"
-        found[name] = float(row["energy_j"])
+        figures[name] = float(row["energy_j"])
         if row["energy_j_interval"]:
-            found[f"{name}_low"], found[f"{name}_high"] = map(float, row["energy_j_interval"])
-    return found
+            figures[f"{name}_low"], figures[f"{name}_high"] = map(float, row["energy_j_interval"])
+    return figures
 
 
 def _rows(run: StoredRun) -> list[Row]:
@@ -150,9 +149,9 @@ def _apart(closed: npt.NDArray[np.int64], begin_ns: int, apart_ns: float) -> npt
 def _logged(run: StoredRun, at_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.float64] | None:
     """Samples (or tokens) that the run logged between the instants; None if it did not."""
     values = run.reader.logged()
-    told = values.get("samples") or values.get("tokens")
-    if told is None:
+    counts = values.get("samples") or values.get("tokens")
+    if counts is None:
         return None
-    time_ns, number = told
+    time_ns, number = counts
     total = np.concatenate([[0.0], np.cumsum(number)])
     return np.diff(total[np.searchsorted(time_ns, at_ns, "right")])

@@ -19,10 +19,10 @@ from prometheus_client.registry import Collector
 
 from probe.store.layout import node_name
 
-from ._errors import ExportRefused
-from ._prometheus_metrics import report_families
-from ._run import StoredRun, write_whole
-from ._serving import LINGER_S, Address, Endpoint, live_runs, runs_below
+from .._shared.live_runs import LINGER_S, live_runs, runs_below
+from .._shared.run import ExportRefused, StoredRun, write_whole
+from .endpoint import Address, Endpoint
+from .report import report_families
 
 
 class _Stored(Collector):

@@ -1,4 +1,4 @@
-"""A stored run as exporters see it, and how they write."""
+"""A stored run as exporters see it, how they write, and how they refuse."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from probe.errors import UsageError
 from probe.report.build import Report
 from probe.store.files import write_bytes
 from probe.store.reader import RunReader
+
+
+class ExportRefused(UsageError):
+    """This run cannot be exported this way, and why, in one clear line."""
 
 
 class StoredRun:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from probe.model import DeviceKind, device_kind
 from probe.units import J_PER_KWH
 
-from ._errors import ExportRefused
+from .run import ExportRefused
 
+# Of report["total"]: key, name in metrics, unit (UCUM), what it is.
+TOTALS = (
+    ("co2e_g", "co2e", "g", "Of the measured energy"),
+    ("modelled_energy_j", "modelled_energy", "J", "A model's, not measured"),
+    ("modelled_co2e_g", "modelled_co2e", "g", "Of the modelled energy"),
+    ("coverage", "coverage", "1", "Share that lies between meter updates"),
+)
 _WORDS = {
     DeviceKind.ACCELERATOR: "gpu",
     DeviceKind.CPU: "cpu",
@@ -58,6 +65,16 @@ def devices(report: Mapping[str, Any]) -> Devices:
     )
 
 
+def bounds(
+    best: float | None, interval: Sequence[float | None] | None
+) -> Iterator[tuple[str, float]]:
+    """An estimate and the ends of its interval by name, as far as they are known."""
+    low, high = interval or (None, None)
+    for bound, value in (("best", best), ("lower", low), ("upper", high)):
+        if value is not None:
+            yield bound, value
+
+
 def kind_of(device: str, kind: str = "") -> str:
     """The word for a kind of device in the names of metrics: gpu, cpu, dram, ram, psys, host,
     process or other. ``node/gpu0`` is a gpu, and so is every accelerator; ``ram`` is modelled.
@@ -78,12 +95,12 @@ def kind_of_row(row: Mapping[str, Any]) -> str:
 def grams(report: Mapping[str, Any]) -> float:
     """CO2e of what was measured and modelled, in g. Raises ExportRefused without an intensity."""
     total = report["total"]
-    known = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
-    if not known:
+    parts = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
+    if not parts:
         raise ExportRefused(
             f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown"
         )
-    return float(sum(known))
+    return float(sum(parts))
 
 
 def intensity(report: Mapping[str, Any]) -> float:
@@ -115,15 +132,15 @@ def models(report: Mapping[str, Any], kind: str) -> list[str]:
 
 def counted(names: list[str]) -> str:
     """``2 x NVIDIA H100, 1 x …``."""
-    return ", ".join(f"{names.count(one)} x {one}" for one in dict.fromkeys(names))
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
 def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
     """(how many, of what) the run logged: samples, else tokens, else steps."""
     for name in ("samples", "tokens"):
-        told = report["values"].get(name)
-        if told and told["sum"]:
-            return float(told["sum"]), name
+        logged = report["values"].get(name)
+        if logged and logged["sum"]:
+            return float(logged["sum"]), name
     steps = report["run"]["steps"]
     return (float(steps), "steps") if steps else None
 

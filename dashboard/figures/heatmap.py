@@ -1,0 +1,75 @@
+"""Device by device: which of them draws most, and when?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from probe.report.sentences import short
+
+from ..chart_data import MODELLED, Chart, Floats, Power
+from .power import device_means, table, whole_span
+from .style import SCALE, TimeScale, figure, listed, plain
+
+_MAX_ROWS = 64
+
+
+def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
+    """Devices × time, the hungriest first."""
+    columns, rows = table(watts)
+    if watts is None or len(watts.devices) < 2:
+        return Chart("Only one device: there is nothing to hold beside it.", None, columns, rows)
+    measured = [i for i, kind in enumerate(watts.provenance) if kind != MODELLED]
+    chosen = measured if len(measured) > 1 else list(range(len(watts.devices)))
+    means = np.nan_to_num(device_means(watts.mean_w[chosen]))
+    order = [chosen[i] for i in np.argsort(means)[::-1]][:_MAX_ROWS]
+    middle = (watts.edges_s[:-1] + watts.edges_s[1:]) / 2
+    across = scale.axis(span or whole_span(watts), showgrid=False)
+    drawn = figure(
+        [
+            {
+                "type": "heatmap",
+                "x": scale.values(middle),
+                "y": list(range(len(order))),
+                "z": [listed(watts.mean_w[i]) for i in order],
+                "colorscale": SCALE,
+                "zmin": _quantile(watts.mean_w[order], 0.01),
+                "zmax": _quantile(watts.mean_w[order], 0.99),
+                "colorbar": {"title": {"text": "W"}, "thickness": 12, "outlinewidth": 0},
+                "hovertemplate": "%{customdata}<br>%{x} "
+                + scale.unit
+                + "<br>%{z:.4g} W<extra></extra>",
+                "customdata": [[plain(watts.devices[i])] * len(middle) for i in order],
+            }
+        ],
+        height=90 + 24 * len(order),
+        xaxis=across,
+        yaxis={
+            "autorange": "reversed",
+            "tickvals": list(range(len(order))),
+            "showgrid": False,
+            "ticktext": [plain(watts.devices[i], 24) for i in order],
+        },
+    )
+    drawn["layout"]["meta"] = {"unit_s": scale.seconds}
+    sorted_ = np.sort(means)[::-1]
+    first, last = (short(watts.devices[i], 40) for i in (order[0], order[-1]))
+    apart = 100 * (sorted_[0] / sorted_[-1] - 1) if sorted_[-1] > 0 else float("nan")
+    caption = (
+        f"{first} draws most, {last} least: {apart:.0f} % apart in the mean. "
+        if np.isfinite(apart)
+        else f"{first} draws most. "
+    )
+    more = len(chosen) - len(order)
+    return Chart(
+        caption
+        + "Empty places are times without a reading."
+        + (f" {more} more devices stand in the table." if more > 0 else ""),
+        drawn,
+        columns,
+        rows,
+    )
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """A single wild reading must not take all the colours."""
+    return float(np.nanquantile(values, share)) if np.isfinite(values).any() else 0.0

@@ -1,0 +1,52 @@
+"""What a page tells the app of itself. A module in ``pages`` that has a ``PAGE`` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dash import Dash
+
+from .chart_data import Chart
+from .context import AppContext
+
+URL_ID = "url"  # the address of the browser; every page may write its ``search``
+Address = Mapping[str, Any]  # parts of the path and of the query, as somebody typed them
+
+
+@dataclass(frozen=True, slots=True)
+class ChartTable:
+    """A chart whose rows are asked for."""
+
+    title: str
+    file_name: str  # without its ending
+    chart: Chart
+
+
+# (context, parts of the path by name); the query is that of the request. What it raises about a
+# wrong address (ProbeError, KeyError, ValueError, ...) becomes a refusal in one line.
+FindTable = Callable[..., ChartTable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of the dashboard.
+
+    Attributes:
+        path: below the base path, ``<name>`` for a part that becomes one of the address.
+        title: of the browser's tab, or what makes it from the parts of the path.
+        layout: makes the page.
+        callbacks: adds them to the app, once.
+        navigation: (place, label) in the bar on top; None if it is not there.
+        tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
+        prefetch: begins to make what the browser will ask for, without waiting for it.
+    """
+
+    path: str
+    title: str | Callable[..., str]
+    layout: Callable[[AppContext, Address], Any]
+    callbacks: Callable[[Dash], None]
+    navigation: tuple[int, str] | None = None
+    tables: Mapping[str, FindTable] = field(default_factory=dict)
+    prefetch: Callable[[AppContext, str], None] | None = None

@@ -1,0 +1,110 @@
+"""Points as the OpenTelemetry SDK holds them, and their way to a collector."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .._shared.run import ExportRefused
+from .points import Point
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData
+
+TIMEOUT_S = 5.0
+SEMCONV = "https://opentelemetry.io/schemas/1.44.0"
+_PATH = "/v1/metrics"
+
+
+def metrics_data(
+    points: Iterable[Point], resource: Mapping[str, str], begin_ns: int, end_ns: int
+) -> MetricsData:
+    """As the SDK holds it: cumulative sums from ``begin_ns``, since 1970. Raises ExportRefused."""
+    try:
+        from opentelemetry.sdk.metrics import export as sdk
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    except ImportError:
+        raise _missing() from None
+    grouped: dict[str, list[Point]] = {}
+    for point in points:
+        grouped.setdefault(point.name, []).append(point)
+
+    def metric(name: str, same_name: list[Point]) -> Metric:
+        rows = [
+            sdk.NumberDataPoint(dict(point.attributes), begin_ns, end_ns, point.value)
+            for point in same_name
+        ]
+        cumulative = sdk.AggregationTemporality.CUMULATIVE
+        kind = same_name[0].kind
+        data = sdk.Gauge(rows) if kind == "gauge" else sdk.Sum(rows, cumulative, kind == "counter")
+        return sdk.Metric(name, same_name[0].about, same_name[0].unit, data)
+
+    scope = sdk.ScopeMetrics(
+        InstrumentationScope("phasewatt"),
+        [metric(name, same_name) for name, same_name in grouped.items()],
+        SEMCONV,
+    )
+    return sdk.MetricsData([sdk.ResourceMetrics(Resource(dict(resource)), [scope], SEMCONV)])
+
+
+def resource_of(run: Mapping[str, Any]) -> dict[str, str]:
+    """Of report["run"] or run.json."""
+    return {
+        "service.name": "phasewatt",
+        "host.name": str(run.get("host") or ""),
+        "probe.run.id": str(run.get("id") or ""),
+        "probe.run.name": str(run.get("name") or ""),
+    }
+
+
+def _missing() -> ExportRefused:
+    return ExportRefused(
+        "otlp needs OpenTelemetry's SDK: "
+        "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+    )
+
+
+def encoded(data: MetricsData) -> Any:
+    """The protobuf message. Raises ExportRefused."""
+    try:
+        from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+    except ImportError:
+        raise _missing() from None
+    return encode_metrics(data)
+
+
+class Sender:
+    """OTLP over HTTP; headers and certificates come from OTEL_EXPORTER_OTLP_* as everywhere."""
+
+    def __init__(self, endpoint: str):
+        if not endpoint.startswith(("http://", "https://")):
+            raise ExportRefused(
+                f"endpoint={endpoint!r} is no URL: write for example http://localhost:4318"
+            )
+        try:
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        except ImportError:
+            raise _missing() from None
+        self.url = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
+        self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=TIMEOUT_S)
+        # What it would log is told by us, in one line.
+        logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, data: MetricsData) -> None:
+        """Raises ExportRefused if the collector did not take it."""
+        from opentelemetry.sdk.metrics.export import MetricExportResult
+
+        if self._exporter.export(data) is not MetricExportResult.SUCCESS:
+            raise ExportRefused(f"{self.url} did not take the metrics: is a collector there?")
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._exporter.shutdown()
