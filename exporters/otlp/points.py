@@ -12,7 +12,7 @@ from typing import Any
 
 from probe.store.live import LivePage
 
-from .._shared.report_fields import TOTALS, bounds, kind_of
+from .._shared.report_fields import TOTALS, bounds, kind_of, kind_of_row
 
 _TYPES = {"gpu": "gpu", "cpu": "cpu", "dram": "memory", "ram": "memory"}
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 OURS = ("probe", "optimizers", "exporters", "dashboard", "tests")
 SHARED_MEMORY = Path("/dev/shm")
+# Helpers of the interpreter and of W&B's client, which outlive a test on purpose.
+NOT_OURS = ("multiprocessing.resource_tracker", "wandb-core")
 LEAVING_S = 15.0  # a recorder ends by itself soon after its run
 
 
@@ -72,7 +74,7 @@ def _processes(test: str) -> list[tuple[int, str]]:
         try:
             if mark in (place / "environ").read_bytes().split(b"\0"):
                 command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                if "multiprocessing.resource_tracker" not in command:  # the interpreter's own
+                if not any(name in command for name in NOT_OURS):
                     found.append((int(place.name), command[:200]))
         except OSError:  # it has just ended, or is somebody else's
             continue
