@@ -37,7 +37,8 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 # Tests share the two cores; then those that measure time or energy run one by one on an idle machine.
-# Lint runs beside the first part only. Result files of every run stay in build/: tests/count_green.py.
+# One thread for each of those that share: OpenMP's threads wait for each other by spinning, which takes
+# ten times as long where a core is shared. Lint runs beside the first part only. Result files of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
@@ -45,7 +46,7 @@ ALONE := -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
-	$(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
 	exit $$failed
@@ -55,7 +56,7 @@ test: $(STAMP) system
 PYTHONS ?=
 test-full: $(STAMP) system $(PYTHONS:%=test-with-%)
 	@mkdir -p build; failed=0; \
-	$(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
 	$(PYTEST) $(subst not full,full,$(ALONE)) --junitxml=$(RESULTS)-full-alone.xml || failed=$$?; \
 	exit $$failed
 

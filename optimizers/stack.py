@@ -41,13 +41,15 @@ class Stack:
 
     @classmethod
     def paper(cls) -> Stack:
-        """All that the paper stacks, bf16 for its half precision; ZeRO-2 where there are ranks."""
+        """All that the paper stacks: bf16 for its half precision, except on CPUs that have none;
+        ZeRO-2 where there are ranks.
+        """
         return cls(
             [
                 GradientAccumulation(k=4, adaptive=True),
                 WarmupCosine(),
                 Clipping(1.0),
-                MixedPrecision("bf16"),
+                MixedPrecision(),
                 Checkpointing(),
                 Zero(2),
             ],

@@ -36,7 +36,7 @@ PEAKS = {
     "V100": 125.0,
     "T4": 65.0,
 }
-_SIDE, _TRIES = 1024, 5
+_SIDES, _TRIES, _BUDGET_S = (128, 256, 512, 1024), 5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,41 @@ ATTENTION = {
 }
 
 
+def matmul_rate(device: str, dtype: torch.dtype) -> float:
+    """Operations per second of the fastest matrix product, measured in about 0.1 s.
+
+    A CPU that has no instructions for a half precision takes seconds for a product that takes it
+    milliseconds in fp32: a larger one is tried only if it should fit into what is left of 0.25 s.
+    """
+    _product(_SIDES[0], device, dtype)  # a library that is loaded by its first call
+    rate, deadline = 0.0, time.perf_counter() + _BUDGET_S
+    for side in _SIDES:
+        operations = 2 * side**3
+        if rate and time.perf_counter() + operations / rate > deadline:
+            break
+        for _ in range(_TRIES):
+            rate = max(rate, operations / _product(side, device, dtype))
+            if time.perf_counter() > deadline:
+                break
+    return rate
+
+
+def _product(side: int, device: str, dtype: torch.dtype) -> float:
+    a = torch.ones(side, side, dtype=dtype, device=device)
+    return seconds_of(lambda: torch.mm(a, a), device)
+
+
+def seconds_of(act: Callable[[], Any], device: str) -> float:
+    """How long ``act`` takes, once."""
+    begin = time.perf_counter()
+    act()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
 def peak(device: str, dtype: torch.dtype) -> Peak | None:
-    """Of the device that this process uses; a CPU's is measured (some 50 ms)."""
+    """Of the device that this process uses; a CPU's is measured (about 0.1 s)."""
     if device == "cuda":
         name = torch.cuda.get_device_name()
         fits = [
@@ -114,14 +147,10 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
         if not fits or not half:
             return None
         return Peak(PEAKS[max(fits, key=len)] * 1e12, "dense peak of the data sheet")
-    a = torch.ones(_SIDE, _SIDE, dtype=dtype)
-    best = float("inf")
-    for _ in range(_TRIES):
-        begin = time.perf_counter()
-        torch.mm(a, a)
-        best = min(best, time.perf_counter() - begin)
     threads = torch.get_num_threads()
-    return Peak(2 * _SIDE**3 / best, f"measured matmul peak, {str(dtype)[6:]}, {threads} threads")
+    return Peak(
+        matmul_rate(device, dtype), f"measured matmul peak, {str(dtype)[6:]}, {threads} threads"
+    )
 
 
 def _meta(batch: Any) -> Any:

@@ -9,7 +9,6 @@ fuses operations moves fewer bytes than are counted here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from ..plan import Plan, Precision
-from .flops import ATTENTION, Stand
+from .flops import ATTENTION, Stand, matmul_rate, seconds_of
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 
@@ -38,7 +37,7 @@ _ELEMENTWISE = (
     torch.optim.ASGD,
     torch.optim.Rprop,
 )
-_SIDE, _BYTES, _TRIES = 1024, 32 << 20, 5
+_BYTES, _TRIES = 32 << 20, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +151,11 @@ def is_elementwise(optimizer: Any) -> bool:
 
 
 def ridge(device: str, dtype: torch.dtype) -> Ridge:
-    """Measured: the fastest of some matrix products and of some copies (about 0.1 s)."""
-    a = torch.ones(_SIDE, _SIDE, dtype=dtype, device=device)
+    """Measured: the fastest of some matrix products and of some copies (about 0.2 s)."""
     source = torch.ones(_BYTES, dtype=torch.uint8, device=device)
     sink = torch.empty_like(source)
-    return Ridge(
-        2 * _SIDE**3 / _fastest(lambda: torch.mm(a, a), device),
-        2 * _BYTES / _fastest(lambda: sink.copy_(source), device),
-    )
-
-
-def _fastest(act: Callable[[], Any], device: str) -> float:
-    best = float("inf")
-    for _ in range(_TRIES):
-        begin = time.perf_counter()
-        act()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - begin)
-    return best
+    copied_s = min(seconds_of(lambda: sink.copy_(source), device) for _ in range(_TRIES))
+    return Ridge(matmul_rate(device, dtype), 2 * _BYTES / copied_s)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

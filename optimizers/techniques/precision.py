@@ -24,29 +24,40 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class MixedPrecision(Base):
-    """bf16, or fp16 with a loss scale that follows overflows."""
+    """bf16, or fp16 with a loss scale that follows overflows.
+
+    Without ``dtype`` it is bf16, and fp32 as before on a CPU that has no bf16: there a step takes
+    many times as long, up to a hundred, and a training seems to hang.
+    """
 
     name: ClassVar[str] = "precision"
     equation: ClassVar[str] = "(13)–(17)"
     after: ClassVar[frozenset[str]] = frozenset({"tf32"})
 
-    dtype: Literal["bf16", "fp16"] = "bf16"
+    dtype: Literal["bf16", "fp16"] | None = None
     mode: Literal["autocast", "master"] = "autocast"
 
     def plan(self, plan: Plan) -> Plan:
-        if self.dtype not in DTYPES:
-            raise TechniqueRefused(f"precision: dtype={self.dtype!r}: write 'bf16' or 'fp16'")
+        name = self.dtype or "bf16"
+        if name not in DTYPES:
+            raise TechniqueRefused(f"precision: dtype={name!r}: write 'bf16' or 'fp16'")
         if self.mode not in ("autocast", "master"):
             raise TechniqueRefused(f"precision: mode={self.mode!r}: write 'autocast' or 'master'")
-        dtype = DTYPES[self.dtype]
+        dtype = DTYPES[name]
         if plan.device == "cuda" and dtype is torch.bfloat16 and not torch.cuda.is_bf16_supported():
             raise TechniqueRefused("precision: this GPU has no bf16; use dtype='fp16'")
         if plan.device == "cpu":
-            plan = plan.note(
-                "precision: bf16, the half precision that CPUs are fast in"
-                if (dtype is torch.bfloat16)
-                else "precision: fp16 on a CPU is slower than fp32"
-            )
+            if dtype is torch.float16:
+                plan = plan.note("precision: fp16 on a CPU is slower than fp32")
+            elif cpu_has_bf16():
+                plan = plan.note("precision: bf16, the half precision that CPUs are fast in")
+            elif self.dtype is None:
+                return plan.note(
+                    "precision: this CPU has no bf16, fp32 is many times as fast: nothing is "
+                    "changed; dtype='bf16' would"
+                )
+            else:
+                plan = plan.note("precision: this CPU has no bf16, fp32 is many times as fast")
         elif not plan.tf32:
             plan = plan.note(
                 "precision: what stays fp32 is computed "
@@ -55,9 +66,19 @@ class MixedPrecision(Base):
         return replace(plan, precision=Precision(self.mode, dtype))
 
     def predicts(self, plan: Plan) -> str:
+        if plan.precision.mode == "full":
+            return "nothing here"
         if self.mode == "autocast":
             return "activations of matrix products ÷ 2; weights, gradients, optimizer as before"
         return "weights, gradients, activations ÷ 2; + 4 bytes per parameter for the masters"
+
+
+def cpu_has_bf16() -> bool:
+    """Whether torch's matrix products in bf16 use instructions of this CPU; True if torch does not
+    say.
+    """
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is None or bool(supported())
 
 
 def accept_floats(module: nn.Module, dtype: torch.dtype) -> None:

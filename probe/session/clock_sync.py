@@ -72,10 +72,9 @@ def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any
     }
     for guest in range(1, guests + 1):
         try:
-            left_s = max(_LEAST_WAIT_S, deadline_s - clock.monotonic_s())
-            store.wait([f"{guest}/here"], timedelta(seconds=left_s))
+            _await(store, f"{guest}/here", deadline_s - clock.monotonic_s())
             for turn in range(ROUNDS):
-                store.get(f"{guest}/ping{turn}")
+                _await(store, f"{guest}/ping{turn}", deadline_s - clock.monotonic_s())
                 store.set(f"{guest}/pong{turn}", str(clock.now_ns()))
         except Exception:
             answer["warnings"] = [
@@ -86,9 +85,16 @@ def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any
     return answer
 
 
+def _await(store: Any, key: str, seconds: float) -> None:
+    """Wait for a key. ``get`` alone waits as long as the job's own time-out, half an hour, for a
+    host that has given this one up.
+    """
+    store.wait([key], timedelta(seconds=max(_LEAST_WAIT_S, seconds)))
+
+
 def _ask(store: Any, clock: Clock) -> dict[str, Any]:
     """A guest's part."""
-    store.wait(["run"], timedelta(seconds=_WAIT_S))
+    _await(store, "run", _WAIT_S)
     run_id, reference = bytes(store.get("run")).decode().split(" ")
     me = store.add("guests", 1)
     store.set(f"{me}/here", "")
@@ -96,8 +102,9 @@ def _ask(store: Any, clock: Clock) -> dict[str, Any]:
     for turn in range(ROUNDS):
         began = clock.now_ns()
         store.set(f"{me}/ping{turn}", "")
-        there = int(store.get(f"{me}/pong{turn}"))
+        _await(store, f"{me}/pong{turn}", _WAIT_S)
         ended = clock.now_ns()
+        there = int(store.get(f"{me}/pong{turn}"))
         if ended - began < shortest:
             shortest, offset = ended - began, there - (began + ended) // 2
     return {

@@ -22,6 +22,7 @@ from ..store.processes import boot_id, is_alive
 from ..store.runs import status_file
 
 SEAL_WAIT_S = 2.0
+START_WAIT_S = 10.0  # it takes some 20 ms
 FIRST_BEAT_S = 10.0
 STALE_S = 5.0  # a recorder beats twice a second
 FRESH_S = 1.5  # younger than this, its process need not be looked for
@@ -43,7 +44,11 @@ class Supervisor:
         for epoch in (1, self._orphaned()):
             if epoch and claim(self._run, epoch):
                 # Waited for: nothing of ours may appear in the user's waitpid.
-                spawn(self._run, epoch).wait()
+                self._child = spawn(self._run, epoch)
+                # Not longer: an interpreter that cannot start must not keep the training.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._child.wait(START_WAIT_S)
+                    self._child = None
                 return
 
     def _orphaned(self) -> int:

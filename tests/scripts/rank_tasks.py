@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from optimizers import Budget, Stack, Trainer
 from optimizers.plan import Plan
+from optimizers.techniques import precision
 from optimizers.techniques.accumulation import pieces
 from optimizers.techniques.zero import Zero
 from optimizers.training.engines import make_engine
@@ -24,6 +25,7 @@ from optimizers.training.variance import GradientVariance
 from tests.unit.optimizers.models import loss, samples, stacked, two_pass
 
 TRAINED, TARGET = 20_000, 0.8
+precision.cpu_has_bf16 = lambda: True  # these models are small enough for it on any CPU
 
 
 def sgd(parameters, *, lr, **_):

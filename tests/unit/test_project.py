@@ -26,7 +26,8 @@ def python(code: str, *, cwd: Path, executable: str = sys.executable) -> str:
         text=True,
         cwd=cwd,
         check=False,
-        env={"PATH": "/usr/bin:/bin"},
+        # One thread: other tests run beside, and those of OpenMP wait by spinning.
+        env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -27,6 +27,7 @@ Call = Callable[..., Any]
 
 _lock = threading.RLock()  # a module may die at any moment
 _patched: dict[type, _PatchedClass] = {}
+_dead: list[Listening] = []  # whose modules died while another thread had the lock
 
 
 class Listening:
@@ -41,6 +42,7 @@ class Listening:
         self.module = weakref.ref(module, self._died)
         self._owner, self._id, self._listener = type(module), id(module), listener
         with _lock:
+            _forget_dead()
             patched = _patched.get(self._owner)
             if patched is None:
                 patched = _patched[self._owner] = _PatchedClass(self._owner)
@@ -49,15 +51,29 @@ class Listening:
     def remove(self) -> None:
         """Leave the class as it was, if nobody else listens to one of its modules."""
         with _lock:
+            _forget_dead()
             patched = _patched.get(self._owner)
             if patched is not None and patched.drop(self._id, self._listener):
                 del _patched[self._owner]
                 patched.undo()
 
     def _died(self, _reference: object) -> None:
-        with _lock:  # another module may get its id
-            if (patched := _patched.get(self._owner)) is not None:
-                patched.drop(self._id, self._listener)
+        # Collected where memory is allocated, by a thread that may hold what the lock's holder
+        # waits for: so this one must not wait.
+        _dead.append(self)
+        if _lock.acquire(blocking=False):
+            try:
+                _forget_dead()
+            finally:
+                _lock.release()
+
+
+def _forget_dead() -> None:
+    """Drop listeners of modules that died; needs the lock. Another module may get such an id."""
+    while _dead:
+        listening = _dead.pop()
+        if (patched := _patched.get(listening._owner)) is not None:
+            patched.drop(listening._id, listening._listener)
 
 
 class _PatchedClass:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from exporters._prometheus_metrics import LiveRun, live_families
 
 from dashboard.data.power import power
 from dashboard.data.run import OpenRun
-from exporters._prometheus_metrics import LiveRun, live_families
 from probe.store.live import read_live
 
 from ..fakes import processes

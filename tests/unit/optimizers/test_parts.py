@@ -190,6 +190,26 @@ def test_the_front_holds_what_nobody_beats():
     assert [c.run for c in pareto(costs)] == ["a", "b", "d"]
 
 
+@pytest.mark.parametrize("bf16", [True, False])
+def test_the_paper_trains_in_bf16_only_where_the_cpu_has_it(bf16, monkeypatch):
+    """One without it takes many times as long, and the training seems to hang."""
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: bf16)
+    dtype = torch.bfloat16 if bf16 else torch.float32
+    for stack in (Stack.paper(), Stack.of("precision"), Stack([MixedPrecision(mode="master")])):
+        plan = stack.plan(Plan(batch_size=32))
+        assert plan.precision.dtype is dtype
+        assert any("has no bf16" in note for note in plan.notes) != bf16
+        row = next(
+            line
+            for line in stack.table(Plan(batch_size=32)).splitlines()
+            if line.strip().startswith("precision")
+        )
+        assert row.endswith("nothing here") != bf16
+    plan = Stack([MixedPrecision("bf16")]).plan(Plan(batch_size=32))  # an explicit dtype is kept
+    assert plan.precision.dtype is torch.bfloat16
+    assert any("has no bf16" in note for note in plan.notes) != bf16
+
+
 def test_masters_keep_what_bf16_weights_cannot():
     """Steps far below bf16's resolution add up in the copies."""
     from optimizers.techniques.precision import Masters

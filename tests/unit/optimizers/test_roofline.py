@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
+from optimizers.analysis.flops import peak  # noqa: E402
 from optimizers.analysis.roofline import Ridge, is_elementwise, memory_bound, ridge  # noqa: E402
 from optimizers.plan import Plan, Precision  # noqa: E402
 
@@ -66,6 +67,27 @@ def test_what_cannot_be_counted_is_none():
             raise ValueError("no")
 
     assert shares(Fails(), torch.zeros(1, 4)) is None
+
+
+@pytest.mark.parametrize(("per_s", "largest"), [(1e9, 256), (1e11, 1024)])
+def test_peaks_of_a_slow_half_precision_are_measured_in_a_moment(per_s, largest, monkeypatch):
+    """A CPU without bf16 does 1e9 operations a second: 2 s for one product of 1024."""
+    now, sides = [0.0], []
+
+    def clock():
+        now[0] += 1e-6
+        return now[0]
+
+    def product(a, b):
+        sides.append(len(a))
+        now[0] += 2 * len(a) ** 3 / per_s
+        return a
+
+    monkeypatch.setattr("time.perf_counter", clock)
+    monkeypatch.setattr(torch, "mm", product)
+    assert ridge("cpu", torch.bfloat16).flops_per_s == pytest.approx(per_s, rel=0.1)
+    assert peak("cpu", torch.bfloat16).per_s == pytest.approx(per_s, rel=0.1)
+    assert now[0] < 1 and max(sides) == largest
 
 
 def test_the_ridge_is_measured():

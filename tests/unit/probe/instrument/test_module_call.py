@@ -7,6 +7,7 @@ import gc
 import pickle
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 from torch._dynamo import convert_frame, eval_frame, symbolic_convert  # noqa: E402
 
-from probe.instrument.patches import dynamo  # noqa: E402
+from probe.instrument.patches import dynamo, module_call  # noqa: E402
 from probe.instrument.patches.module_call import Listening  # noqa: E402
 from probe.instrument.patches.wrappers import (  # noqa: E402
     FLAG,
@@ -377,3 +378,18 @@ def test_a_backward_of_a_traced_graph_is_noticed(monkeypatch: pytest.MonkeyPatch
             patch.setattr(torch.compiler, FLAG, True)
             assert [run(), run()] == [True, True]
         assert [run(), run()] == [False, False]
+
+
+def test_a_module_that_dies_never_waits() -> None:
+    """It dies where memory is allocated: in a thread that may hold what the lock's holder needs."""
+    nets = [Net()]
+    listening = Listening(nets[0], Heard())
+    dying = threading.Thread(target=nets.clear)
+    with module_call._lock:
+        dying.start()
+        dying.join(5)
+        waited = dying.is_alive()
+    dying.join()
+    assert not waited and listening.module() is None
+    listening.remove()  # whoever comes next takes away what the dead one left
+    assert not module_call._dead and not module_call._patched

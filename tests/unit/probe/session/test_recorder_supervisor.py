@@ -6,6 +6,8 @@ Ranks that find their recorder dead at the same moment start one recorder, not t
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,3 +195,21 @@ def test_a_recorder_that_is_dead_at_the_end_is_replaced(
 ) -> None:
     assert not Supervisor(tmp_path, long_dead(clock), clock).await_seal()
     assert started == [2]
+
+
+def test_a_recorder_that_does_not_start_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: VirtualClock
+) -> None:
+    """Its interpreter hangs, say on a file server; the training begins."""
+    stuck = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setattr(recorder_supervisor, "spawn", lambda run, epoch: stuck)
+    monkeypatch.setattr(recorder_supervisor, "START_WAIT_S", 0.1)
+    starting = threading.Thread(target=Supervisor(tmp_path, Ring(), clock).start)  # type: ignore[arg-type]
+    try:
+        starting.start()
+        starting.join(10)
+        assert not starting.is_alive()
+    finally:
+        stuck.kill()
+        starting.join()
+        stuck.wait()

@@ -1,0 +1,52 @@
+"""Hosts that meet in the job's store: who does not come is not waited for."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from probe.clock import MACHINE_CLOCK
+from probe.session import clock_sync
+from probe.session.clock_sync import meet
+from probe.session.job import Job
+
+distributed = pytest.importorskip("torch.distributed", reason="torch is not installed")
+
+JOB_TIMEOUT_S = 5.0  # half an hour, where torch makes the store
+
+
+def job(rank: int) -> Job:
+    return Job(key="key", rank=rank, local_rank=0, local_world_size=1, world_size=2, nodes=2)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = distributed.HashStore()
+    made.set_timeout(timedelta(seconds=JOB_TIMEOUT_S))
+    monkeypatch.setattr(clock_sync, "group_store", lambda prefix: made)
+    monkeypatch.setattr(clock_sync, "_WAIT_S", 0.2)
+    return made
+
+
+def meets(rank: int) -> tuple[dict[str, Any] | None, float]:
+    began = time.monotonic()
+    return meet(job(rank), "run", "prefix", MACHINE_CLOCK), time.monotonic() - began
+
+
+def test_a_host_that_rank_zero_has_given_up_trains_on(store: Any) -> None:
+    """It came late: rank 0 wrote its run, waited, and trains again."""
+    store.set("run", "run host")
+    learned, seconds = meets(1)
+    assert seconds < JOB_TIMEOUT_S / 2
+    assert learned is not None and "were not compared" in learned["warnings"][0]
+
+
+def test_rank_zero_trains_on_when_a_host_is_lost_while_they_meet(store: Any) -> None:
+    store.set("1/here", "")
+    store.set("1/ping0", "")
+    learned, seconds = meets(0)
+    assert seconds < JOB_TIMEOUT_S / 2
+    assert learned is not None and "did not answer" in learned["warnings"][0]
