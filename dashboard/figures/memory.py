@@ -10,7 +10,7 @@ import numpy as np
 from probe.report.sentences import short
 
 from ..chart_data import Chart, Column, Level
-from .style import DASHES, SERIES, VERMILLION, TimeScale, figure, listed, plain
+from .style import DASHES, SERIES, VERMILION, TimeScale, figure, listed, plain
 
 QUANTITIES = ("memory_used",)
 _GIB = float(1 << 30)
@@ -82,7 +82,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "text": [f"all of it, {limit / _GIB:.0f} GiB", ""],
                 "textposition": "top right",
                 "hoverinfo": "skip",
-                "line": {"color": VERMILLION, "width": 1.2, "dash": "dot"},
+                "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
             }
         )
     most = max([float(np.nanmax(level.value)) for level in shown] + limits[:2]) / _GIB

@@ -10,7 +10,7 @@ import numpy as np
 from probe.report.numbers import duration, number
 
 from ..chart_data import MODELLED, Chart, Column, Floats, Power
-from .style import BAND, BLUE, SERIES, VERMILLION, TimeScale, figure, listed, plain
+from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, figure, listed, plain
 
 LINES = 4  # devices that are drawn one by one; of more, their median and range
 
@@ -39,7 +39,7 @@ def power(
                 "mode": "lines+text",
                 "x": ends,
                 "y": [cap, cap],
-                "line": {"color": VERMILLION, "width": 1.2, "dash": "dot"},
+                "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
                 "text": [f"cap {cap:.0f} W", ""],
                 "textposition": "top right",
                 "hoverinfo": "skip",

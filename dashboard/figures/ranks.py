@@ -8,7 +8,7 @@ from probe.report.numbers import duration, energy
 from probe.report.rank_tables import clock
 
 from ..chart_data import Chart, Column, JobView
-from .style import BLUE, VERMILLION, figure
+from .style import BLUE, VERMILION, figure
 
 _MAX_BARS = 64  # bars; the table has all ranks
 
@@ -57,7 +57,7 @@ def waiting(job: JobView) -> Chart:
                 "orientation": "h",
                 "y": names,
                 "x": [1e3 * row[2] for row in shown],
-                "marker": {"color": [VERMILLION if row[0] == slowest else BLUE for row in shown]},
+                "marker": {"color": [VERMILION if row[0] == slowest else BLUE for row in shown]},
                 "text": [
                     f" {duration(row[2])}" + (", the slowest" if row[0] == slowest else "")
                     for row in shown

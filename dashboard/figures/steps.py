@@ -12,7 +12,7 @@ from probe.report.numbers import duration, energy
 
 from ..chart_data import Anatomy, Chart, Column, Drift
 from .power import LINES, lines, together
-from .style import BAND, BLUE, VERMILLION, TimeScale, colour, figure, listed, plain
+from .style import BAND, BLUE, VERMILION, TimeScale, colour, figure, listed, plain
 
 _LABELLED = 0.06  # of the width; a shorter bar has no room for its name
 
@@ -183,7 +183,7 @@ def drift(series: Drift | None) -> Chart:
                 "x1": at,
                 "y0": 0,
                 "y1": 1,
-                "line": {"color": VERMILLION, "width": 1.2, "dash": "dash"},
+                "line": {"color": VERMILION, "width": 1.2, "dash": "dash"},
             }
         )
         percent = 100 * (levels[place + 1] / levels[place] - 1) if levels[place] else 0.0
@@ -198,7 +198,7 @@ def drift(series: Drift | None) -> Chart:
                 "xanchor": "left",
                 "yanchor": "top",
                 "xshift": 4,
-                "font": {"color": VERMILLION},
+                "font": {"color": VERMILION},
             }
         )
     drawn = figure(

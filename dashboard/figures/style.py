@@ -16,11 +16,11 @@ from probe.report.sentences import short
 from ..chart_data import Floats
 
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
-BLUE, VERMILLION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
+BLUE, VERMILION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
 OCHRE, BROWN, GREY = "#b07d00", "#94734a", "#808080"
 PHASES = {
     "forward": BLUE,
-    "backward": VERMILLION,
+    "backward": VERMILION,
     "optimizer": GREEN,
     "communication": PURPLE,
     "data": OCHRE,
@@ -31,10 +31,10 @@ PHASES = {
     "unattributed": "#8f8f98",
     "unresolved": "#8f8f98",
 }
-SERIES = (BLUE, VERMILLION, GREEN, PURPLE, OCHRE, BROWN, GREY)
+SERIES = (BLUE, VERMILION, GREEN, PURPLE, OCHRE, BROWN, GREY)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 BAND = "rgba(42,128,185,0.22)"
-GAIN, LOSS, UNSURE = GREEN, VERMILLION, GREY
+GAIN, LOSS, UNSURE = GREEN, VERMILION, GREY
 # Of heat maps: cividis, made for people who see few colours.
 SCALE = "Cividis"
 

@@ -377,7 +377,7 @@ def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
     marked = [
         name
         for name, colour in zip(bars["y"], bars["marker"]["color"], strict=True)
-        if colour == style.VERMILLION
+        if colour == style.VERMILION
     ]
     assert marked == ["rank 0"]
     assert len(chart.rows) == 3 and len(chart.rows[0]) == len(chart.columns)
