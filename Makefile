@@ -34,7 +34,7 @@ demo: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/codespell
+	$(BIN)/codespell probe optimizers exporters dashboard tests benchmarks examples *.md
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
