@@ -49,5 +49,7 @@ def no_residue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]
     """A test leaves no thread, process, ring or patch of ours behind."""
     was = residue.before()
     yield
+    if request.node.get_closest_marker("dies_in_process"):
+        return  # a recorder that is killed in this process leaves its threads
     left = residue.after(request.node.nodeid, tmp_path, was)
     assert not left, left

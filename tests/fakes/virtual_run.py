@@ -25,7 +25,7 @@ from probe.recorder.spawn import claim
 from probe.ring.layout import CODE_OF_PHASE, EndCode, Record
 from probe.ring.writer import RingWriter
 from probe.sensors import SensorContext
-from probe.sensors.nvml.update_tracker import UpdateLock
+from probe.sensors.nvml.update_tracker import UpdateTracker
 from probe.store import files, layout
 from probe.store.members import Member
 from probe.store.processes import boot_id, start_ticks
@@ -159,7 +159,7 @@ def counter_sensor(trace: Trace, counter: Counter, begin_ns: int, rng: np.random
             self.absent: list[object] = []
             self.warnings: list[str] = []
             self._clock = context.clock
-            self._lock = UpdateLock(context.clock.now_ns(), Random(seed))
+            self._lock = UpdateTracker(context.clock.now_ns(), Random(seed))
             self._seen = -1
             self._source = energy_source(0)
 

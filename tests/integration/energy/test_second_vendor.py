@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from exporters._prometheus_metrics import LiveRun, live_families
 
 from dashboard.data.power import power
 from dashboard.data.run import OpenRun
+from exporters._shared.live_runs import LiveRun
+from exporters.prometheus.live import live_families
 from probe.store.live import read_live
-
-from ..fakes import processes
+from tests.fakes import processes
 
 pytestmark = pytest.mark.alone
 

@@ -66,6 +66,7 @@ def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
         assert reports[0][part] == reports[1][part]
 
 
+@pytest.mark.dies_in_process
 @pytest.mark.parametrize("death", ["killed", "fenced off"])
 def test_a_recorder_takes_over(death: str, tmp_path: Path) -> None:
     """1.5 s later; the ring keeps the edges, the counter the energy."""
