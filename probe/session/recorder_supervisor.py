@@ -101,7 +101,9 @@ class Supervisor:
         return True
 
     def alive(self) -> bool:
-        """True while the recorder shows signs of life."""
+        """True while the recorder shows signs of life or has only just been started."""
+        if self._starting(current_epoch(self._run)):
+            return True
         age_ns = self._clock.now_ns() - self._ring.heartbeat_ns
         return age_ns < STALE_S * 1e9 and not self._dead()
 
@@ -114,11 +116,14 @@ class Supervisor:
         if not gone():
             return 0
         newest = current_epoch(self._run)
-        if newest > self._ring.reader_epoch and self._young(newest):
-            return 0  # started by another rank, it has not come to this ring yet
+        if self._starting(newest):
+            return 0  # perhaps by another rank
         return newest + 1 if gone() else 0
 
-    def _young(self, epoch: int) -> bool:
+    def _starting(self, epoch: int) -> bool:
+        """True if this recorder was started lately and has not come to this ring yet."""
+        if epoch <= self._ring.reader_epoch:
+            return False
         with contextlib.suppress(OSError):
             age_s = self._clock.wall_s() - lease_path(self._run, epoch).stat().st_mtime
             return age_s < FIRST_BEAT_S

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from probe.store import files
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
-from tests.fakes.processes import ROOT
+from tests.fakes.processes import ROOT, await_recorder
 from tests.scripts import SCRIPTS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -168,7 +167,6 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def kill_all(run: Path, training: subprocess.Popen[str]) -> None:
     """The training and its recorder at once, so that nobody can say how it ended."""
-    recorder = int(files.read_json(run / "run.json")["recorder"]["pid"])
-    os.kill(recorder, signal.SIGKILL)
+    os.kill(await_recorder(run), signal.SIGKILL)
     training.kill()
     training.wait()

@@ -42,17 +42,22 @@ with probe.watch(name="marker") as run:
 AWAIT_RECORDER = """
 import json, time
 def await_recorder(run):
+    end = time.monotonic() + 30.0
     while "recorder" not in json.loads((run.path / "run.json").read_text()):
+        assert time.monotonic() < end, "no recorder after 30 s"
         time.sleep(0.02)
 """
 
-# A minimal training without torch: phases by name for a given time.
-PLAIN = """
-import sys, time
+# A minimal training without torch: phases by name for a given time, from when it is recorded.
+PLAIN = (
+    AWAIT_RECORDER
+    + """
+import sys
 import probe
 seconds = float(sys.argv[1])
 with probe.watch(name="plain") as run:
     print(run.path, flush=True)
+    await_recorder(run)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with run.phase("data"):
@@ -60,6 +65,7 @@ with probe.watch(name="plain") as run:
         with run.phase("compute"):
             time.sleep(0.01)
 """
+)
 
 
 def environment(runs: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -163,6 +169,23 @@ def status_at_end(run: Path) -> RunStatus:
     """How a run ended, once it says so: its training does not wait for that on a busy machine."""
     assert wait_until(lambda: sealed(run), 30), f"never sealed: {run}"
     return RunReader(run).status
+
+
+def recorder_pid(run: Path) -> int | None:
+    """The recorder's process id, or None before its first status."""
+    try:
+        value = json.loads((run / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return (value.get("recorder") or {}).get("pid")
+
+
+def await_recorder(run: Path) -> int:
+    """Its process id, once it is up, however busy the machine is."""
+    assert wait_until(lambda: recorder_pid(run) is not None, 30)
+    pid = recorder_pid(run)
+    assert pid is not None
+    return pid
 
 
 def wait_until(condition, seconds: float = 10.0) -> bool:  # type: ignore[no-untyped-def]

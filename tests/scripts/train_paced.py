@@ -16,6 +16,7 @@ from torch import nn
 
 import probe
 from tests.fakes.nvml import NvmlRig
+from tests.fakes.processes import await_recorder
 
 # Mean milliseconds, CV, watts: a step of about 60 ms.
 PARTS = {
@@ -50,6 +51,7 @@ def train(draw: Callable[[str], None], seconds: float, name: str | None = None) 
     optimizer.register_step_pre_hook(lambda *_: draw("optimizer"))
     with probe.watch(model, optimizer, name=name) as run:
         print(run.path.name, flush=True)
+        await_recorder(run.path)
         for x in torch.utils.data.DataLoader(Batches(), batch_size=None):
             loss = model(x).square().mean()
             loss.register_hook(lambda gradient: draw("backward") or gradient)

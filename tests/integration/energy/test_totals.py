@@ -38,7 +38,7 @@ def test_constant_power_for_four_seconds_is_a_thousand_joules(
 ) -> None:
     report = report_of(recorded_runs[CONSTANT[period_s]])
     duration = report["run"]["duration_s"]
-    assert 4.0 <= duration < 5.0
+    assert duration >= 4.0
     total = report["total"]
     assert total["energy_j"] == pytest.approx(250.0 * duration, abs=period_s * 250.0)
     assert total["energy_j_interval"][0] <= 250.0 * duration <= total["energy_j_interval"][1]
@@ -127,9 +127,30 @@ def test_long_phases_get_their_own_energy(recorded_runs: RecordedRuns) -> None:
         assert row["status"] == "resolved"
 
 
+# Says how long its phase lasted, for a sleep takes longer than asked.
+TIMED = (
+    processes.AWAIT_RECORDER
+    + """
+import probe
+with probe.watch(name="timed") as run:
+    await_recorder(run)
+    compute_s = 0.0
+    for step in range(80):
+        with run.phase("data"):
+            time.sleep(0.002)
+        begin = time.perf_counter()
+        with run.phase("compute"):
+            time.sleep(0.01)
+        compute_s += time.perf_counter() - begin
+print(compute_s)
+"""
+)
+
+
 def _record_without_meter(folder: Path) -> None:
-    done = processes.run(PLAIN, folder, "1.0")
+    done = processes.run(TIMED, folder)
     assert done.returncode == 0, done.stderr
+    (folder / "compute_s").write_text(done.stdout)
 
 
 WITHOUT_METER = Recording("without-meter", _record_without_meter, seconds=1.0)
@@ -139,12 +160,12 @@ WITHOUT_METER = Recording("without-meter", _record_without_meter, seconds=1.0)
 def test_without_any_meter_there_are_no_measured_joules_but_times(
     recorded_runs: RecordedRuns,
 ) -> None:
-    report = report_of(recorded_runs[WITHOUT_METER])
+    folder = recorded_runs[WITHOUT_METER]
+    report = report_of(folder)
     assert report["total"]["energy_j"] is None
     assert report["total"]["energy_j_interval"] is None
     compute = next(r for r in report["phases"] if r["phase"] == "compute")
-    # 10 of every 12 ms; the sleeps are a little longer than asked.
-    assert compute["time_s"] == pytest.approx(0.83 * report["run"]["duration_s"], rel=0.15)
+    assert compute["time_s"] == pytest.approx(float((folder / "compute_s").read_text()), rel=0.02)
     assert any("no energy meter" in line for line in report["warnings"])
 
 

@@ -18,28 +18,12 @@ from probe.ring.layout import Record
 from probe.store.reader import RunReader, last_sample_ns
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
-from tests.fakes.processes import MARKER, PLAIN, sealed, wait_until
+from tests.fakes.processes import MARKER, PLAIN, await_recorder, recorder_pid, sealed, wait_until
 
 pytestmark = pytest.mark.alone
 
 KILLS = 100 if os.environ.get("PROVE") else 4
 COUNTED = "work"
-
-
-def recorder_of(run: Path) -> int | None:
-    """The recorder's pid, or None before its first status."""
-    try:
-        value = json.loads((run / "run.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return (value.get("recorder") or {}).get("pid")
-
-
-def await_recorder(run: Path) -> int:
-    assert wait_until(lambda: recorder_of(run) is not None)
-    pid = recorder_of(run)
-    assert pid is not None
-    return pid
 
 
 def work_edges(run: Path) -> int:
@@ -100,7 +84,7 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
     assert process.stdout.read().strip() == "trained"
     assert process.wait() == 0
     assert wait_until(lambda: sealed(run), 10)
-    assert recorder_of(run) != first
+    assert recorder_pid(run) != first
     reader = RunReader(run)
     assert reader.status is RunStatus.FINISHED
     assert [g for g in reader.gaps() if g.what == "recorder"]
@@ -120,13 +104,13 @@ def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path:
     run = Path(process.stdout.readline().strip())
     first = await_recorder(run)
     os.kill(first, signal.SIGSTOP)
-    assert wait_until(lambda: recorder_of(run) not in (None, first), 12)
-    second = recorder_of(run)
+    assert wait_until(lambda: recorder_pid(run) not in (None, first), 12)
+    second = recorder_pid(run)
     before = {p: p.stat().st_size for p in run.rglob("*-1-0*")}
     os.kill(first, signal.SIGCONT)
     assert wait_until(lambda: not os.path.exists(f"/proc/{first}"), 5)
     assert {p: p.stat().st_size for p in before if p.exists()} == before  # it wrote nothing more
-    assert recorder_of(run) == second
+    assert recorder_pid(run) == second
     assert process.stdout.read().strip() == "done"
     process.wait()
     assert wait_until(lambda: sealed(run), 10)

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import statistics
 import subprocess
 import sys
 import termios
@@ -145,6 +146,7 @@ def test_the_progress_bar_shows_watts_and_joules_per_sample(recorded_runs: Recor
     shown = (recorded_runs[PROGRESS_BAR] / SHOWN).read_bytes()
     watts = [float(w) for w in re.findall(rb"W=(\d+)", shown)]
     per_sample = [float(j) for j in re.findall(rb"J/sample=([\d.]+)", shown)]
-    assert watts and watts[-1] == pytest.approx(300.0, rel=0.05), shown[-400:]
+    # Watts of a second come from updates that are seen late by up to a poll: the median is right.
+    assert watts and statistics.median(watts) == pytest.approx(300.0, rel=0.05), shown[-400:]
     # 4 samples in some 11 ms at 300 W.
     assert per_sample and 0.5 < per_sample[-1] < 3.0

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -106,6 +106,15 @@ def test_a_recorder_that_beats_is_left_alone(
         ring.beat_ns = clock.now_ns()
         checked_each_second(supervisor, clock, 1)
     assert started == [] and supervisor.alive()
+
+
+def test_a_recorder_that_is_still_starting_is_not_called_gone(
+    tmp_path: Path, started: list[int], clock: VirtualClock
+) -> None:
+    supervisor = Supervisor(tmp_path, cast(Any, Ring(0, epoch=0)), clock)
+    assert not supervisor.await_seal() and supervisor.alive()
+    clock.sleep(10.0)
+    assert not supervisor.alive()
 
 
 def test_the_dead_are_replaced_once(
