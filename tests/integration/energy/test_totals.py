@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,13 @@ def test_constant_power_for_four_seconds_is_a_thousand_joules(
     phases_add_up(report)
 
 
+def assert_constant_power(report: dict[str, Any], watts: float) -> None:
+    """The interval of the total holds the truth and is a few updates of the counter wide."""
+    truth_j = watts * report["run"]["duration_s"]
+    low, high = report["total"]["energy_j_interval"]
+    assert low <= truth_j <= high and high - low <= 0.5 * watts + 0.1 * truth_j
+
+
 def _record_hidden_card(folder: Path) -> None:
     rig = NvmlRig(folder, gpus=2, power_w=250.0, period_s=0.1)
     rig.set_power(1, 600.0)
@@ -67,7 +75,7 @@ HIDDEN_CARD = Recording("hidden-card", _record_hidden_card, seconds=2.0)
 def test_a_card_that_the_job_cannot_see_is_not_counted(recorded_runs: RecordedRuns) -> None:
     report = report_of(recorded_runs[HIDDEN_CARD])
     assert {s["device"] for s in report["sources"] if s["in_total"]} == {"gpu0"}
-    assert report["total"]["energy_j"] == pytest.approx(250 * report["run"]["duration_s"], abs=25)
+    assert_constant_power(report, 250.0)
 
 
 def _record_command(folder: Path) -> None:
@@ -83,8 +91,8 @@ COMMAND = Recording("command", _record_command, seconds=2.0)
 @needs(COMMAND)
 def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns) -> None:
     report = report_of(recorded_runs[COMMAND])
-    assert report["total"]["energy_j"] == pytest.approx(250 * report["run"]["duration_s"], abs=25)
-    assert 2.0 <= report["run"]["duration_s"] < 3.0
+    assert report["run"]["duration_s"] >= 2.0
+    assert_constant_power(report, 250.0)
     phases_add_up(report)
 
 

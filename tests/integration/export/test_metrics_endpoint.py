@@ -140,13 +140,16 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         taken.listen()
         port = taken.getsockname()[1]
         script = processes.PLAIN.replace('name="plain"', f'name="plain", prometheus={port}')
-        process = processes.start(script, tmp_path, "25.0")
+        script = script.replace("time.monotonic() < end", "not os.path.exists(sys.argv[2])")
+        stop = tmp_path / "stop"
+        process = processes.start("import os\n" + script, tmp_path, "0", str(stop))
         assert process.stdout is not None
         run = Path(process.stdout.readline().strip())
         meta = run / "run.json"  # where a recorder says that it could not listen
         assert processes.wait_until(lambda: str(port) in str(read_json(meta).get("warnings")), 20)
     url = f"http://127.0.0.1:{port}/metrics"
     wait_for(url, "probe_run_info", 20.0)
+    stop.touch()
     process.communicate(timeout=60)
     assert process.returncode == 0
     wait_for(url, "probe_run_ended")  # its last figures are fetched, so the recorder may go
