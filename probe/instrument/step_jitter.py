@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .state_machine import PhaseStateMachine
+from .state_machine import PhaseStateMachine
 
 LONGEST_S = 0.02
 NAME = "dither"

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..ring.layout import THREAD_CAPACITY, Record
-
-if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
+from ..ring.writer import RingWriter
 
 MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
 

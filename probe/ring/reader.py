@@ -147,7 +147,7 @@ class RingReader:
 
     def names(self) -> dict[int, str]:
         """Names of all codes registered so far, the built-in phases included."""
-        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        names = dict(PHASE_OF_CODE)
         offset, stop = layout.NAMES, layout.NAMES + layout.NAMES_BYTES
         while offset + layout.NAME.size <= stop:
             code, length = layout.NAME.unpack_from(self._map, offset)

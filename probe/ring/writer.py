@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import StoreError
 from . import layout
-from .layout import CODE_OF_PHASE, SLOT_BYTES, SLOTS, WORD, Record
+from .layout import CODE_OF_PHASE, SLOT_BYTES, SLOTS, WORD
 from .slots import Slots
 
 Write = Callable[[int, int, int], None]
@@ -126,6 +126,3 @@ class RingWriter:
     def reader_pid(self) -> int:
         """Process id of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.READER_PID)[0])
-
-
-__all__ = ["Record", "RingWriter"]

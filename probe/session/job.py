@@ -9,14 +9,13 @@ again by its launcher, or requeued, keeps its key: it is another attempt of the 
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..clock import MACHINE_CLOCK, Clock
 from ..model import DeviceRequest, RunStatus
-from ..store.files import read_json, temporary_beside
+from ..store.files import create_bytes, read_json
 from ..store.layout import RUN_FILE
 from ..store.processes import boot_id, start_ticks
 
@@ -94,21 +93,11 @@ def agree(
     generation = 0
     while True:
         marker = directory / (f".job-{key}-{generation}" if generation else f".job-{key}")
-        chosen = _first(marker, proposal)
+        create_bytes(marker, proposal.encode())
+        chosen = marker.read_text()
         if chosen == proposal or _goes_on(directory / chosen, marker, attempt, clock.wall_s()):
             return chosen
         generation += 1
-
-
-def _first(marker: Path, proposal: str) -> str:
-    temporary = temporary_beside(marker)
-    temporary.write_text(proposal)
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, marker)  # atomic, with its content
-    finally:
-        os.unlink(temporary)
-    return marker.read_text()
 
 
 def _goes_on(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ class Run:
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
         self._engine = PhaseEngine(
-            self._ring_opener(place),
+            place.open,
             model=model,
             optimizer=optimizer,
             chores=self._chores,
@@ -69,7 +68,7 @@ class Run:
             modules=options["modules"],
         )
         self._member = self._introduce(place)
-        self._supervisor = Supervisor(self.path, self._main_ring, clock)
+        self._supervisor = Supervisor(self.path, self._engine.ring, clock)
         try:
             self._member.write(self.path)
             if not joined:
@@ -122,7 +121,7 @@ class Run:
         if not sealed and not self._supervisor.alive():
             log = node_dir(self.path) / "recorder.log"
             say(f"phasewatt: the recorder is gone and the run is not sealed: see {log}")
-        if self._main_ring.refused:
+        if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 
     def _create(self) -> Path:
@@ -151,15 +150,6 @@ class Run:
         if fields["dashboard"] and job.rank == 0:
             say(f"phasewatt: dashboard at {address(fields['dashboard'], run_id)}")
         return run
-
-    def _ring_opener(self, place: RingPlace) -> Callable[[str, int], Any]:
-        def opened(label: str, capacity: int) -> Any:
-            ring = place.open(label, capacity)
-            if label == "main":
-                self._main_ring = ring
-            return ring
-
-        return opened
 
     def _introduce(self, place: RingPlace) -> Member:
         job = self._job
@@ -226,15 +216,14 @@ class Run:
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or self._options["devices"] or not cuda.is_initialized():
             return
-        index = cuda.current_device()
-        uuid = getattr(cuda.get_device_properties(index), "uuid", None)
+        uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
         if uuid is None:
             return
         self._declared = (f"GPU-{uuid}",)
-        request = dataclasses.replace(self._member.request, uuids=self._declared)
-        self._publish(request=request)
+        self._publish(request=dataclasses.replace(self._member.request, uuids=self._declared))
 
 
 def say(line: str) -> None:
+    """Print one line to standard error; never raises."""
     with contextlib.suppress(Exception):
         print(line, file=sys.stderr, flush=True)

@@ -53,6 +53,3 @@ def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
         return ClockOffset(int(there - here), None, "wall clocks")
     except (TypeError, KeyError):
         return ClockOffset(0, None, "unknown")
-
-
-__all__ = ["ClockOffset", "clocks"]

@@ -286,7 +286,7 @@ class RunReader:
 
     def names(self, rank: int, ring: str) -> dict[int, str]:
         """Phase and metric names of a ring by code."""
-        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        names = dict(PHASE_OF_CODE)
         for folder, _ in self.folders(rank):
             stored = files.read_json(folder / f"names-{ring}.json") or {}
             names |= {int(code): name for code, name in stored.items()}

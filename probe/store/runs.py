@@ -174,6 +174,3 @@ def _name(run: Path) -> str | None:
 def _started(run: Path) -> str:
     value = files.read_json(run / layout.RUN_FILE)
     return str(value.get("started", "")) if isinstance(value, dict) else ""
-
-
-__all__ = ["create_run", "find_run", "find_runs", "list_runs", "new_run_id", "status_file"]

@@ -19,11 +19,9 @@ class DeviceClock(Protocol):
 
     def mark(self, time_ns: int, code: int) -> None:
         """Put the edge of host time ``time_ns`` into the device's queue."""
-        ...
 
     def drain(self) -> Sequence[Reached]:
         """Edges that the device has reached since the last call, in order."""
-        ...
 
 
 __all__ = ["DeviceClock", "Reached"]

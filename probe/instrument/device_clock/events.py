@@ -29,27 +29,21 @@ class Driver(Protocol):
 
     def capturing(self) -> bool:
         """True while the user captures a graph: nothing of ours may enter it."""
-        ...
 
     def event(self) -> Any:
         """A new timing event."""
-        ...
 
     def record(self, event: Any) -> None:
         """Put the event behind the work that the calling thread has queued."""
-        ...
 
     def record_idle(self, event: Any) -> None:
         """Put the event on a stream that nobody else uses."""
-        ...
 
     def complete(self, event: Any) -> bool:
         """Whether the device has reached the event; never waits."""
-        ...
 
     def elapsed_ms(self, first: Any, second: Any) -> float:
         """Device time between two complete events, in float32 milliseconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
+from ..state_machine import PhaseStateMachine
 from .import_hooks import when_imported
 from .patching import Session
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from ..state_machine import PhaseStateMachine
 
 _lock = threading.RLock()
 _session: Session | None = None

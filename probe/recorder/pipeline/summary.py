@@ -26,8 +26,9 @@ from .timelines import Settled, Timelines
 
 
 class SummaryStage:
-    """Of all sources and ranks of this node. Trouble of its own ends it, never the recording:
-    the report then reads samples and edges.
+    """Sums up all sources and ranks of this node.
+
+    A failure inside ends the summary, never the recording: the report then reads samples and edges.
     """
 
     def __init__(self, run: Path, begin_ns: int):
@@ -154,7 +155,7 @@ class SummaryStage:
 
         def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
             return [
-                counted[drain.rank].totals(drain.rank, _names(drain), drain.steps)
+                counted[drain.rank].totals(drain.rank, PHASE_OF_CODE | drain.names, drain.steps)
                 for drain in mains
                 if drain.rank in counted
             ]
@@ -175,7 +176,3 @@ class SummaryStage:
                 timelines.reductions(),
             ),
         )
-
-
-def _names(drain: RingDrain) -> Mapping[int, str]:
-    return {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()} | drain.names

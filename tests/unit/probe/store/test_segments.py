@@ -49,7 +49,7 @@ def test_sealing_changes_the_format_and_nothing_else(tmp_path: Path) -> None:
     for i in range(20):
         writer.write(rows(i * 1000, 1000))
     before = times(tmp_path, "edges-a")
-    sealed = seal_segment(writer.close() or tmp_path)
+    sealed = seal_segment(*writer.close())
     assert sealed is not None
     assert sealed.suffix == ".parquet"
     assert [p.suffix for p in segment_files(tmp_path, "edges-a")] == [".parquet"]
@@ -86,7 +86,7 @@ def test_a_crash_between_rename_and_removal_reads_each_row_once(tmp_path: Path) 
     writer.write(rows(0, 10))
     (hot,) = segment_files(tmp_path, "edges-a")
     copy = hot.read_bytes()
-    seal_segment(writer.close() or tmp_path)
+    seal_segment(*writer.close())
     hot.write_bytes(copy)  # as if the process died before the removal
     assert times(tmp_path, "edges-a") == list(range(10))
 
@@ -121,7 +121,7 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     writer.write(
         {"source": source, "time_ns": time_ns, "value": value, "span_ns": np.zeros(n, np.int32)}
     )
-    sealed = seal_segment(writer.close() or tmp_path)
+    sealed = seal_segment(*writer.close())
     assert sealed is not None
     roll_up(sealed, tmp_path)
     assert len(list((tmp_path / "rollup").glob("*.parquet"))) == 3
