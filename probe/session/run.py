@@ -55,7 +55,7 @@ class Run:
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
-        self._met: dict[str, Any] = {}  # what was learnt of the job's other hosts
+        self._met: dict[str, Any] = {}  # what :func:`meet` returned about the job's other hosts
         joined = os.environ.get("PROBE_RUN")
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
@@ -95,7 +95,7 @@ class Run:
         self._engine.values.log(values)
 
     def live(self) -> Live | None:
-        """Joules so far and watts now, a second or two old; None while nothing is known."""
+        """Joules so far and watts now, a second or two old; None before the first live page."""
         return read_live(self.path)
 
     def report(self) -> Report:
@@ -105,17 +105,20 @@ class Run:
         return Report.of(self.path)
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
-        """Unhook, hand the last edges over and wait (≤ 2 s) until they are sealed.
+        """Unhook, write the last edges and wait (≤ 2 s) until the run is sealed.
 
-        ``error`` says in one line why it failed; it stands in the report.
+        Args:
+            failed: whether the watched block failed.
+            exit_code: of the process.
+            error: why it failed, in one line for the report.
         """
         if self._closed or os.getpid() != self.pid:
             return
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
-        left = {"left": True} | ({"error": error} if failed and error else {})
-        self._publish(info=self._info() | left)
+        reason = {"error": error} if failed and error else {}
+        self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
         if not sealed and not self._supervisor.alive():

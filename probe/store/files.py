@@ -1,4 +1,4 @@
-"""Small files that are either old or new, never half."""
+"""Small files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
-    """A file beside ``path`` that takes its place when it is whole; else the old one stays."""
+    """A file that replaces ``path`` when the block ends without an exception."""
     temporary = temporary_beside(path)
     try:
         with open(temporary, "xb") as file:
@@ -95,7 +95,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A unique name in the same directory. (``tempfile`` would cost 3 ms to import.)"""
+    """A unique name in the same directory; importing ``tempfile`` for it would cost 3 ms."""
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -108,7 +109,8 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     source = rng.integers(0, 3, n).astype(np.uint16)
     time_ns = np.sort(rng.integers(0, 90 * 10**9, n))
     value = rng.normal(size=n)
-    table = buckets(source, time_ns, value, 10**10).to_pylist()
+    samples = pa.table({"source": source, "time_ns": time_ns, "value": value})
+    table = buckets(samples, 10**10).to_pylist()
     assert sum(row["count"] for row in table) == n
     for row in table:
         mine = (source == row["source"]) & (time_ns // 10**10 * 10**10 == row["begin_ns"])
