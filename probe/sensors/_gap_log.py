@@ -7,11 +7,11 @@ from ..units import NS_PER_S
 
 
 class GapLog:
-    """What a source missed.
+    """Turns the failed reads of one source into few Gaps.
 
-    The first failure is reported at once, so that a reader sees the source go; what
-    follows is folded into pieces of 1, 2, 4, 8, then 10 s that join without a seam,
-    so that a GPU lost for a week does not fill the store.
+    The first failure is reported at once, so that a reader sees the source go; later
+    failures are merged into adjacent gaps of 1, 2, 4, 8, then 10 s, so that a GPU lost
+    for a week does not fill the store.
     """
 
     __slots__ = ("_begin_ns", "_count", "_piece_ns", "_reason", "failing", "source")
@@ -25,12 +25,11 @@ class GapLog:
         self._reason = ""
 
     def bad(self, now_ns: int, reason: str) -> Gap | None:
-        """A read failed at ``now_ns``."""
-        first = not self.failing
-        self.failing = True
+        """A read failed at ``now_ns``; returns a gap when one is due."""
         self._count += 1
         self._reason = reason
-        if first:
+        if not self.failing:
+            self.failing = True
             self._piece_ns = NS_PER_S
             return self._cut(now_ns)
         if now_ns - self._begin_ns < self._piece_ns:
