@@ -59,13 +59,12 @@ class SummaryStage:
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors read, in order."""
         for reading in readings:
-            if isinstance(reading, Sample):
-                if reading.source in self._reads:
-                    self._reads[reading.source].append(reading)
-            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+            if isinstance(reading, Gap):
                 meter = self._meters.get(reading.what)
-                if isinstance(meter, MeterSummarizer):
+                if isinstance(meter, MeterSummarizer) and reading.reason == RESTARTED:
                     meter.restart(reading.end_ns)
+            elif reading.source in self._reads:
+                self._reads[reading.source].append(reading)
 
     @guarded
     def spans(self, settled: Mapping[int, Settled]) -> None:

@@ -45,13 +45,14 @@ class NvmlTelemetrySensor(NvmlSensor):
             quantity: str,
             unit: str,
             scale: float,
-            limit: float,
+            most: float,
             call: Callable[[Any], Any],
             note: str = "",
+            **more: Any,
         ) -> Gauge:
             return Gauge(
-                (source(quantity, unit, scale, note),),
-                lambda handle: (bounded(call(handle), limit, quantity),),
+                (source(quantity, unit, scale, note, **more),),
+                lambda handle: (bounded(call(handle), most, quantity),),
                 NS_PER_S,
                 (f"GPU {device.index} {quantity}",),
                 slow_call_ns=5 * NS_PER_MS,
@@ -71,14 +72,13 @@ class NvmlTelemetrySensor(NvmlSensor):
                 NS_PER_S,
                 (f"GPU {device.index} utilization", f"GPU {device.index} memory utilization"),
             ),
-            Gauge(
-                (source("memory_used", "B", 1.0, limit=_memory(n, device)),),
-                lambda handle: (
-                    bounded(n.nvmlDeviceGetMemoryInfo(handle).used, _MAX_BYTES, "memory_used"),
-                ),
-                NS_PER_S,
-                (f"GPU {device.index} memory_used",),
-                slow_call_ns=5 * NS_PER_MS,
+            simple(
+                "memory_used",
+                "B",
+                1.0,
+                _MAX_BYTES,
+                lambda h: n.nvmlDeviceGetMemoryInfo(h).used,
+                limit=_memory(n, device),
             ),
             simple(
                 "sm_clock",
