@@ -90,7 +90,7 @@ class PhaseEngine:
             if isinstance(optimizer, Sequence)
             else ([] if optimizer is None else [optimizer])
         )
-        self._finder: RootFinder | None = None
+        self._root_finder: RootFinder | None = None
         self._memory: CudaMemory | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
@@ -119,8 +119,8 @@ class PhaseEngine:
         try:
             self._withdraw()
             registry.detach(self._machine)
-            if self._finder is not None:
-                self._finder.stop()
+            if self._root_finder is not None:
+                self._root_finder.stop()
             self._model, self._optimizers = None, []
         except Exception as error:
             self._machine.fail(error)
@@ -175,12 +175,12 @@ class PhaseEngine:
     @property
     def model_found(self) -> str:
         """How the root module was found; empty as long as it was not."""
-        return self._finder.found if self._finder is not None else ""
+        return self._root_finder.origin if self._root_finder is not None else ""
 
     @property
     def parameters_hash(self) -> str:
         """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
-        return self._finder.hash if self._finder is not None else ""
+        return self._root_finder.hash if self._root_finder is not None else ""
 
     def overhead(self) -> dict[str, Any]:
         """What recording has cost: share of a step, and how that was found."""
@@ -198,10 +198,10 @@ class PhaseEngine:
             from .root_module.finder import RootFinder
 
             self._machine.grad_enabled = torch.is_grad_enabled
-            self._finder = RootFinder(
+            self._root_finder = RootFinder(
                 self._machine, self._model, self._optimizers, self.warn, self._kind_listeners()
             )
-            self._finder.start()
+            self._root_finder.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 

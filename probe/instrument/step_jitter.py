@@ -2,7 +2,7 @@
 
 If the step's period divides the meter's, every update falls at the same place of the step
 and its phases cannot be told apart. Only the steps themselves can break that. Opt-in, as it
-costs time: a phase of its own, so that the report says how much.
+costs time: it is recorded as a separate phase, so that the report says how much.
 """
 
 from __future__ import annotations

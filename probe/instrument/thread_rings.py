@@ -1,4 +1,4 @@
-"""Phases of other threads: each writes MARK … LEAVE into a ring of its own."""
+"""Phases of other threads: each thread writes MARK … LEAVE into its ring."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ThreadRings:
         native: bool | None = getattr(self._local, "native", None)
         if native is None:
             here = threading.get_ident()
-            # Who asks threading for the current thread there makes it a dummy.
+            # threading.current_thread() there creates a dummy.
             native = all(
                 thread.ident != here or isinstance(thread, threading._DummyThread)
                 for thread in threading.enumerate()

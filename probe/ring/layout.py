@@ -82,7 +82,7 @@ REDUCTIONS_WARM_UP = 5  # buckets are built anew after the first, memory is touc
 
 
 class CommCode(IntEnum):
-    """What a COMM record tells of one step."""
+    """The kinds of COMM records of one step."""
 
     BUSY = 1  # collectives ran
     EXPOSED = 2  # backward had nothing to do but wait for them

@@ -123,7 +123,7 @@ class RingReader:
         """Tell the writer that the recorder lives."""
         WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
         WORD.pack_into(self._map, layout.READER_PID, pid)
-        # Last: whoever reads this number must find this recorder alive.
+        # Last: a writer that reads this number must find this recorder alive.
         WORD.pack_into(self._map, layout.EPOCH, epoch)
 
     def seal(self, *, complete: bool) -> None:

@@ -78,9 +78,8 @@ class RingWriter:
 
         When the name table is full (about a thousand names), ``other``.
         """
-        known = self._codes.get(name)
-        if known is not None:
-            return known
+        if name in self._codes:
+            return self._codes[name]
         code = int(layout.Code.USER) + len(self._codes) - len(CODE_OF_PHASE)
         encoded = name.encode("utf-8", "replace")[:200]
         end = self._names_end + layout.NAME.size + len(encoded)

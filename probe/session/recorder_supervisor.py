@@ -43,7 +43,7 @@ class Supervisor:
         """Start the recorder unless another rank of this node did. Raises OSError."""
         for epoch in (1, self._orphaned()):
             if epoch and claim(self._run, epoch):
-                # Waited for: nothing of ours may appear in the user's waitpid.
+                # Waited for: it must not appear in the user's waitpid.
                 self._child = spawn(self._run, epoch)
                 # Not longer: an interpreter that cannot start must not keep the training.
                 with contextlib.suppress(subprocess.TimeoutExpired):

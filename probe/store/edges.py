@@ -59,6 +59,6 @@ def once(parts: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
     ahead = np.diff(rows["sequence"].astype(np.int64))
     if np.all((ahead > 0) | (ahead < -(1 << 31))):
         return rows
-    # 32-bit sequences start again after four billion records; the time tells laps apart.
+    # 32-bit sequences start again after four billion records; the time distinguishes the laps.
     _, first = np.unique(rows[["time_ns", "sequence"]], return_index=True)
     return rows[first]

@@ -164,7 +164,7 @@ class History:
         """(rollups, segments that have none: sealed a moment ago, or the disk refused)."""
         folder, wide_ns = self._node / "rollup", WIDTHS[label] * NS_PER_S
         segments = self._between(begin_ns - wide_ns, end_ns + wide_ns)
-        if label == list(WIDTHS)[-1]:  # joined, so not named like segments: the next width tells
+        if label == list(WIDTHS)[-1]:  # files are joined: look at the next width
             beside = folder, list(WIDTHS)[-2]
             bare = [path for path in segments if not _named(*beside, path).exists()]
             return sorted(folder.glob(f"{label}-*.parquet")), bare

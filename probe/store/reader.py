@@ -36,7 +36,7 @@ SEVERITY = (
     RunStatus.KILLED,
     RunStatus.RUNNING,
 )
-# What run.json tells of the job and not of the host that made it.
+# Fields of run.json that describe the job, not the host that made the run.
 _OF_JOB = (
     "schema",
     "id",
@@ -72,9 +72,8 @@ Logged = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # (time_ns, valu
 class RunReader:
     """Opens a run directory; of a run of several hosts, all of it or what one host recorded.
 
-    Every host has a monotonic clock of its own. The reader of one host speaks in that host's time,
-    the one of all of them in the time of the host that made the run (``clocks`` says how the others
-    were brought to it).
+    Every host has its own monotonic clock. The reader of one host uses that host's time; the reader
+    of all hosts uses the time of the host that made the run (``clocks`` has the offsets of others).
     """
 
     def __init__(self, run: Path, node: str | None = None):
@@ -96,18 +95,18 @@ class RunReader:
             for path in run.glob("node-*/node.json")
             if isinstance(stored := files.read_json(path), dict)
         }
-        # Ranks tell it at once, recorders only when they next say how they stand.
+        # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
             self.meta | stored.get(self._home, {}),
             {name: guest | stored.get(name, {}) for name, guest in self.guests.items()},
         )
         if node is not None:
-            if node in self.guests:  # how the home stands and ended is nothing of the guest's
+            if node in self.guests:  # the home's status and end are not the guest's
                 self.meta = {key: self.meta[key] for key in _OF_JOB if key in self.meta}
                 self.meta |= self.guests[node]
             self.members = [member for member in self.members if member.host == node]
-        self._last: tuple[int, Rings] | None = None  # of a run that is over, read last
+        self._last: tuple[int, Rings] | None = None  # (rank, rings) read last, of a run that ended
 
     def hosts(self) -> list[RunReader]:
         """A reader for each host that recorded something, that of rank 0 first."""
@@ -268,7 +267,7 @@ class RunReader:
             return self._last[1]
         rings = self._read_rings(rank)
         if over and rank is not None:
-            self._last = rank, rings  # several questions about one rank follow each other
+            self._last = rank, rings  # a rank is mostly read several times in a row
         return rings
 
     def rings_between(self, rank: int, begin_ns: int, end_ns: int) -> Rings:

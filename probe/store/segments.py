@@ -47,7 +47,7 @@ Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
 def write_batch(sink: pa.NativeFile, columns: Columns, schema: pa.Schema) -> None:
-    """Write one batch as a stream of its own."""
+    """Write one batch as a complete stream."""
     with _stream(sink, schema) as stream:
         stream.write_batch(_batch(columns, schema))
 

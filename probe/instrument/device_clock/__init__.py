@@ -9,7 +9,7 @@ Reached = tuple[int, int, int]  # host time of the edge, device time on the host
 
 
 class DeviceClock(Protocol):
-    """Marks edges on a device's queue and tells later when the device reached them.
+    """Marks edges in a device's queue and reports later when the device reached them.
 
     Used from one thread. Nothing here waits for the device or raises.
     """

@@ -1,7 +1,7 @@
 """The process-wide patches: installed when a machine attaches, undone when it detaches.
 
-Whoever patched on top of us keeps working: what cannot be undone is left behind as a
-pass-through, and the next machine's patches go on top of it.
+Later patches by others keep working: what cannot be undone below them is left as a pass-through,
+and the next machine's patches go on top of it.
 """
 
 from __future__ import annotations

@@ -84,10 +84,10 @@ class LiveMeters:
         self._distrusted: set[str] = set()
 
     def open(self, sources: Iterable[Source]) -> None:
-        """Follow those of new sources that tell energy."""
+        """Follow those of new sources that measure energy or power."""
         for source in sources:
-            tells = source.is_energy_counter or source.quantity in POWERS
-            if source.attributable and tells:
+            has_energy = source.is_energy_counter or source.quantity in POWERS
+            if source.attributable and has_energy:
                 self._meters.setdefault(source.id, _LiveMeter(source))
 
     def take(self, readings: Iterable[Reading]) -> None:

@@ -61,7 +61,7 @@ class AttributionStage:
         self._used: set[int] = set()  # ranks whose first spans are used up
         self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
-        self._dear = False  # at the last judgement
+        self._costly = False  # at the last check
         self.warnings: list[str] = []
         self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
 
@@ -142,14 +142,13 @@ class AttributionStage:
         self._watch_cost(time.thread_time() - began)
 
     def _watch_cost(self, cpu_s: float) -> None:
-        """Rather fewer updates than a recorder that falls behind. Once may be a search for lags."""
+        """Use fewer updates after two costly checks in a row: one may be the search for lags."""
         self._cpu_s += cpu_s
         wall_s = self._clock.monotonic_s() - self._since_s
         if wall_s < _JUDGED_S:
             return
-        dear = self._cpu_s > _MOST_CPU * wall_s
-        again, self._dear = dear and self._dear, dear
-        if again and self._meters:
+        before, self._costly = self._costly, self._cpu_s > _MOST_CPU * wall_s
+        if before and self._costly and self._meters:
             every = max(meter.accumulator.thin() for meter in self._meters.values())
             self.warnings = [
                 f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "

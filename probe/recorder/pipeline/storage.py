@@ -42,7 +42,7 @@ class StorageStage:
             self._index = {id_: i for i, id_ in enumerate(self._sources)}
 
     def sources(self) -> list[dict[str, Any]]:
-        """All sources so far, as they stand in sources.json."""
+        """All sources so far, as in sources.json."""
         return list(self._sources.values())
 
     def readings(self, readings: Iterable[Reading]) -> None:

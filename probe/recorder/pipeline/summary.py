@@ -40,7 +40,7 @@ class SummaryStage:
         self._spans: dict[int, list[Settled]] = {}
         self._host: dict[int, PhaseCounter] = {}
         self._device: dict[int, PhaseCounter] = {}
-        self._used: set[int] = set()  # ranks whose first spans were handed on
+        self._used: set[int] = set()  # ranks whose first spans were used
         self.guard = FaultGuard("the report will read all samples")
 
     def open(self, sources: Iterable[Source]) -> None:
@@ -98,10 +98,10 @@ class SummaryStage:
             before = self._owners.get(id_)
             if rank is not None and before is None:
                 self._owners[id_] = rank
-            stands_in = not source.in_total and source.provenance is Provenance.MEASURED
+            substitute = not source.in_total and source.provenance is Provenance.MEASURED
             late = before is None and rank in self._used
-            if stands_in or late or rank != self._owners.get(id_):
-                meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
+            if substitute or late or rank != self._owners.get(id_):
+                meter.give_up()  # a substitute meter, or not this rank's for the whole run
             elif rank in taken:
                 clock = rank, source.is_accelerator
                 if clock not in tables:

@@ -529,7 +529,7 @@ class TestBoundaries:
         assert any("no torch module" in line for line in run.engine.warnings)
 
     def test_hash_ignores_wrappers_and_order(self) -> None:
-        from probe.instrument.root_module.candidates import parameters_hash
+        from probe.instrument.root_module.living_modules import parameters_hash
 
         model = torch.nn.Sequential(torch.nn.Linear(2, 3))
         assert parameters_hash(model) == parameters_hash(torch.compile(model))
