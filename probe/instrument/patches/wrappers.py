@@ -290,10 +290,10 @@ class SeenDdp:
 def ask_before_reducing(module: Any, hooks: HookTarget) -> None:
     """Tell when the backwards of a DDP module that reduce have computed all gradients.
 
-    What a backward calls at its end is called in the order in which it was asked for. DDP asks
-    when its last bucket is ready, and then waits for the collectives; so a callback that is
-    queued before any gradient exists comes first. That of the last parameter is usually the first; where some
-    may have none, several are asked.
+    Callbacks at the end of a backward run in the order in which they were queued. DDP queues its
+    own when its last bucket is ready, and that one waits for the collectives; so a callback that is
+    queued before any gradient exists comes first. The gradient of the last parameter is usually
+    the first; where some may have none, several parameters are asked.
     """
     from torch.autograd import Variable
     from torch.autograd.graph import get_gradient_edge
