@@ -66,7 +66,7 @@ def main() -> None:
                 if on:
                     engine._model, engine._optimizers = net, [optimizer]
                     engine.install()
-                before = engine._ring.offered()
+                before = engine.ring.offered()
                 for turn in range(IN_A_ROW):
                     for name, call in calls.items():
                         for _ in range(3):
@@ -77,7 +77,7 @@ def main() -> None:
                             times[name, on].append((time.perf_counter_ns() - begin) / 1e3)
                     optimizer.zero_grad()
                 if on:
-                    records, steps = records + engine._ring.offered() - before, steps + IN_A_ROW
+                    records, steps = records + engine.ring.offered() - before, steps + IN_A_ROW
                     engine.uninstall()
     total = 0.0
     rows = {}

@@ -220,7 +220,7 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
             rows, reads = one.portion(until_ns, rng, mine[0].id)
             readings = [*reads, *gauges(mine, earlier_ns, one.now_ns, rng)]
             writer.write({name: rows[name] for name in EDGES.names})
-            sealer.take([path] if (path := writer.rotate_if_due()) else [])
+            sealer.take(writer.rotate_if_due())
             table = one.decoder.feed(rows, holes=())
             timelines.add(one.rank, one.name, rows, table)
             for take in (samples.readings, attributing.readings, summaries.readings):
@@ -236,7 +236,7 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
     end_ns = max(one.now_ns for one in ranks)
     sealer.take(samples.close())
     for writer in edges:
-        sealer.take([path] if (path := writer.close()) else [])
+        sealer.take(writer.close())
     settled = timelines.take(None)
     attributing.spans(settled)
     summaries.spans(settled)

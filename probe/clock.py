@@ -20,27 +20,21 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Monotonic nanoseconds."""
-        ...
 
     def monotonic_s(self) -> float:
         """The same clock in seconds, for deadlines."""
-        ...
 
     def wall_s(self) -> float:
         """Seconds since 1970."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Block for about ``seconds``; never raises for a negative value."""
-        ...
 
     def wait_event(self, event: threading.Event, seconds: float) -> bool:
         """Block until the event is set, ``seconds`` at most; whether it is set."""
-        ...
 
     def wait_poll(self, poll: select.poll, seconds: float) -> list[tuple[int, int]]:
         """Block until a descriptor is ready, ``seconds`` at most; (descriptor, events) of each."""
-        ...
 
 
 class MonotonicClock:

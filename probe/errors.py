@@ -4,12 +4,12 @@
 
     ProbeError                 one clear line that says what to do   exit 1
     ├── UsageError             bad arguments or bad input            exit 1
-    │   ├── UnknownRunError    no run answers to that name
+    │   ├── UnknownRunError    no run has that name
     │   └── StoreVersionError  the run was written by a newer phasewatt
     ├── StoreError             a run directory cannot be read or written
     ├── NothingToReport        the run exists but holds no data       exit 2
     ├── SensorUnavailable      a sensor is absent: the reason and the remedy
-    └── ShadowedPackageError   somebody else's package stands where ours should
+    └── ShadowedPackageError   another package has the name of one of ours
 
 All of them are raised at start-up or by a command. Once training runs, nothing
 of ours raises into it.
@@ -29,7 +29,7 @@ class UsageError(ProbeError):
 
 
 class UnknownRunError(UsageError):
-    """No run answers to the given directory, id prefix or name."""
+    """No run has the given directory, id prefix or name."""
 
 
 class StoreVersionError(UsageError):
@@ -49,8 +49,8 @@ class NothingToReport(ProbeError):
 class SensorUnavailable(ProbeError):
     """A sensor is absent on this machine.
 
-    ``reason`` says why; ``remedy`` is the one command or step that mends it,
-    or None where nothing can.
+    ``reason`` says why; ``remedy`` is the one command or step that fixes it,
+    or None where there is none.
     """
 
     def __init__(self, reason: str, remedy: str | None = None) -> None:

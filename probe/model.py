@@ -84,7 +84,7 @@ class Kind(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """What a device is, whoever made it."""
+    """What a device is, independent of its vendor."""
 
     ACCELERATOR = "accelerator"  # computes beside the CPU: gpu0, npu0
     CPU = "cpu"  # a package, or a die of it: cpu0, cpu0-die1

@@ -1,7 +1,7 @@
 """Entry points of other packages, and whether a sibling package is ours.
 
 Sensors, exporters, report formats and services are found by entry point; nothing is imported until
-it is asked for. What cannot be imported raises one clear line.
+it is asked for. An import that fails raises an error of one line.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def load(group: str, name: str) -> Any:
 
     Raises:
         UsageError: there is none of that name, or it cannot be imported.
-        ShadowedPackageError: its package is ours, but another one stands in its place.
+        ShadowedPackageError: its package is ours, but another one of that name is found first.
     """
-    known = discover(group)
-    if name not in known:
-        choice = ", ".join(known) or "none is installed"
+    entries = discover(group)
+    if name not in entries:
+        choice = ", ".join(entries) or "none is installed"
         raise UsageError(f"{name!r} is not known to {group}: {choice}")
-    entry = known[name]
+    entry = entries[name]
     package = entry.module.partition(".")[0]
     if package in SIBLINGS and entry.dist is not None and entry.dist.name == "phasewatt":
         check_sibling(package)
@@ -48,7 +48,7 @@ def load(group: str, name: str) -> Any:
 
 
 def check_sibling(package: str) -> None:
-    """Is the package that an import of ``package`` gives (or gave) the one beside probe?
+    """Check that an import of ``package`` gives (or gave) the one beside probe.
 
     Raises:
         ShadowedPackageError: another one comes first on the path; both are named.

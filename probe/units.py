@@ -13,6 +13,4 @@ J_PER_MJ = 1e-3  # NVML reports millijoules and milliwatts
 J_PER_UJ = 1e-6  # Linux powercap reports microjoules
 W_PER_MW = 1e-3
 HZ_PER_MHZ = 1e6
-BYTES_PER_KIB = 1024
 J_PER_KWH = 3.6e6
-G_PER_KG = 1e3

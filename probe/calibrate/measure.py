@@ -44,7 +44,7 @@ _BUSY, _IDLE = 0, 1
 
 @dataclass
 class _Reader:
-    """Reads one card's meters on a thread of its own until it is stopped."""
+    """Reads one card's meters on two threads until it is stopped."""
 
     sensor: NvmlEnergySensor
     calls: PowerCalls

@@ -16,7 +16,6 @@ class Load(Protocol):
 
     def run(self, seconds: float) -> None:
         """Be busy for about this long; returns when the device has finished."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

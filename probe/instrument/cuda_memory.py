@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ring.layout import Record
-
-if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
+from ..ring.writer import RingWriter
 
 _MEMORY = int(Record.MEMORY)
 CHEAP_NS = 3_000  # a read dearer than this is taken at step boundaries only

@@ -14,12 +14,10 @@ import itertools
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
-
-if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
+from ..ring.writer import RingWriter
 
 RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next

@@ -14,6 +14,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..ring.layout import MAIN_CAPACITY, EndCode, Record
+from ..ring.writer import RingWriter
 from .ddp_timers import DdpTimers
 from .logged_values import LoggedValues
 from .module_kinds.state_machine import ModuleKindStateMachine
@@ -26,7 +27,6 @@ from .step_jitter import StepJitter
 from .thread_rings import ThreadRings
 
 if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
     from .cuda_memory import CudaMemory
     from .device_clock import DeviceClock
     from .module_kinds.listeners import KindListeners
@@ -72,16 +72,16 @@ class PhaseEngine:
             StoreError: the main ring cannot be opened.
         """
         self.warnings: list[str] = []
-        self._ring = open_ring("main", MAIN_CAPACITY)
+        self.ring = open_ring("main", MAIN_CAPACITY)
         self._thread_rings = ThreadRings(open_ring)
         machine = ModuleKindStateMachine if modules else PhaseStateMachine
         self._machine = machine(
-            self._ring, self._thread_rings, warn=self.warn, chores=self._do_chores
+            self.ring, self._thread_rings, warn=self.warn, chores=self._do_chores
         )
         if dither:
-            self._machine.rest = StepJitter(self._machine, self._ring.code(JITTER), dither)
-        self.values = LoggedValues(self._ring, self._machine, self.warn)
-        self._ddp_timers = DdpTimers(self._ring)
+            self._machine.rest = StepJitter(self._machine, self.ring.code(JITTER), dither)
+        self.values = LoggedValues(self.ring, self._machine, self.warn)
+        self._ddp_timers = DdpTimers(self.ring)
         self._machine.on_reducer = self._ddp_timers.follow
         self._overhead = Overhead()
         self._model, self._chores = model, chores
@@ -90,7 +90,7 @@ class PhaseEngine:
             if isinstance(optimizer, Sequence)
             else ([] if optimizer is None else [optimizer])
         )
-        self._finder: RootFinder | None = None
+        self._root_finder: RootFinder | None = None
         self._memory: CudaMemory | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
@@ -106,9 +106,8 @@ class PhaseEngine:
     def install(self) -> None:
         """Begin to record: patches, a listener of the model's calls, the first mark."""
         try:
-            machine = self._machine
-            machine.start()
-            registry.attach(machine)
+            self._machine.start()
+            registry.attach(self._machine)
             self._withdraw = when_imported("torch", self._with_torch)
         except Exception as error:
             self._machine.fail(error)
@@ -120,8 +119,8 @@ class PhaseEngine:
         try:
             self._withdraw()
             registry.detach(self._machine)
-            if self._finder is not None:
-                self._finder.stop()
+            if self._root_finder is not None:
+                self._root_finder.stop()
             self._model, self._optimizers = None, []
         except Exception as error:
             self._machine.fail(error)
@@ -138,8 +137,8 @@ class PhaseEngine:
         self._machine.stop()
         with contextlib.suppress(Exception):
             code = EndCode.FAILED if failed else EndCode.FINISHED
-            self._ring.write(int(Record.END), int(code), exit_code)
-            self._ring.close()
+            self.ring.write(int(Record.END), int(code), exit_code)
+            self.ring.close()
             self._thread_rings.close()
 
     def disarm(self) -> None:
@@ -176,16 +175,16 @@ class PhaseEngine:
     @property
     def model_found(self) -> str:
         """How the root module was found; empty as long as it was not."""
-        return self._finder.found if self._finder is not None else ""
+        return self._root_finder.origin if self._root_finder is not None else ""
 
     @property
     def parameters_hash(self) -> str:
         """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
-        return self._finder.hash if self._finder is not None else ""
+        return self._root_finder.hash if self._root_finder is not None else ""
 
     def overhead(self) -> dict[str, Any]:
         """What recording has cost: share of a step, and how that was found."""
-        return self._overhead.summary(self._ring.offered(), self._machine.steps)
+        return self._overhead.summary(self.ring.offered(), self._machine.steps)
 
     def warn(self, line: str) -> None:
         """Keep a warning for the report; never printed into the training."""
@@ -199,10 +198,10 @@ class PhaseEngine:
             from .root_module.finder import RootFinder
 
             self._machine.grad_enabled = torch.is_grad_enabled
-            self._finder = RootFinder(
+            self._root_finder = RootFinder(
                 self._machine, self._model, self._optimizers, self.warn, self._kind_listeners()
             )
-            self._finder.start()
+            self._root_finder.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
 
@@ -212,13 +211,13 @@ class PhaseEngine:
             return None
         from .module_kinds.listeners import KindListeners
 
-        return lambda root: KindListeners(machine, root, self._ring.code)
+        return lambda root: KindListeners(machine, root, self.ring.code)
 
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""
         steps = self._machine.steps
         if steps == 1:
-            self._overhead.begin(self._ring.offered())
+            self._overhead.begin(self.ring.offered())
         self._flush()
         if self._cuda is None:
             self._look_for_cuda()
@@ -241,7 +240,7 @@ class PhaseEngine:
             self._memory.step()
         if self._device is not None:
             for edge_ns, reached_ns, code in self._device.drain():
-                self._ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
+                self.ring.write_at(edge_ns, int(Record.DEVICE), code, reached_ns)
 
     def _look_for_cuda(self) -> None:
         torch = sys.modules.get("torch")
@@ -253,7 +252,7 @@ class PhaseEngine:
             from .cuda_memory import CudaMemory
             from .device_clock.cuda import CudaClock
 
-            self._memory = CudaMemory.of_torch(torch, self._ring)
+            self._memory = CudaMemory.of_torch(torch, self.ring)
             memory = self._memory
             at_edges = memory.allocated if memory is not None and memory.cheap else None
             self._device = CudaClock.of(torch)
@@ -270,7 +269,7 @@ class _UserPhase:
 
     def __init__(self, engine: PhaseEngine, name: str):
         self._engine, self._machine, self.name = engine, engine._machine, name
-        self._code = engine._ring.code(name)
+        self._code = engine.ring.code(name)
 
     def __enter__(self) -> None:
         machine = self._machine

@@ -9,17 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ring.layout import Record
-
-if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
-    from .state_machine import PhaseStateMachine
+from ..ring.writer import RingWriter
+from .state_machine import PhaseStateMachine
 
 VALUE = int(Record.VALUE)
 _to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
-_SLOTS = 256  # values in flight from a device; more are dropped and counted
+_SLOTS = 256  # values in flight from a device; more are dropped
 
 
 class LoggedValues:
@@ -27,7 +25,6 @@ class LoggedValues:
 
     def __init__(self, ring: RingWriter, machine: PhaseStateMachine, warn: Callable[[str], None]):
         """Log values of the thread that ``machine`` records."""
-        self.dropped = 0
         self._ring, self._machine, self._warn = ring, machine, warn
         self._codes: dict[str, int] = {}
         self._warned: set[str] = set()
@@ -120,7 +117,6 @@ class LoggedValues:
             self._free = list(range(_SLOTS))
         self.poll()
         if not self._free:
-            self.dropped += 1
             return True
         slot = self._free.pop()
         # Same dtype on both sides: a conversion would allocate on the user's device.

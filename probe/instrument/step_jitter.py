@@ -2,17 +2,15 @@
 
 If the step's period divides the meter's, every update falls at the same place of the step
 and its phases cannot be told apart. Only the steps themselves can break that. Opt-in, as it
-costs time: a phase of its own, so that the report says how much.
+costs time: it is recorded as a separate phase, so that the report says how much.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .state_machine import PhaseStateMachine
+from .state_machine import PhaseStateMachine
 
 LONGEST_S = 0.02
 NAME = "dither"

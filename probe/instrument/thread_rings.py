@@ -1,16 +1,13 @@
-"""Phases of other threads: each writes MARK … LEAVE into a ring of its own."""
+"""Phases of other threads: each thread writes MARK … LEAVE into its ring."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..ring.layout import THREAD_CAPACITY, Record
-
-if TYPE_CHECKING:
-    from ..ring.writer import RingWriter
+from ..ring.writer import RingWriter
 
 MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
 
@@ -87,7 +84,7 @@ class ThreadRings:
         native: bool | None = getattr(self._local, "native", None)
         if native is None:
             here = threading.get_ident()
-            # Who asks threading for the current thread there makes it a dummy.
+            # threading.current_thread() there creates a dummy.
             native = all(
                 thread.ident != here or isinstance(thread, threading._DummyThread)
                 for thread in threading.enumerate()

@@ -1,7 +1,7 @@
 """``probe run -- python train.py``: measure a command from outside, pass everything through.
 
 The command keeps its terminal, its standard streams, its arguments and its process
-group. Signals sent to us are handed on (those of the terminal reach it anyway), and
+group. Signals sent to us are forwarded (those of the terminal reach it anyway), and
 its exit code or signal becomes ours.
 """
 

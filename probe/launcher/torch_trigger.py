@@ -71,7 +71,7 @@ def _wait_for_training(torch: Any) -> None:
             return original(*args, **kwargs)
 
         def restore() -> None:
-            if getattr(owner, name) is first:  # somebody on top: stay a pass-through
+            if getattr(owner, name) is first:  # else a later patch: stay below as a pass-through
                 setattr(owner, name, original)
 
         setattr(owner, name, first)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ def warm_up() -> None:
     spans.ledger()
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _LoggedMetric:
     """What `run.log` recorded of one metric so far."""
 
@@ -55,13 +55,8 @@ class _LoggedMetric:
 
     def row(self) -> dict[str, float | int | None]:
         """For JSON, which has no NaN: null instead."""
-        return {
-            "count": self.count,
-            **{
-                name: value if math.isfinite(value) else None
-                for name, value in (("last", self.last), ("sum", self.sum))
-            },
-        }
+        row = dataclasses.asdict(self)
+        return {key: value if math.isfinite(value) else None for key, value in row.items()}
 
 
 class RingDrain:
@@ -79,10 +74,14 @@ class RingDrain:
         on_batch: OnBatch,
         guest: str | None = None,
     ):
-        """``main``: the ring of the training thread; ``guest``: this host, if another one made
-        the run.
+        """Open the ring.
 
-        Raises StoreError.
+        Args:
+            main: it is the ring of the training thread.
+            guest: this host, if another host created the run.
+
+        Raises:
+            StoreError: it is not a ring, or cannot be read.
         """
         self.path, self.rank = path, rank
         self.name = path.stem.rpartition("-")[2]
@@ -100,7 +99,7 @@ class RingDrain:
         self._ledger = SegmentWriter(self._folder, f"ledger-{self.name}-{epoch}", LEDGER, clock)
         self._decoder = SpanDecoder() if main else None
         self._pending: Edges | None = None  # read from the ring, not on disk yet
-        self._names: dict[int, str] = {}
+        self.names: dict[int, str] = {}  # of phases and metrics by code, as written last
 
     def backlogged(self) -> bool:
         """True if the ring fills faster than once a second empties it."""
@@ -110,15 +109,10 @@ class RingDrain:
         """Tell the trainer that its recorder lives."""
         self._reader.beat(now_ns, epoch=epoch, pid=pid)
 
-    @property
-    def names(self) -> dict[int, str]:
-        """Phases that the run named, by code."""
-        return self._names
-
     def values(self) -> dict[str, dict[str, float | int | None]]:
         """Metrics that `run.log` recorded: name → count, last, sum."""
         return {
-            self._names.get(code, f"value-{code}"): metric.row()
+            self.names.get(code, f"value-{code}"): metric.row()
             for code, metric in sorted(self._logged.items())
         }
 
@@ -171,17 +165,16 @@ class RingDrain:
         return Gap(f"edges of rank {self.rank}", begin_ns, end_ns, "the ring was full", count)
 
     def sync(self) -> list[Path]:
-        """fsync and rotate; closed segments, to be sealed. Raises OSError."""
+        """Sync to disk and rotate; returns closed segments, to be sealed. Raises OSError."""
         closed = []
         for writer in (self._edges, self._ledger):
             writer.sync()
-            closed.append(writer.rotate_if_due())
-        return [path for path in closed if path]
+            closed += writer.rotate_if_due()
+        return closed
 
     def close(self) -> list[Path]:
         """Close the open segments, to be sealed. Raises OSError."""
-        closed = [self._edges.close(), self._ledger.close()]
-        return [path for path in closed if path]
+        return [*self._edges.close(), *self._ledger.close()]
 
     def seal(self, *, complete: bool, remove: bool) -> None:
         """Let the trainer go; with ``remove`` the file is not needed any more."""
@@ -214,10 +207,10 @@ class RingDrain:
 
     def _write_names(self) -> None:
         names = self._reader.names()
-        if names != self._names:
+        if names != self.names:
             self._folder.mkdir(exist_ok=True)
             files.write_json(
                 self._folder / f"names-{self.name}.json",
                 {str(code): name for code, name in names.items()},
             )
-            self._names = names
+            self.names = names

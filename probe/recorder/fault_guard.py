@@ -1,4 +1,4 @@
-"""Trouble in a part of the recorder ends that part, never the recording."""
+"""A failure in a part of the recorder ends that part, never the recording."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class FaultGuard:
-    """``with guard():`` around what may fail; afterwards ``broken`` says whether it ever did.
+    """``with guard():`` swallows what fails inside; ``broken`` is True once something did.
 
-    A disk that refuses (OSError) goes through to the recorder's :class:`DiskGuard`.
+    An OSError of the disk is raised, for the recorder's :class:`DiskGuard`.
     """
 
     def __init__(self, consequence: str, on_fault: Callable[[], None] = lambda: None):
-        """
+        """Begin unbroken.
+
         Args:
             consequence: what no longer happens, for the log.
             on_fault: called when something has failed.
@@ -59,7 +60,7 @@ def guarded(
 
 
 class DiskGuard:
-    """``with disk():`` around what writes. A refusal is printed once; the caller tries again."""
+    """``with disk():`` around writes. An OSError is printed once; the caller tries again later."""
 
     def __init__(self) -> None:
         self._last = ""

@@ -1,4 +1,4 @@
-"""The recorder's loop: who lives, what they wrote, what the hardware says, onto disk."""
+"""The recorder's loop: follow the members, drain their rings, collect readings, store all."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class Recorder:
             sealed = True
         except OSError as error:
             print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)
-        # An edge that is only in its ring stays there, unless nobody could find it again.
+        # An edge that is only in its ring stays there while the run's directory exists.
         gone = not self._run.is_dir()
         for drain in self._rings:
             drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)

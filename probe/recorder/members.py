@@ -13,7 +13,7 @@ from ..store.processes import boot_id
 
 
 class MemberWatch:
-    """Follows the members of this node by pidfd, so that a reused pid fools nobody."""
+    """Follows the members of this node by pidfd, which a reused pid does not confuse."""
 
     def __init__(self, run: Path, clock: Clock):
         self._run, self._clock = run, clock
@@ -25,11 +25,11 @@ class MemberWatch:
         self.gone: dict[str, int] = {}  # when it was noticed, monotonic ns
 
     def refresh(self) -> list[Member]:
-        """Members that joined since the last call or presented themselves anew."""
+        """Members that joined or changed since the last call."""
         try:
             mtime = members_dir(self._run).stat().st_mtime_ns
         except OSError:
-            return []  # the directory vanished: go on with who is known
+            return []  # the directory vanished: keep the members so far
         if mtime == self._mtime:
             return []
         self._mtime = mtime
@@ -58,7 +58,7 @@ class MemberWatch:
         except OSError:
             self.gone[member.file_name] = self._clock.now_ns()
             return
-        if not member.alive():  # between the two calls the pid went to somebody else
+        if not member.alive():  # the pid was reused between the two calls
             os.close(fd)
             self.gone[member.file_name] = self._clock.now_ns()
             return

@@ -89,5 +89,5 @@ class Rings:
         """Names of phases by rank and code."""
         names: dict[int, dict[int, str]] = {}
         for drain in self:
-            names.setdefault(drain.rank, {**PHASE_OF_CODE}).update(drain.names)
+            names.setdefault(drain.rank, dict(PHASE_OF_CODE)).update(drain.names)
         return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,9 @@ class RunFile:
         sensors, drains, members = state.sensors, state.drains, state.members
         value = files.read_json(self._file) or {}
         ranks = [m for m in members if m.role == "rank"]
+        warnings = [*sensors.warnings(), *state.problems]
+        for member in members:
+            warnings += member.info.get("warnings") or ()
         value |= {
             "ranks": len({m.rank for m in ranks}) or 1,
             "steps": max((d.steps for d in drains), default=0),
@@ -62,9 +65,7 @@ class RunFile:
             "rings": [str(d.path) for d in drains],
             "sources": state.sources,
             "absent": [dataclasses.asdict(a) for a in sensors.absences()],
-            "warnings": list(
-                dict.fromkeys([*sensors.warnings(), *state.problems, *_warnings_of(members)])
-            ),
+            "warnings": list(dict.fromkeys(warnings)),
             "carbon": sensors.carbon.row or None,
             "carbon_problem": sensors.carbon.problem or None,
             "machine": self._machine,
@@ -79,14 +80,16 @@ class RunFile:
         }
         for member in ranks or members:
             for key, field in member.info.items():
-                # Warnings stand among everybody's already; how each left is its own.
+                # All warnings are in one list already; how a member left is not the run's.
                 if key not in ("warnings", "left") and field not in (None, "", "unknown"):
                     value[key] = field
         value |= final
         files.write_json(self._file, value, sync=bool(final))
 
     def finalise(self, state: NodeState, outcome: Outcome) -> None:
-        """Say how the run ended. Raises OSError."""
+        """Write how the run ended, and its totals. Raises OSError."""
+        from ..analysis.open import glance
+
         value = files.read_json(self._file) or {}
         begin_ns = int(value.get("begin_ns", outcome.end_ns))
         self.write_status(
@@ -97,17 +100,7 @@ class RunFile:
             exit_code=outcome.exit_code,
             ended_by=outcome.ended_by,
         )
-        self._write_glance()
-
-    def _write_glance(self) -> None:
-        """Keep it in run.json, so that a list of runs need not read their samples."""
-        from ..analysis.open import glance
-
-        fields = glance(self._run, layout.node_name())
-        if fields is not None:
-            value = files.read_json(self._file) or {}
-            files.write_json(self._file, value | fields)
-
-
-def _warnings_of(members: Iterable[Member]) -> list[str]:
-    return [line for member in members for line in member.info.get("warnings") or ()]
+        # Totals are kept in run.json, so that a list of runs need not read their samples.
+        totals = glance(self._run, layout.node_name())
+        if totals is not None:
+            files.write_json(self._file, (files.read_json(self._file) or {}) | totals)

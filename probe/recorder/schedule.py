@@ -1,4 +1,4 @@
-"""When the recorder looks around, shows what goes on, attributes, estimates and saves."""
+"""When the recorder checks its members, writes the live page, attributes, estimates and saves."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ SMALL_TICK_S = 0.05
 BACKLOG_TICK_S = 0.005
 OLD_S = 60.0
 AFTER_S = 0.003  # the sensors' grid: the processor is awake then, and they have read
-PAGE_S = 0.8  # between two live pages that somebody looks at
+PAGE_S = 0.8  # between two live pages that have a viewer
 SCRAPED_PAGE_S = 0.25  # an old one would falsify rates over short windows
-UNSEEN_PAGE_S = 2.0  # a look is noticed later than this page is old
-SERVED_S = 10.0  # between two estimates that somebody looks at
+UNSEEN_PAGE_S = 2.0  # between two pages without a viewer; a new viewer is noticed later than that
+SERVED_S = 10.0  # between two estimates that have a viewer
 ATTRIBUTE_S = 60.0  # much of what an advance costs does not depend on how much has come
-UNSEEN_S = 300.0  # between two that nobody is known to look at: some may not write, nor say so
+UNSEEN_S = 300.0  # between two without one: a viewer without write access is never noticed
 FIRST_S = 70.0  # a run of a minute is estimated at its end, when it no longer trains
 SEAL_S = 115.0
 
@@ -36,10 +36,12 @@ class Schedule:
     """Adapts one recorder's pace to who looks at its run; times are monotonic seconds."""
 
     def __init__(self, now_s: float, *, scraped: bool = False, expected: bool = False):
-        """
+        """Plan from ``now_s`` on.
+
         Args:
-            scraped: the run's metrics are served, to whoever scrapes them.
-            expected: the run asked for something that shows its estimates.
+            now_s: monotonic seconds.
+            scraped: the run's metrics are served to a scraper.
+            expected: the run asked for a dashboard, which shows its estimates.
         """
         self._scraped = scraped
         self._expected = self._seen = expected or scraped
@@ -51,7 +53,7 @@ class Schedule:
         self._save = Timer(self._next_s)
 
     def look(self, seen: bool) -> None:
-        """Whether somebody looks now: what they see must not be old."""
+        """Note whether the live page has a viewer; a viewer gets recent estimates."""
         self._seen = self._expected or seen
         if self._seen:
             self._next_s = min(self._next_s, self._attributed_s + SERVED_S)
@@ -74,8 +76,8 @@ class Schedule:
     def drain_s(self) -> float:
         """Between two drains of the rings, whose cost is mostly fixed: they feed the live page.
 
-        No edge waits here: what is in a ring outlives whoever is killed, and a ring that fills
-        is drained at once.
+        No edge is lost by waiting: a ring outlives a killed process, and one that fills is drained
+        at once.
         """
         return PAGE_S if self._seen else UNSEEN_PAGE_S
 

@@ -1,9 +1,9 @@
-"""Start a recorder from a training process, and leave no trace in it.
+"""Start a recorder from a training process, without side effects in it.
 
-The command forks once more and exits, so that the recorder is nobody's child: no
-SIGCHLD, no zombie, nothing in the user's ``waitpid``. It gets a session of its own
-(launchers kill their workers' process group), no descriptors but its log
-(``python train.py | cat`` must see end-of-file), and ignores SIGINT.
+The command forks once more and exits, so that the recorder is no child of the training: no
+SIGCHLD, no zombie, nothing in the user's ``waitpid``. It runs in a new session (launchers kill
+their workers' process group), has no descriptors but its log (``python train.py | cat`` must see
+end-of-file), and ignores SIGINT.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
     Raises:
         OSError: the interpreter or the log cannot be opened.
     """
-    package_root = str(Path(__file__).resolve().parents[2])
     log = os.open(node_dir(run) / "recorder.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     try:
         return subprocess.Popen(
-            [_python(), "-I", "-S", "-c", _BOOT, str(run), str(epoch), _path(package_root)],
+            [sys.executable or "python3", "-I", "-S", "-c", _BOOT, str(run), str(epoch), _path()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -71,12 +70,10 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
         os.close(log)
 
 
-def _python() -> str:
-    return sys.executable or "python3"
-
-
-def _path(package_root: str) -> str:
+def _path() -> str:
+    """The recorder's ``sys.path`` as JSON: the standard library, phasewatt, then all else."""
     # Not the script's own folder: a user's queue.py must not become our queue.py.
+    package_root = str(Path(__file__).resolve().parents[2])
     stdlib = os.path.dirname(os.__file__)
     of_script = {sys.path[0] if sys.path else "", "", os.getcwd()}
     kept = [entry for entry in sys.path if entry and entry not in of_script]

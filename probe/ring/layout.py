@@ -82,7 +82,7 @@ REDUCTIONS_WARM_UP = 5  # buckets are built anew after the first, memory is touc
 
 
 class CommCode(IntEnum):
-    """What a COMM record tells of one step."""
+    """The kinds of COMM records of one step."""
 
     BUSY = 1  # collectives ran
     EXPOSED = 2  # backward had nothing to do but wait for them
@@ -97,14 +97,7 @@ class EndCode(IntEnum):
 
 
 PHASE_OF_CODE: dict[int, str] = {
-    Code.DATA: Phase.DATA,
-    Code.FORWARD: Phase.FORWARD,
-    Code.BACKWARD: Phase.BACKWARD,
-    Code.RECOMPUTE: Phase.RECOMPUTE,
-    Code.COMMUNICATION: Phase.COMMUNICATION,
-    Code.OPTIMIZER: Phase.OPTIMIZER,
-    Code.EVAL: Phase.EVAL,
-    Code.CHECKPOINT: Phase.CHECKPOINT,
-    Code.OTHER: Phase.OTHER,
+    int(code): str(Phase[code.name]) for code in Code if code.name in Phase.__members__
 }
-CODE_OF_PHASE: dict[str, int] = {str(phase): int(code) for code, phase in PHASE_OF_CODE.items()}
+"""Names of the built-in phases by their number in a ring."""
+CODE_OF_PHASE: dict[str, int] = {phase: code for code, phase in PHASE_OF_CODE.items()}

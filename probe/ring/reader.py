@@ -123,7 +123,7 @@ class RingReader:
         """Tell the writer that the recorder lives."""
         WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
         WORD.pack_into(self._map, layout.READER_PID, pid)
-        # Last: whoever reads this number must find this recorder alive.
+        # Last: a writer that reads this number must find this recorder alive.
         WORD.pack_into(self._map, layout.EPOCH, epoch)
 
     def seal(self, *, complete: bool) -> None:
@@ -147,7 +147,7 @@ class RingReader:
 
     def names(self) -> dict[int, str]:
         """Names of all codes registered so far, the built-in phases included."""
-        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        names = dict(PHASE_OF_CODE)
         offset, stop = layout.NAMES, layout.NAMES + layout.NAMES_BYTES
         while offset + layout.NAME.size <= stop:
             code, length = layout.NAME.unpack_from(self._map, offset)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import StoreError
 from . import layout
-from .layout import CODE_OF_PHASE, SLOT_BYTES, SLOTS, WORD, Record
+from .layout import CODE_OF_PHASE, SLOT_BYTES, SLOTS, WORD
 from .slots import Slots
 
 Write = Callable[[int, int, int], None]
@@ -78,9 +78,8 @@ class RingWriter:
 
         When the name table is full (about a thousand names), ``other``.
         """
-        known = self._codes.get(name)
-        if known is not None:
-            return known
+        if name in self._codes:
+            return self._codes[name]
         code = int(layout.Code.USER) + len(self._codes) - len(CODE_OF_PHASE)
         encoded = name.encode("utf-8", "replace")[:200]
         end = self._names_end + layout.NAME.size + len(encoded)
@@ -126,6 +125,3 @@ class RingWriter:
     def reader_pid(self) -> int:
         """Process id of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.READER_PID)[0])
-
-
-__all__ = ["Record", "RingWriter"]

@@ -3,9 +3,9 @@
 A sensor module has one class with ``name`` and the methods of :class:`Sensor`; a third party
 registers the same under the entry point ``probe.sensors``. A :class:`~probe.model.Source` says
 all that the rest of phasewatt needs to know: a counter of joules (``quantity="energy"``,
-``in_total=True``) on a device of the kind ``accelerator`` gets energy per phase, whoever made
-it. Sensors run in the recorder process, each on a thread of its
-own, and never meet the training process. They must not import torch.
+``in_total=True``) on a device of the kind ``accelerator`` gets energy per phase, of any
+vendor. Sensors run in the recorder process, each in its own thread, never in the training
+process. They must not import torch.
 
 The life of a sensor: ``Sensor(context)`` does nothing but keep the context;
 ``open()`` imports the vendor library, probes every call once, and returns the

@@ -61,7 +61,7 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
 
 
 class _NoGpus(ModuleType):
-    """Stands for CodeCarbon's GPU modules: nothing is available, every other name is None."""
+    """Replaces CodeCarbon's GPU modules: nothing is available, every other name is None."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -72,7 +72,7 @@ class _NoGpus(ModuleType):
 
 
 def import_codecarbon() -> None:
-    """Import CodeCarbon without its GPU modules, for use in processes of ours only.
+    """Import CodeCarbon without its GPU modules; only for the recorder and for commands.
 
     Importing those initialises NVML, which is never shut down again, and may start
     nvidia-smi and rocm-smi; the NVML sensors here are the only ones that ask GPUs.

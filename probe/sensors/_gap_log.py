@@ -7,34 +7,29 @@ from ..units import NS_PER_S
 
 
 class GapLog:
-    """What a source missed.
+    """Turns the failed reads of one source into few Gaps.
 
-    The first failure is reported at once, so that a reader sees the source go; what
-    follows is folded into pieces of 1, 2, 4, 8, then 10 s that join without a seam,
-    so that a GPU lost for a week does not fill the store.
+    The first failure is reported at once, so that a reader sees the source go; later
+    failures are merged into adjacent gaps of 1, 2, 4, 8, then 10 s, so that a GPU lost
+    for a week does not fill the store.
     """
 
-    __slots__ = ("_begin_ns", "_count", "_failing", "_piece_ns", "_reason", "source")
+    __slots__ = ("_begin_ns", "_count", "_piece_ns", "_reason", "failing", "source")
 
     def __init__(self, source: str, now_ns: int) -> None:
         self.source = source
         self._begin_ns = now_ns  # up to here everything is recorded or reported
-        self._failing = False
+        self.failing = False  # the last read failed
         self._count = 0
         self._piece_ns = NS_PER_S
         self._reason = ""
 
-    @property
-    def failing(self) -> bool:
-        return self._failing
-
     def bad(self, now_ns: int, reason: str) -> Gap | None:
-        """A read failed at ``now_ns``."""
-        first = not self._failing
-        self._failing = True
+        """A read failed at ``now_ns``; returns a gap when one is due."""
         self._count += 1
         self._reason = reason
-        if first:
+        if not self.failing:
+            self.failing = True
             self._piece_ns = NS_PER_S
             return self._cut(now_ns)
         if now_ns - self._begin_ns < self._piece_ns:
@@ -44,8 +39,8 @@ class GapLog:
 
     def good(self, now_ns: int) -> Gap | None:
         """A read worked at ``now_ns``; returns the rest of the gap that it ends."""
-        gap = self._cut(now_ns) if self._failing else None
-        self._failing = False
+        gap = self._cut(now_ns) if self.failing else None
+        self.failing = False
         self._begin_ns = now_ns
         return gap
 

@@ -1,8 +1,8 @@
 """When sensors read, in one place.
 
 A wake-up costs more than most reads do, and less while the processor is awake already. So a
-counter whose updates can be predicted is sampled sparsely, and whoever may choose reads at common
-instants.
+counter whose updates can be predicted is sampled sparsely, and sensors that are free to choose read
+at common instants.
 
 ==========================  =========================================  ==========================
 what                        is read                                    rule
@@ -41,7 +41,7 @@ SPARSE_READS_FAST = 1  # the same of a counter of 20 ms, whose update times are 
 
 
 def on_grid(time_ns: int) -> int:
-    """The first common instant from ``time_ns`` on, for whoever is free to choose."""
+    """The first common instant from ``time_ns`` on, for sensors that are free to choose."""
     return time_ns + (_AFTER_NS - time_ns) % GRID_NS
 
 

@@ -44,19 +44,15 @@ class Sensor(Protocol):
         Raises:
             SensorUnavailable: with the reason and the remedy, when there is none.
         """
-        ...
 
     def read(self) -> Iterable[Reading]:
         """Read what is due now. Never raises; a failure is a Gap."""
-        ...
 
     def next_read_ns(self) -> int:
         """The monotonic time at which ``read`` wants to be called next."""
-        ...
 
     def close(self) -> None:
         """Give everything back. Idempotent, never raises."""
-        ...
 
 
 def read_each(

@@ -92,7 +92,7 @@ class HostSensor:
         """Own time of all that live, and of all that they have waited for (cutime, cstime).
 
         So a child counts though it was never seen alive. The time of a process that goes
-        moves to whoever waits for it, or is kept here if nobody does. It may be seen to
+        moves to the process that waits for it, or is kept here if none does. It may be seen to
         move one read later, since processes are read one after another.
         """
         alive = gone = waited = 0.0

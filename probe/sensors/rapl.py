@@ -96,7 +96,7 @@ class RaplSensor:
 class _Counter:
     """One open ``energy_uj``.
 
-    Raw values are handed on as they are; a fall that is not a wraparound, or a step that
+    Raw values are passed on as they are; a fall that is not a wraparound, or a step that
     no domain could draw, is a Gap, and what follows starts a new level.
     """
 

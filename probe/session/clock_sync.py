@@ -1,11 +1,11 @@
-"""Ranks of several hosts meet in the job's own store: which run is theirs, and what time is it?
+"""Ranks of several hosts agree through the job's own store on their run and their clocks' offsets.
 
-No server and no connection of ours: the store is the one that ``init_process_group`` made. A host's
-clock is measured as NTP does it, against the host of rank 0: the leader of the host (its local rank
-0) writes a word, rank 0 answers with its time, and the answer was made between writing and reading.
-Of many round trips the shortest bounds the error by half of itself.
+No server and no connection is added: the store is the one that ``init_process_group`` made. A
+host's clock is measured as NTP does it, against the host of rank 0: local rank 0 of the host writes
+a key, rank 0 answers with its time, and that time lies between writing and reading. Of many round
+trips the shortest bounds the error by half of its length.
 
-Nothing here waits long: who does not come (a rank that is not watched) is not waited for.
+Waits are short: a rank that is not watched never answers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .job import Job
 
 ROUNDS = 32
 _WAIT_S = 3.0
-_LEAST_WAIT_S = 0.1  # for a guest, however late the others made it
+_LEAST_WAIT_S = 0.1  # for each guest, however long the ones before it took
 
 
 def group_store(prefix: str) -> Any:
-    """The job's store with names of our own; None while there is no process group."""
+    """The job's store under a prefix of ours; None while there is no process group."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -34,7 +34,7 @@ def group_store(prefix: str) -> Any:
 
 
 def agreed_key(job: Job, prefix: str) -> str | None:
-    """A key that rank 0 makes up for all hosts; None if there is no store, or nobody came."""
+    """A key that rank 0 chooses for all hosts; None without a store or an answer in time."""
     try:
         store = group_store(prefix)
         if store is None:
@@ -48,8 +48,11 @@ def agreed_key(job: Job, prefix: str) -> str | None:
 
 
 def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> dict[str, Any] | None:
-    """What this rank learns of the job: ``job`` (rank 0's run, where it has another one) and
-    ``clock``; None while there is no process group. Never raises.
+    """What this rank learns of the job; None while there is no process group. Never raises.
+
+    Returns:
+        ``job`` (the id of rank 0's run) and ``clock`` (``reference``, ``offset_ns``, ``bound_ns``);
+        ``warnings`` where hosts did not answer; empty on ranks that do not take part.
     """
     try:
         store = group_store(prefix)
@@ -63,7 +66,7 @@ def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> dict[str, Any] | N
 
 
 def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any]:
-    """Rank 0's part, one guest after the other."""
+    """Rank 0's part: answer one guest host after the other."""
     store.set("run", f"{run_id} {node_name()}")
     deadline_s = clock.monotonic_s() + _WAIT_S
     answer: dict[str, Any] = {
@@ -86,25 +89,23 @@ def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any
 
 
 def _await(store: Any, key: str, seconds: float) -> None:
-    """Wait for a key. ``get`` alone waits as long as the job's own time-out, half an hour, for a
-    host that has given this one up.
-    """
+    """Wait for a key. Without this, ``get`` waits for the job's own time-out of half an hour."""
     store.wait([key], timedelta(seconds=max(_LEAST_WAIT_S, seconds)))
 
 
 def _ask(store: Any, clock: Clock) -> dict[str, Any]:
-    """A guest's part."""
+    """A guest host's part: measure the offset to rank 0's host."""
     _await(store, "run", _WAIT_S)
     run_id, reference = bytes(store.get("run")).decode().split(" ")
-    me = store.add("guests", 1)
-    store.set(f"{me}/here", "")
+    guest = store.add("guests", 1)
+    store.set(f"{guest}/here", "")
     shortest, offset = 1 << 62, 0
     for turn in range(ROUNDS):
         began = clock.now_ns()
-        store.set(f"{me}/ping{turn}", "")
-        _await(store, f"{me}/pong{turn}", _WAIT_S)
+        store.set(f"{guest}/ping{turn}", "")
+        _await(store, f"{guest}/pong{turn}", _WAIT_S)
         ended = clock.now_ns()
-        there = int(store.get(f"{me}/pong{turn}"))
+        there = int(store.get(f"{guest}/pong{turn}"))
         if ended - began < shortest:
             shortest, offset = ended - began, there - (began + ended) // 2
     return {

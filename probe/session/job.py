@@ -1,22 +1,21 @@
-"""Which job does this process belong to, and as which rank?
+"""The job that this process belongs to, and its rank in it.
 
-Ranks of one job share one run. They find it without talking: through the key of
-their launcher. torchrun's run id counts only if it is unique (it is ``none`` with a
-fixed master address), else the launcher's process does, which is another one on every host:
-there the ranks ask the job's own store (:mod:`probe.session.clock_sync`). A job that is started
-again by its launcher, or requeued, keeps its key: it is another attempt of the same run.
+Ranks of one job share one run. They find it by the key of their launcher, without communication.
+torchrun's run id is used only if it is unique (it is ``none`` with a fixed master address);
+otherwise the launcher's process is the key, which differs between hosts: there the ranks ask the
+job's own store (:mod:`probe.session.clock_sync`). A job that its launcher restarts, or that is
+requeued, keeps its key: it is another attempt of the same run.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..clock import MACHINE_CLOCK, Clock
 from ..model import DeviceRequest, RunStatus
-from ..store.files import read_json, temporary_beside
+from ..store.files import create_bytes, read_json
 from ..store.layout import RUN_FILE
 from ..store.processes import boot_id, start_ticks
 
@@ -27,8 +26,8 @@ _FRESH_S = 60.0  # a recorder refreshes run.json every 5 s; clocks of file serve
 class Job:
     """The launcher's view of this process; ``key`` is None for a job of one process.
 
-    ``local_key``: other hosts of the job have another one. ``attempt`` counts how often the
-    launcher has started its ranks again, and ``attempts_left`` how often it still would.
+    ``local_key``: the key differs between the job's hosts. ``attempt`` counts the launcher's
+    restarts of its ranks so far, ``attempts_left`` those it would still make.
     """
 
     key: str | None
@@ -43,7 +42,7 @@ class Job:
 
 
 def current_job() -> Job:
-    """Read from the environment that torchrun, deepspeed, srun and mpirun set."""
+    """Read the job from the environment that torchrun, deepspeed, srun and mpirun set."""
     rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
     world = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE") or 1
     local = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
@@ -87,32 +86,22 @@ def agree(
 ) -> str:
     """The run id that the first rank of the job proposed. Raises OSError.
 
-    A key may come again: of a new job, which gets a run of its own, or of another ``attempt`` of
-    one that did not finish, which goes on in its run.
+    A key may return: a new job with the same key gets a new run; another ``attempt`` of a job that
+    did not finish continues its run.
     """
     directory.mkdir(parents=True, exist_ok=True)
     generation = 0
     while True:
         marker = directory / (f".job-{key}-{generation}" if generation else f".job-{key}")
-        chosen = _first(marker, proposal)
-        if chosen == proposal or _goes_on(directory / chosen, marker, attempt, clock.wall_s()):
+        create_bytes(marker, proposal.encode())
+        chosen = marker.read_text()
+        if chosen == proposal or _joinable(directory / chosen, marker, attempt, clock.wall_s()):
             return chosen
         generation += 1
 
 
-def _first(marker: Path, proposal: str) -> str:
-    temporary = temporary_beside(marker)
-    temporary.write_text(proposal)
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, marker)  # atomic, with its content
-    finally:
-        os.unlink(temporary)
-    return marker.read_text()
-
-
-def _goes_on(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
-    """Whether a rank may join; a run that is not there yet is being made."""
+def _joinable(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
+    """Whether a rank may join the run; one without a run.json yet is being created."""
     run_file = read_json(run / RUN_FILE)
     try:
         age_s = wall_s - (marker if run_file is None else run / RUN_FILE).stat().st_mtime
@@ -126,7 +115,7 @@ def _goes_on(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
 
 
 def _launcher_key() -> tuple[str, bool]:
-    """(key, whether it is the same on all hosts of the job)."""
+    """(key of the launcher, whether it is the same on all hosts of the job)."""
     torch_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     if torch_id != "none":
         return f"torchelastic:{torch_id}", True

@@ -1,4 +1,4 @@
-"""What ``watch()`` was asked for: arguments, else ``PROBE_…`` variables, checked."""
+"""The options of ``watch()``: arguments, else ``PROBE_…`` variables, checked."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ def options(
     target: str | None,
     config: dict[str, Any] | None,
     data: str | None,
-    modules: bool = False,
-    dashboard: bool | int = False,
+    modules: bool,
+    dashboard: bool | int,
 ) -> dict[str, Any]:
-    """As :class:`probe.watch` documents them. Raises UsageError."""
+    """The options by name, as :class:`probe.watch` documents them.
+
+    Raises:
+        UsageError: one of them cannot be used.
+    """
     environment = os.environ.get
     if isinstance(devices, (list, tuple)):
         devices = ",".join(str(device) for device in devices)
@@ -58,7 +62,7 @@ def _country(value: str | None) -> str | None:
 
 
 def _address(value: int | str | None) -> str | None:
-    """A port, or "host:port"."""
+    """A port or "host:port" as text; None if it is not set."""
     if value is None or value == "":
         return None
     port = str(value).rpartition(":")[2]
@@ -68,7 +72,11 @@ def _address(value: int | str | None) -> str | None:
 
 
 def dashboard_port(value: bool | int | str | None) -> int | None:
-    """A port, or that there is to be one."""
+    """The dashboard's port; None without a dashboard.
+
+    Raises:
+        UsageError: no port, or Dash is not installed.
+    """
     if value is None or value is False or value in ("", "0", "false", "no"):
         return None
     if value is True or value in ("1", "true", "yes"):
@@ -82,7 +90,7 @@ def dashboard_port(value: bool | int | str | None) -> int | None:
 
 
 def _share(value: float | str | None) -> float | None:
-    """A share of steps."""
+    """A share of steps, in (0, 1]; None for none."""
     if value is None or value == "":
         return None
     try:

@@ -1,7 +1,7 @@
-"""The trainer's end of the recorder: start it, notice when it died, wait for the seal.
+"""The training process's side of the recorder: start it, restart it if it died, await the seal.
 
-All of it is a handful of reads of the ring's header; the only system calls on the
-training thread are the start, one restart if it must be, and the wait at the end.
+Most of it is a few reads of the ring's header; the only system calls on the training thread are the
+start, at most one restart, and the wait at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POLL_S = 0.002
 
 
 class Supervisor:
-    """Watches over the recorder of one run on this node from one training process."""
+    """Supervises the recorder of one run on this node from one training process."""
 
     def __init__(self, run: Path, ring: RingWriter, clock: Clock):
         self._run, self._ring, self._clock = run, ring, clock
@@ -43,7 +43,7 @@ class Supervisor:
         """Start the recorder unless another rank of this node did. Raises OSError."""
         for epoch in (1, self._orphaned()):
             if epoch and claim(self._run, epoch):
-                # Waited for: nothing of ours may appear in the user's waitpid.
+                # Waited for: it must not appear in the user's waitpid.
                 self._child = spawn(self._run, epoch)
                 # Not longer: an interpreter that cannot start must not keep the training.
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -52,17 +52,16 @@ class Supervisor:
                 return
 
     def _orphaned(self) -> int:
-        """The next fencing number if the run's recorder is no more: another attempt has begun."""
+        """The next fencing number if the recorder of an earlier attempt is dead, else 0."""
         status = read_json(status_file(self._run)) or {}
         recorder = status.get("recorder") or {}
         epoch = current_epoch(self._run)
         if not recorder or recorder.get("epoch") != epoch:
-            return 0  # one is about to write its first word
-        over = status.get("status") != RunStatus.RUNNING
-        dead = status.get("boot_id") != boot_id() or not is_alive(
-            int(recorder["pid"]), int(recorder["start_ticks"])
-        )
-        return epoch + 1 if over or dead else 0
+            return 0  # the newest recorder has not written its status yet
+        running = status.get("status") == RunStatus.RUNNING and status.get("boot_id") == boot_id()
+        if running and is_alive(int(recorder["pid"]), int(recorder["start_ticks"])):
+            return 0
+        return epoch + 1
 
     def check(self, now_ns: int) -> None:
         """Restart a recorder that died or hangs, once. Never raises."""
@@ -80,7 +79,7 @@ class Supervisor:
     def await_seal(self) -> bool:
         """Wait until the run is sealed on disk, 2 s at most. Never raises.
 
-        A recorder that is found dead now is replaced: somebody must seal the run.
+        A recorder that is dead by now is replaced, so that the run is sealed.
         """
         deadline_s = self._clock.monotonic_s() + SEAL_WAIT_S
         revived = False
@@ -108,20 +107,20 @@ class Supervisor:
         return age_ns < STALE_S * 1e9 and not self._dead()
 
     def _vacant(self, gone: Callable[[], bool]) -> int:
-        """The fencing number to claim if nobody records here nor is on the way; 0 if somebody is.
+        """The fencing number to claim if no recorder runs or is starting here; else 0.
 
-        The number is settled before ``gone`` looks again: ranks that find the same death at
-        the same time then claim the same number, and one of them gets it.
+        The number is read before ``gone`` is asked again: ranks that notice the same death at the
+        same time then claim the same number, and one of them gets it.
         """
         if not gone():
             return 0
         newest = current_epoch(self._run)
         if self._starting(newest):
-            return 0  # perhaps by another rank
+            return 0  # started, perhaps by another rank
         return newest + 1 if gone() else 0
 
     def _starting(self, epoch: int) -> bool:
-        """True if this recorder was started lately and has not come to this ring yet."""
+        """True if this recorder was started lately and has not reached this ring yet."""
         if epoch <= self._ring.reader_epoch:
             return False
         with contextlib.suppress(OSError):

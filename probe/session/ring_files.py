@@ -1,4 +1,4 @@
-"""Where this process puts its rings: memory if it can, a local disk else, never NFS."""
+"""Where this process puts its rings: shared memory if possible, else a local disk, never NFS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RingPlace:
     """Opens the rings of one process in one run."""
 
     def __init__(self, run: Path, rank: int, ordinal: int = 1):
-        """``ordinal``: how many times this process has watched, so that no name returns."""
+        """Choose the folder; ``ordinal`` numbers the watches of this process: names are unique."""
         self._run = run
         self._ordinal = ordinal
         self._pid = os.getpid()
@@ -42,7 +42,11 @@ class RingPlace:
         self.folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else self._local()
 
     def open(self, label: str, capacity: int) -> RingWriter:
-        """A ring for one thread: ``main``, or ``t<thread id>``.
+        """Create a ring for one thread.
+
+        Args:
+            label: ``main``, or ``t<thread id>``.
+            capacity: in slots; less if memory is short.
 
         Raises:
             StoreError: neither memory nor a local disk has room.

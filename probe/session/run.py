@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +55,12 @@ class Run:
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
-        self._met: dict[str, Any] = {}  # what was learnt of the job's other hosts
+        self._met: dict[str, Any] = {}  # what :func:`meet` returned about the job's other hosts
         joined = os.environ.get("PROBE_RUN")
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
         self._engine = PhaseEngine(
-            self._ring_opener(place),
+            place.open,
             model=model,
             optimizer=optimizer,
             chores=self._chores,
@@ -69,7 +68,7 @@ class Run:
             modules=options["modules"],
         )
         self._member = self._introduce(place)
-        self._supervisor = Supervisor(self.path, self._main_ring, clock)
+        self._supervisor = Supervisor(self.path, self._engine.ring, clock)
         try:
             self._member.write(self.path)
             if not joined:
@@ -96,7 +95,7 @@ class Run:
         self._engine.values.log(values)
 
     def live(self) -> Live | None:
-        """Joules so far and watts now, a second or two old; None while nothing is known."""
+        """Joules so far and watts now, a second or two old; None before the first live page."""
         return read_live(self.path)
 
     def report(self) -> Report:
@@ -106,23 +105,26 @@ class Run:
         return Report.of(self.path)
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
-        """Unhook, hand the last edges over and wait (≤ 2 s) until they are sealed.
+        """Unhook, write the last edges and wait (≤ 2 s) until the run is sealed.
 
-        ``error`` says in one line why it failed; it stands in the report.
+        Args:
+            failed: whether the watched block failed.
+            exit_code: of the process.
+            error: why it failed, in one line for the report.
         """
         if self._closed or os.getpid() != self.pid:
             return
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
-        left = {"left": True} | ({"error": error} if failed and error else {})
-        self._publish(info=self._info() | left)
+        reason = {"error": error} if failed and error else {}
+        self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
         if not sealed and not self._supervisor.alive():
             log = node_dir(self.path) / "recorder.log"
             say(f"phasewatt: the recorder is gone and the run is not sealed: see {log}")
-        if self._main_ring.refused:
+        if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 
     def _create(self) -> Path:
@@ -151,15 +153,6 @@ class Run:
         if fields["dashboard"] and job.rank == 0:
             say(f"phasewatt: dashboard at {address(fields['dashboard'], run_id)}")
         return run
-
-    def _ring_opener(self, place: RingPlace) -> Callable[[str, int], Any]:
-        def opened(label: str, capacity: int) -> Any:
-            ring = place.open(label, capacity)
-            if label == "main":
-                self._main_ring = ring
-            return ring
-
-        return opened
 
     def _introduce(self, place: RingPlace) -> Member:
         job = self._job
@@ -226,15 +219,14 @@ class Run:
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or self._options["devices"] or not cuda.is_initialized():
             return
-        index = cuda.current_device()
-        uuid = getattr(cuda.get_device_properties(index), "uuid", None)
+        uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
         if uuid is None:
             return
         self._declared = (f"GPU-{uuid}",)
-        request = dataclasses.replace(self._member.request, uuids=self._declared)
-        self._publish(request=request)
+        self._publish(request=dataclasses.replace(self._member.request, uuids=self._declared))
 
 
 def say(line: str) -> None:
+    """Print one line to standard error; never raises."""
     with contextlib.suppress(Exception):
         print(line, file=sys.stderr, flush=True)

@@ -1,8 +1,7 @@
 """``probe.watch()``: wrap a training run, change nothing about it.
 
-Start-up errors that are the user's to mend (a wrong argument) raise one clear
-:class:`~probe.errors.UsageError`. Trouble with the machine (no space, a read-only
-directory) prints one line and lets the training go on unwatched. After start-up
+A wrong argument raises one clear :class:`~probe.errors.UsageError`. A problem of the machine (no
+space, a read-only directory) prints one line, and the training goes on unwatched. After start-up
 nothing of ours raises.
 """
 
@@ -32,7 +31,7 @@ _count = 0  # watches of this process so far
 
 
 class _Unwatched:
-    """Stands in for a Run that could not be recorded; every call does nothing."""
+    """Replaces a Run that could not be recorded; every call does nothing."""
 
     depth = 0
     path: Path | None = None
@@ -189,17 +188,17 @@ def attach() -> None:
 
 
 def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:
+    """(whether the block failed, the exit code of the process)."""
     if kind is None or kind is GeneratorExit:
         return False, 0
     if isinstance(error, SystemExit):
-        if error.code is None or error.code == 0:
-            return False, 0
-        return True, error.code if isinstance(error.code, int) else 1
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        return code != 0, code
     return True, 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _reason(error: BaseException | None) -> str:
-    """One line."""
-    said = " ".join(str(error).split())[:_LONGEST_REASON]
+    """Why the watched block failed, in one line."""
+    message = " ".join(str(error).split())[:_LONGEST_REASON]
     kind = type(error).__name__
-    return f"{kind}: {said}" if said else kind
+    return f"{kind}: {message}" if message else kind

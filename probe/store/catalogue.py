@@ -12,15 +12,14 @@ from .runs import list_runs
 
 
 def summaries(directory: Path) -> list[dict[str, Any]]:
-    """Newest first; a run that cannot be read stands there with the reason."""
+    """A summary per run, newest first; a run that cannot be read has the reason as ``problem``."""
     return [summary(path) for path in list_runs(directory)]
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """Of one run; ``problem`` says why it cannot be read."""
+    """The summary of one run; ``problem`` says why it cannot be read."""
     try:
-        reader = RunReader(path)
-        return _row(path, reader, reader.meta)
+        return _row(path, RunReader(path))
     except (ProbeError, ValueError, KeyError, TypeError, AttributeError) as error:
         return dict.fromkeys(_FIELDS) | {
             "id": path.name,
@@ -30,7 +29,8 @@ def summary(path: Path) -> dict[str, Any]:
         }
 
 
-def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, Any]:
+def _row(path: Path, reader: RunReader) -> dict[str, Any]:
+    meta = reader.meta
     hosts = [meta, *reader.guests.values()]
     total, logged = (_sum([host.get(key) or {} for host in hosts]) for key in ("total", "logged"))
     return {
@@ -50,7 +50,7 @@ def _row(path: Path, reader: RunReader, meta: Mapping[str, Any]) -> dict[str, An
 
 
 def _sum(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Joules and counts of all hosts; what none of them knows is not there."""
+    """Joules and counts of all hosts; a value that no host has is left out."""
     return {
         name: sum(part[name] for part in parts if part.get(name) is not None)
         for name in _SUMMED

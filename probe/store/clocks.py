@@ -1,8 +1,8 @@
-"""How the monotonic clocks of a job's hosts lie to each other.
+"""The offsets between the monotonic clocks of a job's hosts.
 
-Ranks measure it when they meet (:mod:`probe.session.clock_sync`): round trips through the job's
-own store, the shortest of which bounds the error. Where they never met, the hosts' wall clocks
-have to do, and how far those are apart nobody knows.
+Ranks measure them when they meet (:mod:`probe.session.clock_sync`): round trips through the job's
+own store, the shortest of which bounds the error. If they never met, the hosts' wall clocks are
+used, whose difference is unknown.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ class ClockOffset:
 def clocks(
     home: Mapping[str, Any], guests: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, ClockOffset]:
-    """By host, of those that joined; ``home`` is run.json, ``guests`` their files."""
-    by_host = {}
-    here = _measured(home)
-    for name, stored in guests.items():
-        there = _measured(stored)
-        if here is not None and there is not None and here[2] == there[2]:
-            by_host[name] = ClockOffset(there[0] - here[0], there[1] + here[1], "round trips")
-        else:
-            by_host[name] = _by_wall(home, stored)
-    return by_host
+    """The offset of every host that joined the run.
+
+    Args:
+        home: run.json.
+        guests: node.json of each other host, by host.
+    """
+    return {host: _offset(home, guest) for host, guest in guests.items()}
+
+
+def _offset(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
+    here, there = _measured(home), _measured(guest)
+    if here is not None and there is not None and here[2] == there[2]:
+        return ClockOffset(there[0] - here[0], there[1] + here[1], "round trips")
+    return _by_wall(home, guest)
 
 
 def _measured(stored: Mapping[str, Any]) -> tuple[int, int, str] | None:
-    """(offset, bound) to the clock of rank 0's host, and which that is."""
+    """(offset, bound, host) to the clock of rank 0's host; None if it was not measured."""
     try:
         clock = stored["clock"]
         return int(clock["offset_ns"]), int(clock["bound_ns"]), str(clock["reference"])
@@ -53,6 +57,3 @@ def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
         return ClockOffset(int(there - here), None, "wall clocks")
     except (TypeError, KeyError):
         return ClockOffset(0, None, "unknown")
-
-
-__all__ = ["ClockOffset", "clocks"]

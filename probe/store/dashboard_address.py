@@ -1,8 +1,8 @@
-"""``watch(dashboard=True)``: which address the dashboard of a directory of runs has, or will have.
+"""``watch(dashboard=True)``: the address of the dashboard of a directory of runs.
 
-The training process only finds a free port and says the address; the recorder starts the server
-(``recorder/servers/dashboard.py``), so that nothing of it is a child of the training. A dashboard
-that is there already serves new runs of its directory, too.
+The training process only finds a free port and prints the address; the recorder starts the server
+(``recorder/servers/dashboard.py``), so that the training has no child process. A dashboard that
+already runs also serves new runs of its directory.
 """
 
 from __future__ import annotations
@@ -30,29 +30,22 @@ def check_installed() -> None:
 def serving(directory: Path) -> int | None:
     """The port of the dashboard that serves this directory on this machine now."""
     stored = files.read_json(dashboard_path(directory))
-    if (
-        not isinstance(stored, dict)
-        or stored.get("host") != node_name()
-        or stored.get("boot_id") != boot_id()
-    ):
-        return None
     try:
-        if is_alive(int(stored["pid"]), int(stored["start_ticks"])):
+        here = (stored["host"], stored["boot_id"]) == (node_name(), boot_id())
+        if here and is_alive(int(stored["pid"]), int(stored["start_ticks"])):
             return int(stored["port"])
     except (KeyError, TypeError, ValueError):
-        pass
+        pass  # no such file, or damaged
     return None
 
 
 def port_for(directory: Path, wanted: int) -> int:
     """Where a run's dashboard is, or is to be: the wanted port, or one of the next ones."""
-    address = serving(directory)
-    if address is not None:
-        return address
-    for port in range(wanted, min(wanted + _TRIED, 65536)):
-        if _free(port):
-            return port
-    return wanted
+    running = serving(directory)
+    if running is not None:
+        return running
+    ports = range(wanted, min(wanted + _TRIED, 65536))
+    return next((port for port in ports if _free(port)), wanted)
 
 
 def address(port: int, run_id: str) -> str:
@@ -64,10 +57,10 @@ def address(port: int, run_id: str) -> str:
 def _free(port: int) -> bool:
     import socket  # likewise
 
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            listener.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

@@ -23,19 +23,19 @@ def columns_of(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDAr
 def edges_of(
     folder: Path, stem: str, part: tuple[int, int] | None = None, ahead_ns: int = 0
 ) -> npt.NDArray[np.void]:
-    """The edges of a ring: all, or those between two instants; ``ahead_ns`` is added to their times
-    (and taken from the instants).
+    """The edges of a ring, as SLOT_DTYPE.
+
+    Args:
+        part: only edges between these two instants, in ns.
+        ahead_ns: added to the edges' times; ``part`` is in the resulting time.
     """
     if part is None:
         columns = columns_of(folder, stem, EDGES)
     else:
-        part = part[0] - ahead_ns, part[1] - ahead_ns
-        table = pa.concat_tables(
-            [
-                EDGES.empty_table(),
-                *(read_between(path, EDGES, *part) for path in segment_files(folder, stem)),
-            ]
-        )
+        begin_ns, end_ns = part[0] - ahead_ns, part[1] - ahead_ns
+        segments = segment_files(folder, stem)
+        tables = [read_between(path, EDGES, begin_ns, end_ns) for path in segments]
+        table = pa.concat_tables([EDGES.empty_table(), *tables])
         columns = {name: table.column(name).to_numpy() for name in EDGES.names}
     rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)
     for name, column in columns.items():
@@ -44,7 +44,7 @@ def edges_of(
 
 
 def later(rows: npt.NDArray[np.void], ahead_ns: int) -> npt.NDArray[np.void]:
-    """Edges in another clock; times that a device told are as their host's."""
+    """Edges moved in place to another clock; device times are on the clock of their host."""
     if ahead_ns:
         rows["time_ns"] = rows["time_ns"].astype(np.int64) + ahead_ns
         rows["payload"] += np.where(rows["kind"] == Record.DEVICE, ahead_ns, 0)
@@ -59,6 +59,6 @@ def once(parts: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
     ahead = np.diff(rows["sequence"].astype(np.int64))
     if np.all((ahead > 0) | (ahead < -(1 << 31))):
         return rows
-    # 32-bit sequences start again after four billion records; the time tells laps apart.
+    # 32-bit sequences start again after four billion records; the time distinguishes the laps.
     _, first = np.unique(rows[["time_ns", "sequence"]], return_index=True)
     return rows[first]

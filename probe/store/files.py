@@ -1,4 +1,4 @@
-"""Small files that are either old or new, never half."""
+"""Small files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
-    """A file beside ``path`` that takes its place when it is whole; else the old one stays."""
+    """A file that replaces ``path`` when the block ends without an exception."""
     temporary = temporary_beside(path)
     try:
         with open(temporary, "xb") as file:
@@ -45,11 +45,16 @@ def write_json(path: Path, value: Any, *, sync: bool = False, compact: bool = Fa
 
 
 def create_json(path: Path, value: Any) -> bool:
-    """Write ``path`` whole unless it is there; False if somebody was first. Raises OSError."""
+    """:func:`create_bytes` of a JSON value. Raises OSError."""
+    return create_bytes(path, json.dumps(value, indent=1).encode() + b"\n")
+
+
+def create_bytes(path: Path, content: bytes) -> bool:
+    """Write ``path`` whole unless it exists; False if another process was first. Raises OSError."""
     temporary = temporary_beside(path)
     try:
-        temporary.write_bytes(json.dumps(value, indent=1).encode() + b"\n")
-        os.link(temporary, path)
+        temporary.write_bytes(content)
+        os.link(temporary, path)  # atomic, with its content
     except FileExistsError:
         return False
     finally:
@@ -59,13 +64,17 @@ def create_json(path: Path, value: Any) -> bool:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace ``path`` atomically. Raises OSError; the old file stays whole."""
+    """Replace ``path`` atomically.
+
+    Raises:
+        OSError: no space, no right, no directory; the old file stays whole.
+    """
     with _replacing(path, sync=False) as file:
         file.write(content)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Replace ``path`` (npz) atomically, on disk when this returns. Raises OSError."""
+    """Replace ``path`` (npz) atomically; it is on disk when this returns. Raises OSError."""
     import numpy as np
 
     with _replacing(path, sync=True) as file:
@@ -86,7 +95,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A name in the same directory that nobody else uses. (tempfile costs 3 ms to import.)"""
+    """A unique name in the same directory; importing ``tempfile`` for it would cost 3 ms."""
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 
@@ -99,7 +108,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_run_file(run: Path) -> dict[str, Any]:
-    """run.json of a run directory.
+    """Read run.json of a run directory.
 
     Raises:
         StoreError: missing or unreadable.

@@ -55,12 +55,15 @@ class Rolled:
 
 
 class History:
-    """Of ``node``, a recorder's directory. Damaged and vanished files are as if they held nothing.
-
-    ``ahead_ns`` is added to its times: what makes a host's clock the job's.
-    """
+    """The samples in a recorder's directory. Damaged and vanished files count as empty."""
 
     def __init__(self, node: Path, ahead_ns: int = 0):
+        """Read nothing yet.
+
+        Args:
+            node: the recorder's directory.
+            ahead_ns: added to all times, to move from the host's clock to the job's.
+        """
         self._node, self.ahead_ns = node, ahead_ns
         self._lock = threading.Lock()
         self._hot: dict[str, Tail] = {}
@@ -71,18 +74,15 @@ class History:
         self._kept_bytes = 0
 
     def refresh(self) -> int:
-        """Look what was written since; the number of samples that are new."""
+        """Read what was written since the last call; returns the number of new samples."""
         with self._lock:
             return self._refresh()
 
     def newest_ns(self) -> int | None:
         """Time of the newest hot sample; None if all is sealed."""
         with self._lock:
-            times = [
-                int(pc.max(table["time_ns"]).as_py())
-                for table in self._hot_rows.values()
-                if table.num_rows
-            ]
+            tables = list(self._hot_rows.values())
+        times = [int(pc.max(table["time_ns"]).as_py()) for table in tables if table.num_rows]
         return max(times) + self.ahead_ns if times else None
 
     def raw(self, sources: Collection[int], begin_ns: int, end_ns: int) -> dict[int, Raw]:
@@ -95,12 +95,12 @@ class History:
             ]
             segments = self._between(begin_ns, end_ns)
         tables += [_read(path, _RAW, sources, "time_ns", begin_ns, end_ns) for path in segments]
-        points = {}
-        for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items():
-            points[source] = Raw(
+        return {
+            source: Raw(
                 rows["time_ns"] + self.ahead_ns, rows["value"], rows["span_ns"].astype(np.int64)
             )
-        return points
+            for source, rows in _apart(tables, SAMPLES, sources, "time_ns").items()
+        }
 
     def rolled(
         self, sources: Collection[int], begin_ns: int, end_ns: int, label: str
@@ -124,11 +124,7 @@ class History:
         tables = [
             _chosen(table, chosen, "begin_ns", begin_ns - width_ns + 1, end_ns) for table in tables
         ]
-        for table in (table for table in hot if table.num_rows):
-            columns = {name: table[name].to_numpy() for name in ("source", "time_ns", "value")}
-            tables.append(
-                buckets(columns["source"], columns["time_ns"], columns["value"], width_ns)
-            )
+        tables += [buckets(table, width_ns) for table in hot if table.num_rows]
         return {
             source: _merged(rows, width_ns, self.ahead_ns)
             for source, rows in _apart(tables, ROLLUP, chosen, "begin_ns").items()
@@ -137,9 +133,8 @@ class History:
     # -- files ----------------------------------------------------------------------
 
     def _refresh(self) -> int:
-        cold = sorted((self._node / "cold").glob("samples-*.parquet"))
-        stems = {path.stem for path in cold}
-        self._cold = cold
+        self._cold = sorted((self._node / "cold").glob("samples-*.parquet"))
+        stems = {path.stem for path in self._cold}
         count = 0
         for path in sorted((self._node / "hot").glob("samples-*.arrows")):
             if path.stem not in stems and path.stem not in self._hot:
@@ -159,8 +154,6 @@ class History:
 
     def _between(self, begin_ns: int, end_ns: int) -> list[Path]:
         """Sealed segments that may hold samples of a span; they follow each other in time."""
-        if not self._cold:
-            return []
         after = bisect_right(self._cold, end_ns, key=lambda path: self._span(path)[0])
         first = after
         while first > 0 and self._span(self._cold[first - 1])[1] >= begin_ns:
@@ -171,15 +164,12 @@ class History:
         """(rollups, segments that have none: sealed a moment ago, or the disk refused)."""
         folder, wide_ns = self._node / "rollup", WIDTHS[label] * NS_PER_S
         segments = self._between(begin_ns - wide_ns, end_ns + wide_ns)
-        if label == list(WIDTHS)[-1]:  # joined, so not named like segments: the next width tells
+        if label == list(WIDTHS)[-1]:  # files are joined: look at the next width
             beside = folder, list(WIDTHS)[-2]
             bare = [path for path in segments if not _named(*beside, path).exists()]
             return sorted(folder.glob(f"{label}-*.parquet")), bare
-        rolled_up = [path for path in segments if _named(folder, label, path).exists()]
-        return (
-            [_named(folder, label, path) for path in rolled_up],
-            [path for path in segments if path not in rolled_up],
-        )
+        bare = [path for path in segments if not _named(folder, label, path).exists()]
+        return [_named(folder, label, path) for path in segments if path not in bare], bare
 
     def _span(self, path: Path) -> tuple[int, int]:
         """First and last instant of a sealed segment, from its footer."""

@@ -1,8 +1,9 @@
-"""The live page: what the recorder of each node says about a run that is still going on.
+"""The live page: what the recorder of each node knows of a run that is still going on.
 
-A small file per node, replaced every second or two; the last one says that it is final. Whoever
-shows a run while it trains (the trainer's progress bar, the Prometheus endpoint, the dashboard)
-reads this and no samples. Estimates are dear: whoever shows phases says that somebody looks.
+A small file per node, replaced every second or two; the last one is marked as final. Everything
+that shows a run while it trains (the trainer's progress bar, the Prometheus endpoint, the
+dashboard) reads this and no samples. Estimates cost time: they are made often only while a viewer
+of phases touches a file in the run's directory.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from . import files
 from .layout import node_dir
 
 LIVE_FILE = "live.json"
-LOOKED_FILE = "looked"  # changed whenever somebody looks
-LOST_S = 60.0  # an older page is of a recorder that is no more
-_LOOKING_S = 30.0  # after that somebody looks no more; a scrape comes as often
+LOOKED_FILE = "looked"  # touched by every viewer of phases
+LOST_S = 60.0  # a recorder whose page is older is dead
+_LOOKING_S = 30.0  # a viewer is gone after this time without a touch; scrapes come as often
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class LiveDevice:
 class LivePhase:
     """Joules of a phase on a device.
 
-    ``given_j`` only ever grows, and over a device's phases adds up to its energy; the estimate
-    is the best now, with its 95 % interval, None while the phase is refused.
+    ``given_j`` never falls; over a device's phases it adds up to the device's energy. ``energy_j``
+    is the best estimate now with its 95 % interval; None while the phase cannot be resolved.
     """
 
     phase: str
@@ -78,7 +79,7 @@ class LiveValue:
 
 @dataclass(frozen=True, slots=True)
 class LivePage:
-    """What one node says; times are monotonic, ``final`` once the run has ended."""
+    """The page of one node; times are monotonic, ``final`` once the run has ended."""
 
     time_ns: int
     wall_s: float  # the same instant since 1970
@@ -96,7 +97,7 @@ class LivePage:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """All nodes of a run that say something."""
+    """The pages of all nodes of a run that have one."""
 
     pages: tuple[LivePage, ...]
 
@@ -107,7 +108,7 @@ class Live:
 
     @property
     def devices(self) -> tuple[LiveDevice, ...]:
-        """Of all nodes; named ``<node>/gpu0`` if there are several."""
+        """The devices of all nodes; named ``<node>/gpu0`` if there are several."""
         if len(self.pages) == 1:
             return self.pages[0].devices
         return tuple(
@@ -145,9 +146,9 @@ def _fields(row: Any) -> dict[str, Any]:
 
 
 def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
-    """:func:`read_live`, and recorders that go on are told that their estimates are looked at.
+    """:func:`read_live` for a viewer of phases: asks running recorders for frequent estimates.
 
-    They cannot be where the run's directory is not ours to write; then estimates are older.
+    Where the run's directory is not writable they cannot be asked; then estimates are older.
     """
     live = read_live(run, linger_s=linger_s)
     if live is not None and not all(page.final for page in live.pages):
@@ -157,10 +158,10 @@ def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
 
 
 def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
-    """What is known of a run now; None if no recorder says anything (or not yet, or no more).
+    """The live pages of a run; None if there is none yet, or none that is recent.
 
     Args:
-        linger_s: so long after its end a run's final totals still count.
+        linger_s: how long after a run's end its final page still counts.
     """
     now_s = time.time()
     per_host = [_page(files.read_json(path)) for path in sorted(run.glob(f"node-*/{LIVE_FILE}"))]
@@ -173,15 +174,15 @@ def read_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
 
 
 class ViewerWatch:
-    """Whether somebody looks at the estimates of a run, as its recorder learns it."""
+    """Tells a recorder whether the estimates of its run have a viewer."""
 
     def __init__(self, run: Path):
         self._path = run / LOOKED_FILE
-        self._changed_ns = 0  # by the clock of who looks; of its own only a change is read
+        self._changed_ns = 0  # by the viewer's clock, so only a change of it means anything
         self._looked_s = -_LOOKING_S
 
     def active(self, now_s: float) -> bool:
-        """``now_s``: monotonic."""
+        """Whether :func:`look_live` was called lately; ``now_s`` is monotonic."""
         with contextlib.suppress(OSError):
             changed_ns = self._path.stat().st_mtime_ns
             if changed_ns != self._changed_ns:

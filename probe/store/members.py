@@ -1,7 +1,8 @@
-"""A process of the job as it presents itself to the recorder."""
+"""A process of the job, as it describes itself to the recorder."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from .processes import is_alive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """``role`` is ``rank`` (it trains) or ``launcher`` (`probe run`, it only waits)."""
+    """A process; ``role`` is ``rank`` (it trains) or ``launcher`` (`probe run`, it only waits)."""
 
     role: str
     rank: int
@@ -36,6 +37,7 @@ class Member:
 
     @property
     def file_name(self) -> str:
+        """The name of its file in the run's ``members`` folder, unique in the run."""
         return f"{self.role}-{self.rank:05d}-{self.pid}-{self.begin_ns}.json"
 
     def write(self, run: Path) -> None:
@@ -47,7 +49,7 @@ class Member:
         return sorted(Path(self.rings).glob(f"{self.prefix}*.ring"))
 
     def starts_again(self) -> bool:
-        """True if its launcher is there and would start the ranks another time."""
+        """True if its launcher is alive and would restart the ranks."""
         return self.attempts_left > 0 and is_alive(*self.launcher)
 
     def alive(self) -> bool:
@@ -56,17 +58,14 @@ class Member:
 
 
 def read_members(run: Path) -> list[Member]:
-    """All members that presented themselves, in order of rank; unreadable files are passed over."""
+    """All members of the run, in order of rank; unreadable files are skipped."""
     members = []
     for path in sorted(members_dir(run).glob("*.json")):
-        value = files.read_json(path)
-        try:
-            request = dict(value["request"])
-            request["uuids"] = tuple(request.get("uuids") or ())
-            launcher = tuple(value.get("launcher") or (0, 0))
-            members.append(
-                Member(**{**value, "request": DeviceRequest(**request), "launcher": launcher})
-            )
-        except (TypeError, KeyError):
-            continue
+        with contextlib.suppress(TypeError, KeyError, AttributeError):
+            value = files.read_json(path)
+            request = value["request"]
+            uuids = tuple(request.get("uuids") or ())
+            value["request"] = DeviceRequest(**(request | {"uuids": uuids}))
+            value["launcher"] = tuple(value.get("launcher") or (0, 0))
+            members.append(Member(**value))
     return members

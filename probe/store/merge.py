@@ -1,7 +1,7 @@
-"""Join what the hosts of one job wrote apart, because they share no file system.
+"""Merge the runs that the hosts of one job recorded apart because they share no file system.
 
-Everything goes into the run of rank 0's host; what is there already stays, so it may be done again
-when another part has come. A part is copied to a name of its own and renamed when it is whole.
+Everything goes into the run of rank 0's host. Hosts that are in it already are skipped, so a merge
+may be repeated for further parts. A part is copied under a temporary name and then renamed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .reader import RunReader
 
 
 def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
-    """(the job's run, hosts that were joined to it, hosts that were in it already).
+    """Merge parts of a job; (the job's run, hosts that were added, hosts that were in it already).
 
     Raises:
         StoreError: not parts of one job, one of them goes on, or the disk refuses.
@@ -34,13 +34,13 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
     if 0 not in main.ranks():
         raise StoreError("rank 0 is in none of them: name the run of its host, too")
     joined: list[str] = []
-    hosts: list[str] = []
+    present: list[str] = []
     for reader in readers:
         if reader is main:
             continue
         for node in (path.name[5:] for path in reader.nodes()):
             try:
-                (joined if _join(reader, node, main.path) else hosts).append(node)
+                (joined if _join(reader, node, main.path) else present).append(node)
             except OSError as error:
                 raise StoreError(
                     f"cannot join {reader.path} to {main.path}: {error.strerror or error}"
@@ -48,11 +48,11 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
         if reader.path.parent == main.path.parent:
             # Else a list of both would show the joules of this part twice.
             files.write_json(reader.path / layout.MERGED, {"into": main.id})
-    return main.path, joined, hosts
+    return main.path, joined, present
 
 
 def _join(part: RunReader, node: str, main: Path) -> bool:
-    """False if the host is there already."""
+    """Copy a host's part into the run; False if the run has that host already."""
     there = layout.node_dir(main, node)
     if there.exists():
         return False

@@ -36,7 +36,7 @@ SEVERITY = (
     RunStatus.KILLED,
     RunStatus.RUNNING,
 )
-# What run.json tells of the job and not of the host that made it.
+# Fields of run.json that describe the job, not the host that made the run.
 _OF_JOB = (
     "schema",
     "id",
@@ -72,13 +72,16 @@ Logged = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # (time_ns, valu
 class RunReader:
     """Opens a run directory; of a run of several hosts, all of it or what one host recorded.
 
-    Every host has a monotonic clock of its own. The reader of one host speaks in that host's time,
-    the one of all of them in the time of the host that made the run (``clocks`` says how the others
-    were brought to it).
+    Every host has its own monotonic clock. The reader of one host uses that host's time; the reader
+    of all hosts uses the time of the host that made the run (``clocks`` has the offsets of others).
     """
 
     def __init__(self, run: Path, node: str | None = None):
-        """
+        """Read what the run and its members say of themselves.
+
+        Args:
+            node: read only what this host recorded, in its own time.
+
         Raises:
             StoreError: not a run, or damaged.
             StoreVersionError: written by a newer version.
@@ -92,18 +95,18 @@ class RunReader:
             for path in run.glob("node-*/node.json")
             if isinstance(stored := files.read_json(path), dict)
         }
-        # Ranks tell it at once, recorders only when they next say how they stand.
+        # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
             self.meta | stored.get(self._home, {}),
             {name: guest | stored.get(name, {}) for name, guest in self.guests.items()},
         )
         if node is not None:
-            if node in self.guests:  # how the home stands and ended is nothing of the guest's
+            if node in self.guests:  # the home's status and end are not the guest's
                 self.meta = {key: self.meta[key] for key in _OF_JOB if key in self.meta}
                 self.meta |= self.guests[node]
             self.members = [member for member in self.members if member.host == node]
-        self._last: tuple[int, Rings] | None = None  # of a run that is over, read last
+        self._last: tuple[int, Rings] | None = None  # (rank, rings) read last, of a run that ended
 
     def hosts(self) -> list[RunReader]:
         """A reader for each host that recorded something, that of rank 0 first."""
@@ -126,23 +129,23 @@ class RunReader:
 
     @property
     def status(self) -> RunStatus:
-        """How the run stands, derived where nobody could write it down; of several hosts, the
-        worst of them, once none goes on.
+        """How the run stands, derived where its end was never written.
+
+        Of several hosts the worst status counts, once none of them is running.
         """
         if self.node is None and self.guests:
-            stand = [host.status for host in self.hosts()]
-            return max(stand, key=SEVERITY.index)
+            return max((host.status for host in self.hosts()), key=SEVERITY.index)
         written = RunStatus(self.meta.get("status", RunStatus.RUNNING))
         if written is not RunStatus.RUNNING:
             return written
-        if self.meta.get("host") != layout.node_name() or self.meta.get("boot_id") != boot_id():
-            same_host = self.meta.get("host") == layout.node_name()
-            return RunStatus.LOST if same_host or not self._fresh() else RunStatus.RUNNING
-        if self.meta.get("pid_namespace") not in (None, pid_namespace()):
+        same_host = self.meta.get("host") == layout.node_name()
+        same_boot = self.meta.get("boot_id") == boot_id()
+        if same_host and not same_boot:
+            return RunStatus.LOST
+        if not same_host or self.meta.get("pid_namespace") not in (None, pid_namespace()):
             return RunStatus.RUNNING if self._fresh() else RunStatus.LOST
-        if any(member.alive() for member in self.members) or self._recorder_alive():
-            return RunStatus.RUNNING
-        if not self.members and self._fresh():
+        alive = any(member.alive() for member in self.members) or self._recorder_alive()
+        if alive or (not self.members and self._fresh()):
             return RunStatus.RUNNING
         return RunStatus.KILLED
 
@@ -176,15 +179,14 @@ class RunReader:
 
     @property
     def ahead_ns(self) -> int:
-        """What to add to the times of this one host's reader for the job's."""
+        """What to add to the times of a reader of one host for the job's."""
         return self.clocks[self.node].offset_ns if self.node in self.clocks else 0
 
     def ahead_of(self, node: Path) -> int:
-        """The same of one host's directory, seen from all of the run."""
+        """What to add to the times in a host's directory for those of this reader."""
         return self._ahead_ns(node.name[5:])
 
     def _ahead_ns(self, node: str) -> int:
-        """What makes a host's time the one that this reader speaks in."""
         return self.clocks[node].offset_ns if self.node is None and node in self.clocks else 0
 
     def series(self) -> list[Series]:
@@ -193,11 +195,11 @@ class RunReader:
         for node in self.nodes():
             sources = read_sources(node)
             if self.node is None and self.guests:  # every host has a gpu0
-                sources = [replace(own, device=f"{node.name[5:]}/{own.device}") for own in sources]
+                sources = [replace(s, device=f"{node.name[5:]}/{s.device}") for s in sources]
             table = columns_of(node, "samples", SAMPLES)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}
-            table["time_ns"] = table["time_ns"] + self._ahead_ns(node.name[5:])
+            table["time_ns"] = table["time_ns"] + self.ahead_of(node)
             for index, source in enumerate(sources):
                 chosen = table["source"] == index
                 series.append(
@@ -223,7 +225,7 @@ class RunReader:
                     gap = Gap(**json.loads(line))
                 except (ValueError, TypeError):
                     continue  # a torn last line
-                ahead = self._ahead_ns(node.name[5:])
+                ahead = self.ahead_of(node)
                 gaps.append(replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead))
         return gaps
 
@@ -247,8 +249,9 @@ class RunReader:
         ]
 
     def folders(self, rank: int) -> list[tuple[Path, int]]:
-        """Where a rank's edges lie, and what to add to their times; several after it was started
-        again on another host.
+        """Where a rank's edges lie, and what to add to their times.
+
+        There are several folders after the rank was restarted on another host.
         """
         folders = []
         for _, host in self._places():
@@ -264,7 +267,7 @@ class RunReader:
             return self._last[1]
         rings = self._read_rings(rank)
         if over and rank is not None:
-            self._last = rank, rings  # several questions about one rank follow each other
+            self._last = rank, rings  # a rank is mostly read several times in a row
         return rings
 
     def rings_between(self, rank: int, begin_ns: int, end_ns: int) -> Rings:
@@ -286,7 +289,7 @@ class RunReader:
 
     def names(self, rank: int, ring: str) -> dict[int, str]:
         """Phase and metric names of a ring by code."""
-        names = {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()}
+        names = dict(PHASE_OF_CODE)
         for folder, _ in self.folders(rank):
             stored = files.read_json(folder / f"names-{ring}.json") or {}
             names |= {int(code): name for code, name in stored.items()}
@@ -323,25 +326,24 @@ class RunReader:
         return np.sort(np.concatenate([np.zeros(0, np.int64), *steps]))
 
     def allocator(self, rank: int = 0) -> dict[str, Logged]:
-        """What torch's allocator of the GPU held at step boundaries, in bytes: ``allocated``,
-        ``reserved``, ``peak`` → (time_ns, value).
+        """What torch's GPU allocator held at step boundaries: name → (time_ns, bytes).
+
+        The names are ``allocated``, ``reserved`` and ``peak``.
         """
         return self._recorded(rank, Record.MEMORY, np.int64)
 
     def _recorded(self, rank: int, kind: Record, type_: Any) -> dict[str, Logged]:
-        by_name: dict[str, list[tuple[Any, Any]]] = {}
+        by_name: dict[str, list[npt.NDArray[np.void]]] = {}
         for ring, rows in self.rings(rank):
             records = rows[rows["kind"] == kind]
             names = self.names(rank, ring)
             for code in np.unique(records["code"]):
-                values = records[records["code"] == code]
                 name = names.get(int(code), f"value-{code}")
-                by_name.setdefault(name, []).append(
-                    (values["time_ns"].astype(np.int64), values["payload"].copy().view(type_))
-                )
+                by_name.setdefault(name, []).append(records[records["code"] == code])
+        joined = {name: np.concatenate(parts) for name, parts in by_name.items()}
         return {
-            name: (np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
-            for name, parts in by_name.items()
+            name: (rows["time_ns"].astype(np.int64), rows["payload"].copy().view(type_))
+            for name, rows in joined.items()
         }
 
     def ledger(self, rank: int = 0) -> pa.Table:
@@ -412,9 +414,7 @@ def read_sources(node: Path) -> list[Source]:
 def last_sample_ns(node: Path) -> int | None:
     """Time of the newest sample on disk, from the last segment only."""
     for path in reversed(segment_files(node, "samples")):
-        newest = 0
-        for batch in read_segment(path):
-            newest = max(newest, int(np.max(batch.column("time_ns").to_numpy())))
+        newest = [int(batch.column("time_ns").to_numpy().max()) for batch in read_segment(path)]
         if newest:
-            return newest
+            return max(newest)
     return None

@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -43,11 +42,8 @@ def roll_up(segment: Path, folder: Path) -> None:
         return
     target = folder / "rollup"
     target.mkdir(exist_ok=True)
-    columns = {name: table.column(name).to_numpy() for name in ("source", "time_ns", "value")}
     for label, seconds in WIDTHS.items():
-        rolled = buckets(
-            columns["source"], columns["time_ns"], columns["value"], seconds * NS_PER_S
-        )
+        rolled = buckets(table, seconds * NS_PER_S)
         temporary = target / f".{label}-{segment.stem}.new"
         pq.write_table(rolled, temporary, compression="zstd")
         os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
@@ -55,37 +51,33 @@ def roll_up(segment: Path, folder: Path) -> None:
 
 
 def _join(folder: Path, label: str) -> None:
-    """Many files of one width into one; twice the same bucket, if this is interrupted, does no
-    harm but to its count. Raises OSError.
+    """Join many files of one width into one. Raises OSError.
+
+    If this is interrupted, some buckets exist twice: only their count is then wrong.
     """
-    parts = [
-        path
-        for path in sorted(folder.glob(f"{label}-*.parquet"))
-        if not path.name.startswith(f"{label}-{MERGED}")
-    ]
+    merged = sorted(folder.glob(f"{label}-{MERGED}-*.parquet"))
+    parts = [path for path in sorted(folder.glob(f"{label}-*.parquet")) if path not in merged]
     if len(parts) < _MANY:
         return
     table = pa.concat_tables([pq.read_table(path) for path in parts], promote_options="default")
     table = table.sort_by([("source", "ascending"), ("begin_ns", "ascending")])
-    number = len(list(folder.glob(f"{label}-{MERGED}-*.parquet"))) + 1
     temporary = folder / f".{label}-{MERGED}.new"
     pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 12)
-    os.replace(temporary, folder / f"{label}-{MERGED}-{number:06d}.parquet")
+    os.replace(temporary, folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet")
     for path in parts:
         path.unlink()
 
 
-def buckets(
-    source: npt.NDArray[np.integer],
-    time_ns: npt.NDArray[np.int64],
-    value: npt.NDArray[np.float64],
-    width_ns: int,
-) -> pa.Table:
-    """Count, minimum, maximum, mean, last value and its time, per source and bucket."""
+def buckets(samples: pa.Table, width_ns: int) -> pa.Table:
+    """Count, minimum, maximum, mean, last value and its time, per source and bucket (ROLLUP).
+
+    Args:
+        samples: source, time_ns and value, in any order.
+    """
+    source, time_ns, value = (samples[name].to_numpy() for name in ("source", "time_ns", "value"))
+    order = np.lexsort((time_ns, source))
+    source, time_ns, value = source[order], time_ns[order], value[order]
     bucket = time_ns // width_ns
-    order = np.lexsort((time_ns, bucket, source))
-    source, bucket, value = source[order], bucket[order], value[order]
-    time_ns = time_ns[order]
     new = np.ones(len(source), bool)
     new[1:] = (source[1:] != source[:-1]) | (bucket[1:] != bucket[:-1])
     first = np.flatnonzero(new)

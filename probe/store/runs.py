@@ -25,8 +25,12 @@ def new_run_id(name: str | None, wall_s: float) -> str:
 
 
 def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]) -> Path:
-    """Make the run directory and its first run.json; with ``shared`` another rank may win, and if
-    that is on another host, this one gets a file of its own.
+    """Make the run directory and its first run.json.
+
+    Args:
+        shared: another rank may have made it; on another host than that one, this host's fields go
+            to a separate file.
+        fields: further fields of run.json.
 
     Raises:
         StoreError: the directory cannot be made or written, or another host of this name is in it.
@@ -101,9 +105,7 @@ def pid_namespace() -> int:
 
 
 def list_runs(directory: Path) -> list[Path]:
-    """Run directories, newest first (by id, which begins with the time); not the parts of a job
-    that were merged.
-    """
+    """Run directories, newest first, without the parts of a job that were merged."""
     if not directory.is_dir():
         return []
     runs = [
@@ -111,7 +113,7 @@ def list_runs(directory: Path) -> list[Path]:
         for path in directory.glob(f"*/{layout.RUN_FILE}")
         if not (path.parent / layout.MERGED).exists()
     ]
-    return sorted(runs, key=lambda run: (_started(run), run.name), reverse=True)
+    return sorted(runs, key=lambda run: (str(_field(run, "started") or ""), run.name), reverse=True)
 
 
 def find_run(reference: str, directory: Path) -> Path:
@@ -135,13 +137,13 @@ def find_run(reference: str, directory: Path) -> Path:
         )
     by_id = [run for run in runs if run.name == reference]
     by_prefix = [run for run in runs if run.name.startswith(reference)]
-    by_name = [run for run in runs if _name(run) == reference]
+    by_name = [run for run in runs if _field(run, "name") == reference]
     if len(by_prefix) > 1 and not by_id and not by_name:
         some = ", ".join(run.name for run in by_prefix[:3])
         raise UnknownRunError(f"{reference!r} begins {len(by_prefix)} run ids: {some}, …")
-    for candidates in (by_id, by_name, by_prefix):
-        if candidates:
-            return candidates[0]
+    for matches in (by_id, by_name, by_prefix):
+        if matches:
+            return matches[0]
     if as_path.is_dir():
         raise UnknownRunError(f"{as_path} is not a run directory: it has no {layout.RUN_FILE}")
     raise UnknownRunError(
@@ -150,30 +152,25 @@ def find_run(reference: str, directory: Path) -> Path:
 
 
 def find_runs(reference: str, directory: Path) -> list[Path]:
-    """All runs that ``reference`` means: several references with commas, a name (all runs so
-    named), or what :func:`find_run` takes; oldest first.
+    """All runs that ``reference`` means, oldest first.
+
+    Args:
+        reference: several references with commas, a name (all runs of that name), or what
+            :func:`find_run` takes.
 
     Raises:
-        UnknownRunError: one of them is not there.
+        UnknownRunError: one of them does not exist.
     """
     parts = [part.strip() for part in reference.split(",") if part.strip()]
-    if len(parts) > 1 and not (Path(reference) / layout.RUN_FILE).is_file():
+    is_path = (Path(reference) / layout.RUN_FILE).is_file()
+    if len(parts) > 1 and not is_path:
         return [run for part in parts for run in find_runs(part, directory)]
-    named = [run for run in list_runs(directory) if _name(run) == reference]
-    exact = (Path(reference) / layout.RUN_FILE).is_file() or (
-        directory / reference / layout.RUN_FILE
-    ).is_file()
+    named = [run for run in list_runs(directory) if _field(run, "name") == reference]
+    exact = is_path or (directory / reference / layout.RUN_FILE).is_file()
     return named[::-1] if named and not exact else [find_run(reference, directory)]
 
 
-def _name(run: Path) -> str | None:
+def _field(run: Path, key: str) -> Any:
+    """A field of run.json; None where it or the file is missing."""
     value = files.read_json(run / layout.RUN_FILE)
-    return value.get("name") if isinstance(value, dict) else None
-
-
-def _started(run: Path) -> str:
-    value = files.read_json(run / layout.RUN_FILE)
-    return str(value.get("started", "")) if isinstance(value, dict) else ""
-
-
-__all__ = ["create_run", "find_run", "find_runs", "list_runs", "new_run_id", "status_file"]
+    return value.get(key) if isinstance(value, dict) else None

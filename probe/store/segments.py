@@ -47,7 +47,7 @@ Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
 def write_batch(sink: pa.NativeFile, columns: Columns, schema: pa.Schema) -> None:
-    """Write one batch as a stream of its own."""
+    """Write one batch as a complete stream."""
     with _stream(sink, schema) as stream:
         stream.write_batch(_batch(columns, schema))
 
@@ -70,7 +70,6 @@ class SegmentWriter:
         self._sink: pa.OSFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
         self._opened = 0.0
-        self.rows = 0
 
     def write(self, columns: Columns) -> None:
         """Append one batch; raises OSError and leaves the writer usable."""
@@ -85,24 +84,23 @@ class SegmentWriter:
         except (OSError, pa.ArrowException) as error:
             self._abandon()
             raise OSError(getattr(error, "errno", None) or 5, str(error)) from error
-        self.rows += batch.num_rows
 
     def sync(self) -> None:
-        """fsync the open segment. Raises OSError."""
+        """Sync the open segment to disk. Raises OSError."""
         if self._path is not None:
             _fsync(self._path)
 
-    def rotate_if_due(self) -> Path | None:
+    def rotate_if_due(self) -> list[Path]:
         """Close the open segment once it is old or large enough; its path, to be sealed."""
         if self._sink is None:
-            return None
+            return []
         old = self._clock.monotonic_s() - self._opened > ROTATE_SECONDS
-        return self.close() if old or self._sink.tell() > ROTATE_BYTES else None
+        return self.close() if old or self._sink.tell() > ROTATE_BYTES else []
 
-    def close(self) -> Path | None:
-        """Close the open segment, fsynced; its path, to be sealed. Raises OSError."""
+    def close(self) -> list[Path]:
+        """Close the open segment, synced to disk; its path, to be sealed. Raises OSError."""
         if self._stream is None or self._path is None or self._sink is None:
-            return None
+            return []
         path, stream, sink = self._path, self._stream, self._sink
         self._path = self._stream = self._sink = None
         try:
@@ -112,7 +110,7 @@ class SegmentWriter:
         finally:
             sink.close()
         _fsync(path)
-        return path
+        return [path]
 
     def _open(self) -> None:
         make_folder(self._hot)

@@ -20,34 +20,34 @@ Ints = npt.NDArray[np.int64]
 
 
 class StepTimes:
-    """Of one rank of a run. Sealed segments are read once, hot ones followed."""
+    """When the steps of one rank closed. Sealed segments are read once, hot ones are followed."""
 
     def __init__(self, folders: Callable[[], Sequence[tuple[Path, int]]]):
-        """``folders``: where its edges lie now, with what is to be added to their times."""
+        """``folders`` gives the folders of the rank's edges, and what to add to their times."""
         self._folders = folders
         self._lock = threading.Lock()
-        self._known: dict[str, Ints] = {}
+        self._times: dict[str, Ints] = {}
         self._tails: dict[str, Tail] = {}
 
     def read(self) -> Ints:
-        """All that are on disk, in order."""
+        """All that are on disk, in ns, sorted."""
         with self._lock:
             times = [np.zeros(0, np.int64)]
             for folder, ahead_ns in self._folders():
                 for path in segment_files(folder, "edges-main*"):
                     self._read(path)
-                    times.append(self._known[path.stem] + ahead_ns)
+                    times.append(self._times[path.stem] + ahead_ns)
             return np.sort(np.concatenate(times))
 
     def _read(self, path: Path) -> None:
         if path.suffix == ".parquet":
-            if path.stem not in self._known or path.stem in self._tails:
+            if path.stem not in self._times or path.stem in self._tails:
                 self._tails.pop(path.stem, None)
-                self._known[path.stem] = _sealed(path)
+                self._times[path.stem] = _sealed(path)
             return
         tail = self._tails.setdefault(path.stem, Tail(path))
-        before = self._known.get(path.stem, np.zeros(0, np.int64))
-        self._known[path.stem] = np.concatenate([before, *(_closed(batch) for batch in tail.new())])
+        before = self._times.get(path.stem, np.zeros(0, np.int64))
+        self._times[path.stem] = np.concatenate([before, *(_closed(batch) for batch in tail.new())])
 
 
 def _sealed(path: Path) -> Ints:

@@ -13,8 +13,7 @@ import pytest
 
 from probe.instrument.device_clock import events
 from probe.instrument.device_clock.events import EventClock
-from probe.instrument.device_clock.host import HostClock
-from probe.instrument.device_clock.simulated import SimulatedDevice, SimulatedTime
+from tests.fakes.device_clocks import HostClock, SimulatedDevice, SimulatedTime
 
 
 @dataclass

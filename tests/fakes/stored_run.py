@@ -96,9 +96,9 @@ def stored_run(
                 )
         if hot_end and number == len(pieces) - 1:
             break
-        closed = writer.close()
-        if closed is not None and (sealed := seal_segment(closed)) is not None:
-            roll_up(sealed, node)
+        for closed in writer.close():
+            if (sealed := seal_segment(closed)) is not None:
+                roll_up(sealed, node)
     if steps:
         write_steps(run, begin_ns, steps)
     end_ns = begin_ns + int(seconds * NS)
@@ -143,9 +143,9 @@ def write_steps(run: Path, begin_ns: int, steps: int, slower_from: int | None = 
                 "sequence": (first + np.arange(len(part))).astype(np.uint32),
             }
         )
-        closed = writer.close()
-        if closed is not None and part[0] == rows[0]:
-            seal_segment(closed)
+        for closed in writer.close():
+            if part[0] == rows[0]:
+                seal_segment(closed)
 
 
 def counter(begin_ns: int, seconds: float, watts: float, period_s: float = 0.1) -> Samples:

@@ -9,7 +9,7 @@ Reached = tuple[int, int, int]  # host time of the edge, device time on the host
 
 
 class DeviceClock(Protocol):
-    """Marks edges on a device's queue and tells later when the device reached them.
+    """Marks edges in a device's queue and reports later when the device reached them.
 
     Used from one thread. Nothing here waits for the device or raises.
     """
@@ -19,11 +19,9 @@ class DeviceClock(Protocol):
 
     def mark(self, time_ns: int, code: int) -> None:
         """Put the edge of host time ``time_ns`` into the device's queue."""
-        ...
 
     def drain(self) -> Sequence[Reached]:
         """Edges that the device has reached since the last call, in order."""
-        ...
 
 
 __all__ = ["DeviceClock", "Reached"]

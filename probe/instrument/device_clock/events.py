@@ -28,28 +28,22 @@ class Driver(Protocol):
     """What the clock asks of a device. Events are opaque."""
 
     def capturing(self) -> bool:
-        """True while the user captures a graph: nothing of ours may enter it."""
-        ...
+        """True while the user captures a graph: no event may enter it."""
 
     def event(self) -> Any:
         """A new timing event."""
-        ...
 
     def record(self, event: Any) -> None:
         """Put the event behind the work that the calling thread has queued."""
-        ...
 
     def record_idle(self, event: Any) -> None:
-        """Put the event on a stream that nobody else uses."""
-        ...
+        """Put the event on a stream that is used for nothing else."""
 
     def complete(self, event: Any) -> bool:
         """Whether the device has reached the event; never waits."""
-        ...
 
     def elapsed_ms(self, first: Any, second: Any) -> float:
         """Device time between two complete events, in float32 milliseconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +109,9 @@ class EventClock:
         best: AnchorPoint | None = None
         if not self._driver.capturing():
             for _ in range(_TRIES):
-                found = self._try()
-                if found is not None and (best is None or found.bracket_ns < best.bracket_ns):
-                    best = found
+                point = self._try()
+                if point is not None and (best is None or point.bracket_ns < best.bracket_ns):
+                    best = point
         if best is not None:
             # The event of the anchor before is not reused: edges in flight refer to it.
             self.anchor = best

@@ -3,7 +3,7 @@
 Every such module costs four more marks a step (the report's overhead line counts them). A
 module of one kind inside another belongs to the outer one. A module's backward is taken to begin
 when the gradient of its output is there and to end when that of its input is: tensor hooks, which
-change no gradient. On CUDA the backward runs in a thread of its own and is not told apart.
+change no gradient. On CUDA the backward runs in another thread, where kinds are not recorded.
 """
 
 from __future__ import annotations

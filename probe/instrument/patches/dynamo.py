@@ -18,7 +18,7 @@ from typing import Any
 from .import_hooks import when_imported
 from .patching import replace
 
-Undo = Callable[[], bool]  # False: not undone, for somebody patched on top
+Undo = Callable[[], bool]  # False: not undone, because of a later patch
 Fill = Callable[[Any], Undo]
 
 # Whatever is traced, a translator begins it; but before, torch.compile keeps the call of a module.
@@ -55,7 +55,7 @@ class _Place:
 def put(fill: Fill, compiled: Any, visible: Any) -> Callable[[], None]:
     """Fill a place with ``compiled``; with ``visible`` once dynamo begins, or if it ever did.
 
-    If somebody patches on top before that, dynamo will break its graph at what is compiled.
+    If the place is patched again before that, dynamo breaks its graph at the compiled code.
 
     Args:
         fill: puts its argument in place and returns what undoes that.

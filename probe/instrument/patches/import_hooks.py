@@ -1,4 +1,4 @@
-"""Call something once a module has been imported, without importing it ourselves."""
+"""Callbacks for the import of a module, which is not imported for them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         inside.add(name)
         try:
             spec = importlib.util.find_spec(name)
-        except Exception:  # the import goes on without us and tells the user itself
+        except Exception:  # the import itself will raise it for the user
             return None
         finally:
             inside.discard(name)
@@ -85,7 +85,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """The module's own loader, with a word to us after it has run."""
+    """The module's own loader, followed by the callbacks."""
 
     def __init__(self, loader: importlib.abc.Loader):
         self._loader = loader
@@ -100,7 +100,7 @@ class _Loader(importlib.abc.Loader):
         spec = module.__spec__
         module.__loader__ = self._loader
         if spec is not None:
-            spec.loader = self._loader  # nobody needs to see that we were here
+            spec.loader = self._loader  # as if it had never been wrapped
         self._loader.exec_module(module)
         _imported(module.__name__)
 

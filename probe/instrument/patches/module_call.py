@@ -2,7 +2,7 @@
 
 A module that has forward hooks takes torch's long way through a call, and copies, pickles and
 scripts of it take the hooks along. A class's ``__call__`` knows which module is called, so that
-nothing of ours is on any module; other modules of the class are passed through.
+nothing is added to any module; calls of other modules of the class are passed through.
 
 Dynamo inlines this file and ``torch_patches.py``; it skips the others that run in a training.
 """
@@ -49,7 +49,7 @@ class Listening:
             patched.add(self._id, listener)
 
     def remove(self) -> None:
-        """Leave the class as it was, if nobody else listens to one of its modules."""
+        """Restore the class, unless there are other listeners of its modules."""
         with _lock:
             _forget_dead()
             patched = _patched.get(self._owner)
@@ -77,7 +77,7 @@ def _forget_dead() -> None:
 
 
 class _PatchedClass:
-    """Our ``__call__`` on one class. Who patched on top of it keeps it, as a pass-through."""
+    """Our ``__call__`` on one class. Below a later patch it stays, as a pass-through."""
 
     def __init__(self, owner: type):
         self._listeners: dict[int, Listener] = {}

@@ -21,7 +21,7 @@ class Session(HookTarget):
 
 
 def replace(owner: Any, name: str, by: Any) -> Callable[[], bool]:
-    """Set ``owner.name``; returns what undoes that, unless somebody patched on top: then False."""
+    """Set ``owner.name``; returns an undo function, which gives False below a later patch."""
     raw = vars(owner).get(name)
     wrapper = staticmethod(by) if isinstance(raw, staticmethod) else by
     setattr(owner, name, wrapper)

@@ -1,22 +1,19 @@
 """The process-wide patches: installed when a machine attaches, undone when it detaches.
 
-Whoever patched on top of us keeps working: what cannot be undone is left behind as a
-pass-through, and the next machine's patches go on top of it.
+Later patches by others keep working: what cannot be undone below them is left as a pass-through,
+and the next machine's patches go on top of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
+from ..state_machine import PhaseStateMachine
 from .import_hooks import when_imported
 from .patching import Session
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from ..state_machine import PhaseStateMachine
 
 _lock = threading.RLock()
 _session: Session | None = None

@@ -3,7 +3,7 @@
 Each of these asks first whether torch is tracing: that folds to a constant, so a compiled
 function sees the original and no graph breaks. (Torch also traces without dynamo; optimizers'
 hooks are not called then, and are spared the longer question.) ``session.machine`` is None once
-nobody listens; then a wrapper only calls the original.
+no machine is attached; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ _NOT_TRACED = (  # all that runs in a training but this module and ``module_call
     "patches.patching",
     "patches.registry",
     "patches.wrappers",
-    "root_module.candidates",
+    "root_module.living_modules",
     "root_module.finder",
     "state_machine",
     "thread_rings",

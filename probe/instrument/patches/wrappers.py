@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The wrappers that dynamo need not see through: they are compiled where there is a C compiler.
 
-``hooks.machine`` is None once nobody listens; then a wrapper only calls the original.
+``hooks.machine`` is None once no machine is attached; then a wrapper only calls the original.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ else:
     address = id
 
     def version_of(names: dict[str, Any]) -> int:
+        """Plain Python cannot read a dictionary's version: 0 for every one."""
         return 0
 
 
@@ -44,7 +45,7 @@ FLAG = "_is_compiling_flag"  # of torch.compiler
 
 @cython.cclass
 class HookTarget:
-    """What a wrapper looks at first: whom it tells, and what DDP's wrappers tell each other."""
+    """The machine that the wrappers signal, and the state that DDP's wrappers share."""
 
     machine: PhaseStateMachine | None = cython.declare(object, visibility="public")
     reduces: bool = cython.declare(cython.bint, visibility="public")
@@ -115,7 +116,7 @@ def around_data(original: Call, hooks: HookTarget) -> Call:
 class CallWrapper:
     """Stands where a class has ``__call__``; calls the listener of the module that is called.
 
-    Who pickles a class by value (cloudpickle) takes what it stands for, nothing of ours.
+    Pickling the class by value (cloudpickle) takes the original, without this wrapper.
     """
 
     cython.declare(_own=object, _base=object, _listeners=dict)
@@ -289,10 +290,10 @@ class SeenDdp:
 def ask_before_reducing(module: Any, hooks: HookTarget) -> None:
     """Tell when the backwards of a DDP module that reduce have computed all gradients.
 
-    What a backward calls at its end is called in the order in which it was asked for. DDP asks
-    when its last bucket is ready, and then waits for the collectives; so whoever asks before any
-    gradient is there comes first. That of the last parameter is usually the first; where some
-    may have none, several are asked.
+    Callbacks at the end of a backward run in the order in which they were queued. DDP queues its
+    own when its last bucket is ready, and that one waits for the collectives; so a callback that is
+    queued before any gradient exists comes first. The gradient of the last parameter is usually
+    the first; where some may have none, several parameters are asked.
     """
     from torch.autograd import Variable
     from torch.autograd.graph import get_gradient_edge

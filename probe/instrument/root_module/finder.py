@@ -1,7 +1,7 @@
-"""Which module is the root, and did the optimizer step though no hook said so?
+"""Finds the root module, and steps of an optimizer that no hook reported.
 
-Both questions are asked after a backward and answered with what lies in memory:
-one garbage-collector scan, at the first optimizer step or at the second backward.
+Both are looked for after a backward, among the objects in memory: one garbage-collector scan, at
+the first optimizer step or at the second backward.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..patches.module_call import Listening
 from ..patches.wrappers import RootListener
-from . import candidates
+from . import living_modules
 
 if TYPE_CHECKING:
     from ..module_kinds.listeners import KindListeners
@@ -35,7 +35,7 @@ class RootFinder:
     ):
         """``listen_to_kinds`` listens to the modules inside a root, where that was asked for."""
         self._listen_to_kinds = listen_to_kinds
-        self.found = ""  # how the root was found, for run.json
+        self.origin = ""  # how the root was found, for run.json
         self.hash = ""
         self._machine, self._warn = machine, warn
         self._given = model
@@ -60,7 +60,7 @@ class RootFinder:
         machine.changed = self.changed
         if self._given is None:
             return
-        if not candidates.is_module(self._given):
+        if not living_modules.is_module(self._given):
             self._warn(f"the model passed is no torch module but {type(self._given).__name__}")
             self._given = None
             return
@@ -72,7 +72,7 @@ class RootFinder:
         self._given, self._queue, self._optimizers = None, [], []
 
     def after_optimizer(self, optimizer: Any) -> None:
-        """An optimizer has stepped: the first one tells which parameters are trained."""
+        """An optimizer has stepped: the first one shows which parameters are trained."""
         if self._thefts < _THEFTS:
             self._thefts = self._thefts + 1 if self._by_grad else 0
             self._by_grad = False
@@ -80,7 +80,7 @@ class RootFinder:
                 self._grad_rule = False
                 self._warn("gradients are taken away between backwards: only optimizers end steps")
         if not self._settled and self._queue is None and self._given is None:
-            self._scan(candidates.owned(optimizer))
+            self._scan(living_modules.owned(optimizer))
         self._stale = True
 
     def after_backward(self) -> None:
@@ -106,7 +106,7 @@ class RootFinder:
             return False
         if parameter._version != self._version:
             self._version = parameter._version
-            # While optimizers report their steps nobody keeps count of the version.
+            # While optimizers report their steps the version is not followed.
             if self._machine.after_backward is not None:
                 return True
         if self._grad_rule and parameter.grad is None:
@@ -127,18 +127,18 @@ class RootFinder:
         if self._queue is None:
             if self._given is not None:
                 self._queue = []
-                for wrapper in candidates.containers(self._given)[:2]:
+                for wrapper in living_modules.containers(self._given)[:2]:
                     self._hook(wrapper, f"given, called through {type(wrapper).__name__}")
                 return
-            optimizers = self._optimizers or candidates.optimizers()
-            owned = [p for optimizer in optimizers for p in candidates.owned(optimizer)]
+            optimizers = self._optimizers or living_modules.optimizers()
+            owned = [p for optimizer in optimizers for p in living_modules.owned(optimizer)]
             self._scan([p for p in owned if p.grad is not None] or owned)
         else:
             self._try_next()
 
     def _scan(self, parameters: list[Any]) -> None:
         self._machine.root_fired = False
-        self._queue = list(candidates.candidates({id(p) for p in parameters}))
+        self._queue = list(living_modules.likely_roots({id(p) for p in parameters}))
         self._choose(parameters)
         self._try_next()
 
@@ -152,7 +152,7 @@ class RootFinder:
         self._settled = True
         self._queue = []
         if self._given is None:
-            self.found = "not found"
+            self.origin = "not found"
         self._warn("no forward of the model was seen: forward is inferred")
 
     def _unhook(self) -> None:
@@ -171,9 +171,9 @@ class RootFinder:
             return
         if self._listen_to_kinds is not None and not self._kinds:
             self._kinds.append(self._listen_to_kinds(module))
-        self.found = how
+        self.origin = how
         try:
-            self.hash = candidates.parameters_hash(module)
+            self.hash = living_modules.parameters_hash(module)
         except Exception as error:  # parameters that have no shape yet
             self._warn(f"the parameters have no hash: {error}")
 
@@ -182,7 +182,7 @@ class RootFinder:
             return None
         return self._choose(
             [
-                *(p for optimizer in self._optimizers for p in candidates.owned(optimizer)),
+                *(p for optimizer in self._optimizers for p in living_modules.owned(optimizer)),
                 *(
                     p
                     for root in self._roots[:1]

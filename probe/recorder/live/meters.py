@@ -1,7 +1,7 @@
 """Joules so far and watts now of every device, from the readings as they come: the live page.
 
-The report's totals are made of the same readings with more care (:mod:`probe.report.build`): there
-what lies beyond the first and the last update is extrapolated, here it is left out.
+The report's totals come from the same readings (:mod:`probe.report.build`), but also extrapolate
+before the first and after the last update of a counter; here that energy is left out.
 """
 
 from __future__ import annotations
@@ -84,24 +84,22 @@ class LiveMeters:
         self._distrusted: set[str] = set()
 
     def open(self, sources: Iterable[Source]) -> None:
-        """Follow those of new sources that tell energy."""
+        """Follow those of new sources that measure energy or power."""
         for source in sources:
-            tells = source.is_energy_counter or source.quantity in POWERS
-            if source.attributable and tells:
+            has_energy = source.is_energy_counter or source.quantity in POWERS
+            if source.attributable and has_energy:
                 self._meters.setdefault(source.id, _LiveMeter(source))
 
     def take(self, readings: Iterable[Reading]) -> None:
-        """What the sensors said, in order."""
+        """Add readings of the sensors, in order."""
         for reading in readings:
-            if isinstance(reading, Sample):
-                meter = self._meters.get(reading.source)
-                if meter is not None:
-                    meter.take(reading)
-            elif isinstance(reading, Gap):
+            if isinstance(reading, Gap):
                 if reading.reason.startswith(DISTRUSTED):
                     self._distrusted.add(reading.what)
                 elif reading.reason == RESTARTED and reading.what in self._meters:
                     self._meters[reading.what].restart()
+            elif reading.source in self._meters:
+                self._meters[reading.source].take(reading)
 
     def page(self, now_ns: int) -> list[LiveDevice]:
         """Every device whose energy is measured or modelled, once."""

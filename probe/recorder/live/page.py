@@ -23,8 +23,7 @@ _STALE_NS = 10 * NS_PER_S  # an older value is no value
 class LivePageStage:
     """Fed with what the recorder reads; writes the page.
 
-    Trouble of its own ends the page, never the recording; a disk that refuses goes through
-    (OSError).
+    A failure inside ends the page, never the recording; an OSError of the disk is raised.
     """
 
     def __init__(self, run: Path, begin_ns: int, clock: Clock):

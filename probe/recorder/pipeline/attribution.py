@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ...attribution.regression.design import Spans
 from ...attribution.regression.serialization import from_arrays, to_arrays
 from ...attribution.regression.statistics import Statistics
 from ...clock import Clock
-from ...model import RESTARTED, Gap, Reading, Sample, Source
+from ...model import RESTARTED, Gap, Reading, Source
 from ...ring.layout import Code
 from ...store import files
 from ...store.layout import statistics_path
@@ -51,9 +50,10 @@ class AttributionStage:
     """Feeds accumulators; :meth:`save` seals what they hold."""
 
     def __init__(self, run: Path, begin_ns: int, clock: Clock):
-        """
+        """Begin without meters.
+
         Args:
-            begin_ns: when the run began; what the meters did before is not its energy.
+            begin_ns: when the run began; energy before that is not the run's.
         """
         self._run, self._origin_ns, self._clock = run, begin_ns, clock
         self._sources: dict[str, Source] = {}
@@ -61,7 +61,7 @@ class AttributionStage:
         self._used: set[int] = set()  # ranks whose first spans are used up
         self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
-        self._dear = False  # at the last judgement
+        self._costly = False  # at the last check
         self.warnings: list[str] = []
         self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
 
@@ -75,8 +75,9 @@ class AttributionStage:
                 self._meters[source.id] = _AttributedMeter(source, None, self._accumulator(source))
 
     def _assign(self, members: Iterable[Member]) -> None:
-        """Each meter to the one rank that uses its device: a launcher's ranks come late. None
-        speaks for several.
+        """Assign each meter to the one rank that uses its device, once that rank has joined.
+
+        Meters of devices that several ranks use are dropped.
         """
         members = list(members)
         for name, meter in list(self._meters.items()):
@@ -100,15 +101,13 @@ class AttributionStage:
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors said, in order."""
         for reading in readings:
-            if isinstance(reading, Sample):
-                meter = self._meters.get(reading.source)
-                if meter is not None:
-                    meter.reads.append((reading.time_ns, reading.span_ns, reading.value))
-            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+            if isinstance(reading, Gap):
                 meter = self._meters.get(reading.what)
-                if meter is not None:
+                if meter is not None and reading.reason == RESTARTED:
                     self._feed(meter)
                     meter.accumulator.interrupt()
+            elif (meter := self._meters.get(reading.source)) is not None:
+                meter.reads.append((reading.time_ns, reading.span_ns, reading.value))
 
     def spans(self, settled: Mapping[int, Settled], lost: Collection[int] = ()) -> None:
         """Spans of each rank that follow those before; those of ``lost`` ranks cannot be had."""
@@ -143,14 +142,13 @@ class AttributionStage:
         self._watch_cost(time.thread_time() - began)
 
     def _watch_cost(self, cpu_s: float) -> None:
-        """Rather fewer updates than a recorder that falls behind. Once may be a search for lags."""
+        """Use fewer updates after two costly checks in a row: one may be the search for lags."""
         self._cpu_s += cpu_s
         wall_s = self._clock.monotonic_s() - self._since_s
         if wall_s < _JUDGED_S:
             return
-        dear = self._cpu_s > _MOST_CPU * wall_s
-        again, self._dear = dear and self._dear, dear
-        if again and self._meters:
+        before, self._costly = self._costly, self._cpu_s > _MOST_CPU * wall_s
+        if before and self._costly and self._meters:
             every = max(meter.accumulator.thin() for meter in self._meters.values())
             self.warnings = [
                 f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
@@ -183,7 +181,6 @@ class AttributionStage:
             timelines: where the spans came from.
         """
         self.advance(members)
-        final = end_ns is not None
         with self._guard():
             for meter in self._meters.values():
                 if meter.rank is None:
@@ -193,21 +190,17 @@ class AttributionStage:
                     end_s = (end_ns - self._origin_ns) / NS_PER_S
                     statistics = meter.accumulator.finish(end_s)
                 if statistics.candidates:
-                    arrays = to_arrays(statistics, **self._about(meter, timelines, final))
+                    on_device = meter.source.is_accelerator and timelines.on_device(meter.rank)
+                    arrays = to_arrays(
+                        statistics,
+                        source=meter.source.id,
+                        rank=meter.rank,
+                        complete=end_ns is not None,
+                        resumed=meter.accumulator.resumed,
+                        rings=timelines.rings(meter.rank),
+                        on_device=on_device,
+                    )
                     files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
-
-    def _about(
-        self, meter: _AttributedMeter, timelines: Timelines, final: bool
-    ) -> Mapping[str, Any]:
-        assert meter.rank is not None
-        return {
-            "source": meter.source.id,
-            "rank": meter.rank,
-            "complete": final,
-            "resumed": meter.accumulator.resumed,
-            "rings": timelines.rings(meter.rank),
-            "on_device": meter.source.is_accelerator and timelines.on_device(meter.rank),
-        }
 
     def _feed(self, meter: _AttributedMeter) -> None:
         if meter.reads:

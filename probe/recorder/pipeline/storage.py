@@ -31,8 +31,6 @@ class StorageStage:
         self._index = {id_: i for i, id_ in enumerate(self._sources)}
         self._samples: list[Sample] = []
         self._gaps: list[Gap] = []
-        self.gap_count = 0
-        self.latest_ns: dict[str, int] = {}
 
     def open(self, sources: Iterable[Source]) -> None:
         """Write new or changed sources. Raises OSError."""
@@ -44,7 +42,7 @@ class StorageStage:
             self._index = {id_: i for i, id_ in enumerate(self._sources)}
 
     def sources(self) -> list[dict[str, Any]]:
-        """All sources so far, as they stand in sources.json."""
+        """All sources so far, as in sources.json."""
         return list(self._sources.values())
 
     def readings(self, readings: Iterable[Reading]) -> None:
@@ -54,7 +52,6 @@ class StorageStage:
                 self._gaps.append(reading)
             elif reading.source in self._index:
                 self._samples.append(reading)
-                self.latest_ns[reading.source] = reading.time_ns
 
     def flush(self) -> None:
         """Write what was added. Raises OSError; what was not written is kept, within bounds."""
@@ -82,26 +79,17 @@ class StorageStage:
         self._samples = []
 
     def sync(self) -> list[Path]:
-        """fsync and rotate; closed segments, to be sealed. Raises OSError."""
+        """Sync to disk and rotate; returns closed segments, to be sealed. Raises OSError."""
         self._writer.sync()
-        closed = self._writer.rotate_if_due()
-        return [closed] if closed else []
+        return self._writer.rotate_if_due()
 
     def close(self) -> list[Path]:
         """Close the open segment, to be sealed. Raises OSError."""
-        closed = self._writer.close()
-        return [closed] if closed else []
-
-    @property
-    def rows(self) -> int:
-        """Samples written so far."""
-        return self._writer.rows
+        return self._writer.close()
 
     def _write_gaps(self) -> None:
         if not self._gaps:
             return
-        lines = "".join(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
         with open(self._gaps_path, "a", encoding="utf-8") as file:
-            file.write(lines)
-        self.gap_count += len(self._gaps)
+            file.writelines(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
         self._gaps = []

@@ -26,8 +26,9 @@ from .timelines import Settled, Timelines
 
 
 class SummaryStage:
-    """Of all sources and ranks of this node. Trouble of its own ends it, never the recording:
-    the report then reads samples and edges.
+    """Sums up all sources and ranks of this node.
+
+    A failure inside ends the summary, never the recording: the report then reads samples and edges.
     """
 
     def __init__(self, run: Path, begin_ns: int):
@@ -39,7 +40,7 @@ class SummaryStage:
         self._spans: dict[int, list[Settled]] = {}
         self._host: dict[int, PhaseCounter] = {}
         self._device: dict[int, PhaseCounter] = {}
-        self._used: set[int] = set()  # ranks whose first spans were handed on
+        self._used: set[int] = set()  # ranks whose first spans were used
         self.guard = FaultGuard("the report will read all samples")
 
     def open(self, sources: Iterable[Source]) -> None:
@@ -58,13 +59,12 @@ class SummaryStage:
     def readings(self, readings: Iterable[Reading]) -> None:
         """What the sensors read, in order."""
         for reading in readings:
-            if isinstance(reading, Sample):
-                if reading.source in self._reads:
-                    self._reads[reading.source].append(reading)
-            elif isinstance(reading, Gap) and reading.reason == RESTARTED:
+            if isinstance(reading, Gap):
                 meter = self._meters.get(reading.what)
-                if isinstance(meter, MeterSummarizer):
+                if isinstance(meter, MeterSummarizer) and reading.reason == RESTARTED:
                     meter.restart(reading.end_ns)
+            elif reading.source in self._reads:
+                self._reads[reading.source].append(reading)
 
     @guarded
     def spans(self, settled: Mapping[int, Settled]) -> None:
@@ -98,10 +98,10 @@ class SummaryStage:
             before = self._owners.get(id_)
             if rank is not None and before is None:
                 self._owners[id_] = rank
-            stands_in = not source.in_total and source.provenance is Provenance.MEASURED
+            substitute = not source.in_total and source.provenance is Provenance.MEASURED
             late = before is None and rank in self._used
-            if stands_in or late or rank != self._owners.get(id_):
-                meter.give_up()  # it hardly ever speaks, or is not this rank's from begin to end
+            if substitute or late or rank != self._owners.get(id_):
+                meter.give_up()  # a substitute meter, or not this rank's for the whole run
             elif rank in taken:
                 clock = rank, source.is_accelerator
                 if clock not in tables:
@@ -154,7 +154,7 @@ class SummaryStage:
 
         def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
             return [
-                counted[drain.rank].totals(drain.rank, _names(drain), drain.steps)
+                counted[drain.rank].totals(drain.rank, PHASE_OF_CODE | drain.names, drain.steps)
                 for drain in mains
                 if drain.rank in counted
             ]
@@ -175,7 +175,3 @@ class SummaryStage:
                 timelines.reductions(),
             ),
         )
-
-
-def _names(drain: RingDrain) -> Mapping[int, str]:
-    return {int(code): str(phase) for code, phase in PHASE_OF_CODE.items()} | drain.names

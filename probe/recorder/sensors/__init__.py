@@ -1,1 +1,1 @@
-"""The sensors of a node, each read by a loop of its own."""
+"""The sensors of a node, each read by its own loop."""

@@ -12,14 +12,14 @@ _AFTER_S = 5.0  # at most so long it waits for each sensor to open
 
 
 class CarbonLookup:
-    """``row`` stands in run.json once it is known; ``problem`` says why it is not."""
+    """``row`` is what run.json says of it, empty until found; ``problem`` says why it failed."""
 
     def __init__(self) -> None:
         self.row: dict[str, Any] = {}
         self.problem = ""
 
     def start(self, country: str | None, after: Iterable[threading.Event]) -> None:
-        """Look it up on a thread, once the sensors are open: importing the data takes a second."""
+        """Look it up in a thread, once the sensors are open: importing the data takes a second."""
         threading.Thread(
             target=self._find, args=(country, list(after)), name="carbon", daemon=True
         ).start()

@@ -1,4 +1,4 @@
-"""All sensors of the node as one thing, and the carbon intensity beside them."""
+"""All sensors of the node together, and the carbon intensity of its country."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class NodeSensors:
         start: Callable[[SensorLoop], Join] = run_in_thread,
         carbon: CarbonLookup | None = None,
     ):
-        """
+        """Open the sensors and look up the carbon intensity.
+
         Args:
             kinds: the sensors by name; None: all that are installed.
             start: what runs a sensor's loop.

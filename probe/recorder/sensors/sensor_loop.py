@@ -128,6 +128,3 @@ def run_in_thread(loop: SensorLoop) -> Join:
 def sensor_absences(sensor: Sensor) -> list[Absence]:
     """What the sensor says is missing; tolerant of one that does not say."""
     return list(getattr(sensor, "absent", ()) or ())
-
-
-__all__ = ["Join", "SensorLoop", "run_in_thread"]

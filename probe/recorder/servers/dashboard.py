@@ -1,7 +1,7 @@
-"""The dashboard's server beside the recorder, for ``watch(dashboard=True)``: a process of its own.
+"""The dashboard's server for ``watch(dashboard=True)``: a separate process beside the recorder.
 
-It outlives the run, for people look at what has ended; it ends by itself when nothing goes on and
-nobody has looked for a while.
+It outlives the run, so that finished runs can be viewed; it ends by itself when no run is going on
+and no page was requested for a while.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ main(sys.argv[2:])
 
 
 class DashboardServer:
-    """Starts it once; trouble is a warning of the run, never its end."""
+    """Starts the server once; a failure is a warning of the run, never its end."""
 
     def __init__(self, run: Path, port: int | None):
-        """``port``: None if nobody asked for it."""
+        """Start it on ``port``; None: there is none to start."""
         self.wanted = port is not None
         self._problem = ""
         self._child: subprocess.Popen[bytes] | None = None

@@ -16,7 +16,7 @@ _RETRY_S = 2.0  # another recorder may be about to leave the port
 
 
 class MetricsServer:
-    """Serves from :meth:`poll` on; trouble is a warning of the run, never its end."""
+    """Serves from :meth:`poll` on; a failure is a warning of the run, never its end."""
 
     def __init__(self, run: Path, address: str | None, clock: Clock):
         """``address``: a port or host:port; None: nothing is served."""
@@ -27,7 +27,7 @@ class MetricsServer:
 
     @property
     def wanted(self) -> bool:
-        """True if anybody asked for it."""
+        """True if the run asked for it."""
         return self._address is not None
 
     def problems(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Does the energy counter agree with the power that is sampled beside it?
+"""Compares the energy counter with the power that is sampled beside it.
 
 Known faults: a counter at a sixth of the true power, one that loses energy when it is
 read fast, one that stands still. Over windows of at least 10 s the counter's slope is
@@ -28,6 +28,7 @@ class Verdict:
 
     @property
     def ratio(self) -> float:
+        """The counter's power over the sampled power."""
         return self.counter_w / self.sampled_w
 
 

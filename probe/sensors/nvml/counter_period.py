@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 
 from ...units import NS_PER_MS
 
 
 def fit_period(mids: list[float]) -> tuple[float, float, float] | None:
-    """Straight line through update times of unknown, possibly skipping index.
+    """Fit a straight line through update times whose numbers are unknown and may skip.
+
+    Args:
+        mids: middles of the brackets around updates, ns, ascending.
 
     Returns:
         (period, fitted time of the last one, largest residual), ns; None without a fit.
     """
-    steps = sorted(b - a for a, b in itertools.pairwise(mids))
+    steps = [later - earlier for earlier, later in itertools.pairwise(mids)]
     if not steps:
         return None
-    period = steps[len(steps) // 2]
+    period = statistics.median_high(steps)
     if period < 35 * NS_PER_MS:  # a 10 ms bracket blurs single steps; their mean is unbiased
-        short = [step for step in steps if step < 1.5 * period]
-        period = sum(short) / len(short)
+        period = statistics.fmean(step for step in steps if step < 1.5 * period)
     if period <= 0:
         return None
-    origin = mids[0]
-    index = [0.0]
-    for a, b in itertools.pairwise(mids):
-        index.append(index[-1] + max(1, round((b - a) / period)))
+    counts = (max(1, round(step / period)) for step in steps)
+    index: list[int] = list(itertools.accumulate(counts, initial=0))
+    since_first = [mid - mids[0] for mid in mids]
     for _ in range(3):
-        count = len(mids)
-        mean_i, mean_t = sum(index) / count, sum(m - origin for m in mids) / count
-        square = sum((i - mean_i) ** 2 for i in index)
-        if square == 0:
+        if index[0] == index[-1]:
             return None
-        cross = sum((i - mean_i) * (m - origin - mean_t) for i, m in zip(index, mids, strict=True))
-        period = cross / square
-        start = origin + mean_t - period * mean_i
+        period, start = statistics.linear_regression(index, since_first)
         if period <= 0:
             return None
-        index = [float(round((m - start) / period)) for m in mids]
-    worst = max(abs(m - start - period * i) for i, m in zip(index, mids, strict=True))
-    return period, start + period * index[-1], worst
+        index = [round((time - start) / period) for time in since_first]
+    worst = max(abs(t - start - period * i) for i, t in zip(index, since_first, strict=True))
+    return period, mids[0] + start + period * index[-1], worst

@@ -1,4 +1,4 @@
-"""The GPUs that the job uses: which there are, what they are, and whether others share them.
+"""The GPUs that the job uses: their number, their kind, and whether others share them.
 
 Everything but the device count and the handles is optional: a call that fails is a reason,
 never an exception.
@@ -162,13 +162,14 @@ def _describe(session: Session, identity: Identity, handle: Any, selection: Sele
     shared = MIG_NOTE if mig else ""
     if not mig and isinstance(mode, int) and mode in _VGPU_MODES:
         shared = f"power is that of the whole card, shared with others ({_VGPU_MODES[mode]})"
-    named = isinstance(architecture, int) and architecture < 0xFFFF
+    if not isinstance(architecture, int) or architecture >= 0xFFFF:
+        architecture = None
     return Device(
         index=identity.index,
         handle=handle,
         uuid=identity.uuid,
         name=identity.name,
-        architecture=architecture if named and isinstance(architecture, int) else None,
+        architecture=architecture,
         mig=mig,
         mig_uuids=tuple(u for u in identity.mig_uuids if u in selection.mig_uuids),
         shared=shared,

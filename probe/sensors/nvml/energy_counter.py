@@ -69,7 +69,7 @@ class EnergyCounter:
         begin_ns = clock.now_ns()
         try:
             self._read(begin_ns, clock.now_ns, out)
-        except Exception as error:  # nothing of ours may end the sampling
+        except Exception as error:  # no error may end the sampling
             self._fail(clock.now_ns(), failed(error), out)
         if self._power_ns <= begin_ns:
             self._check(clock, out)

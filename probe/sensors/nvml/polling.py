@@ -32,7 +32,6 @@ class Meter(Protocol):
 
     def read(self, clock: Clock, out: list[Reading]) -> None:
         """Append what was read, and set ``next_ns``. Never raises."""
-        ...
 
 
 OpenMeter = tuple[Meter, Sequence[Source]]  # a meter that answered, and what it feeds

@@ -1,4 +1,4 @@
-"""The four ways in which NVML tells a device's power, in milliwatts.
+"""The four ways to read a device's power from NVML, in milliwatts.
 
 Three are calls. Field 186 is "instant" (in truth a window of tens of ms, refreshed every
 ~100 ms), field 185 the mean of the last second, nvmlDeviceGetPowerUsage one or the other by
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,8 +52,7 @@ def power_of(value: object) -> Milliwatts:
 
 def union_value(kind: int, union: Any) -> object:
     """The member of nvmlValue_t that its type names; None for an unknown type."""
-    name = _MEMBERS.get(kind)
-    return None if name is None else getattr(union, name)
+    return getattr(union, _MEMBERS[kind]) if kind in _MEMBERS else None
 
 
 class PowerCalls:
@@ -79,7 +79,7 @@ class PowerCalls:
         return power_of(union_value(field.valueType, field.value))
 
     def usage(self) -> Milliwatts:
-        """nvmlDeviceGetPowerUsage."""
+        """Power by ``nvmlDeviceGetPowerUsage``."""
         nvml, handle = self._nvml, self._handle.value
         value = attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
         return value if isinstance(value, Failed) else power_of(value)
@@ -154,6 +154,7 @@ class PowerBuffer:
     def _take(
         self, kind: int, samples: list[Any], now_ns: int, offset_ns: int, out: list[Reading]
     ) -> Failed | None:
+        """Append new samples; why there is none, if that is a failure."""
         wrong: Failed | None = None
         taken = 0
         for sample in samples:
@@ -204,8 +205,8 @@ def open_buffer(
     stamps = sorted({int(sample.timeStamp) for sample in answer[1] if sample.timeStamp})
     if len(stamps) < 8:
         return absence("the driver's buffer is empty")
-    steps = sorted(b - a for a, b in itertools.pairwise(stamps))
-    spacing_ns = steps[len(steps) // 2] * NS_PER_US
+    steps = [later - earlier for earlier, later in itertools.pairwise(stamps)]
+    spacing_ns = statistics.median_high(steps) * NS_PER_US
     if spacing_ns > FINE_NS:
         spacing = f"{spacing_ns / NS_PER_MS:.0f} ms"
         return absence(f"samples every {spacing}: no finer than direct reads")

@@ -29,13 +29,14 @@ ZERO_WAIT_NS = NS_PER_S // 4  # a counter that reads 0 has this long to move
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A call that gave no value: NVML's return code (None: not from NVML) and its words."""
+    """A call that gave no value: NVML's return code (None: not from NVML) and its message."""
 
     reason: str
     code: int | None = None
 
     @property
     def lost(self) -> bool:
+        """True if the device or the driver is gone."""
         return self.code in LOST_CODES
 
 
@@ -43,12 +44,12 @@ def attempt(call: Callable[[], T]) -> T | Failed:
     """Run one NVML call; whatever goes wrong becomes a :class:`Failed`."""
     try:
         return call()
-    except Exception as error:  # NVMLError, OSError, ctypes errors, a stand-in's own
+    except Exception as error:  # NVMLError, OSError, ctypes errors
         return failed(error)
 
 
 def failed(error: Exception) -> Failed:
-    """The reason in NVML's words."""
+    """An exception as a :class:`Failed`, with NVML's code and message where it is NVML's."""
     code = getattr(error, "value", None)
     text = str(error) or type(error).__name__
     if isinstance(code, int):
@@ -71,7 +72,7 @@ class Session:
 
     @classmethod
     def open(cls) -> Session:
-        """Load the library and initialise it, or say in one line why not.
+        """Load the library and initialise it.
 
         Raises:
             SensorUnavailable: no library, no driver, versions that do not match, …
@@ -130,7 +131,7 @@ class Session:
         return attempt(lambda: self.nvml.nvmlDeviceGetHandleByIndex(index))
 
     def probe_counter(self, index: int, handle: Any, clock: Clock) -> int | Failed:
-        """nvmlDeviceGetTotalEnergyConsumption of a device in mJ.
+        """A device's energy counter in mJ, by ``nvmlDeviceGetTotalEnergyConsumption``.
 
         Probed once for all sensors: its answer decides whether energy or power counts
         into the total, and two different answers would count a joule twice.

@@ -17,7 +17,7 @@ from ...model import Kind, Source
 from ...units import HZ_PER_MHZ, NS_PER_MS, NS_PER_S, S_PER_NS, W_PER_MW
 from .devices import Device, DeviceHandle
 from .polling import Gauge, NvmlSensor, bounded
-from .session import Failed, Session, attempt
+from .session import Failed, Session, attempt, failed
 
 _PERCENT = 0.01
 _B_PER_KB = 1000.0
@@ -45,13 +45,14 @@ class NvmlTelemetrySensor(NvmlSensor):
             quantity: str,
             unit: str,
             scale: float,
-            limit: float,
+            most: float,
             call: Callable[[Any], Any],
             note: str = "",
+            **more: Any,
         ) -> Gauge:
             return Gauge(
-                (source(quantity, unit, scale, note),),
-                lambda handle: (bounded(call(handle), limit, quantity),),
+                (source(quantity, unit, scale, note, **more),),
+                lambda handle: (bounded(call(handle), most, quantity),),
                 NS_PER_S,
                 (f"GPU {device.index} {quantity}",),
                 slow_call_ns=5 * NS_PER_MS,
@@ -71,14 +72,13 @@ class NvmlTelemetrySensor(NvmlSensor):
                 NS_PER_S,
                 (f"GPU {device.index} utilization", f"GPU {device.index} memory utilization"),
             ),
-            Gauge(
-                (source("memory_used", "B", 1.0, limit=_memory(n, device)),),
-                lambda handle: (
-                    bounded(n.nvmlDeviceGetMemoryInfo(handle).used, _MAX_BYTES, "memory_used"),
-                ),
-                NS_PER_S,
-                (f"GPU {device.index} memory_used",),
-                slow_call_ns=5 * NS_PER_MS,
+            simple(
+                "memory_used",
+                "B",
+                1.0,
+                _MAX_BYTES,
+                lambda h: n.nvmlDeviceGetMemoryInfo(h).used,
+                limit=_memory(n, device),
             ),
             simple(
                 "sm_clock",
@@ -94,7 +94,16 @@ class NvmlTelemetrySensor(NvmlSensor):
                 _MAX_MHZ,
                 lambda h: n.nvmlDeviceGetClockInfo(h, _CLOCK_MEMORY),
             ),
-            simple("temperature", "Cel", 1.0, _MAX_CELSIUS, lambda h: _temperature(n, h)),
+            simple(
+                "temperature",
+                "Cel",
+                1.0,
+                _MAX_CELSIUS,
+                lambda h: _either(  # the older call was removed from newer drivers
+                    lambda: n.nvmlDeviceGetTemperature(h, 0),
+                    lambda: n.nvmlDeviceGetTemperatureV(h, 0),
+                ),
+            ),
             simple("power_limit", "W", W_PER_MW, _MAX_MW, n.nvmlDeviceGetEnforcedPowerLimit),
             Gauge(
                 (
@@ -117,7 +126,16 @@ class NvmlTelemetrySensor(NvmlSensor):
                 (f"GPU {device.index} time under the power cap",),
                 slow_call_ns=5 * NS_PER_MS,
             ),
-            simple("clock_event_reasons", "bitmask", 1.0, 2.0**32, lambda h: _reasons(n, h)),
+            simple(
+                "clock_event_reasons",
+                "bitmask",
+                1.0,
+                2.0**32,
+                lambda h: _either(  # the name changed with driver 535
+                    lambda: n.nvmlDeviceGetCurrentClocksEventReasons(h),
+                    lambda: n.nvmlDeviceGetCurrentClocksThrottleReasons(h),
+                ),
+            ),
             simple(
                 "pcie_tx",
                 "B/s",
@@ -143,19 +161,11 @@ def _memory(nvml: Any, device: Device) -> float | None:
     return None if isinstance(total, Failed) else float(total)
 
 
-def _temperature(nvml: Any, handle: Any) -> Any:
-    """The newer call where the older one was removed."""
-    value = attempt(lambda: nvml.nvmlDeviceGetTemperature(handle, 0))
-    if isinstance(value, Failed) and value.code in (3, 13, 26):  # not supported, absent, deprecated
-        return nvml.nvmlDeviceGetTemperatureV(handle, 0)
-    return nvml.nvmlDeviceGetTemperature(handle, 0) if isinstance(value, Failed) else value
-
-
-def _reasons(nvml: Any, handle: Any) -> Any:
-    """The name of the call changed with driver 535."""
-    value = attempt(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    if isinstance(value, Failed) and value.code in (3, 13, 26):
-        return nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    if isinstance(value, Failed):
-        return nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-    return value
+def _either(call: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """The first call's value, or the other's where the driver does not have the first."""
+    try:
+        return call()
+    except Exception as error:
+        if failed(error).code not in (3, 13, 26):  # not supported, absent, deprecated
+            raise
+    return other()

@@ -1,7 +1,8 @@
-"""When to read a counter that updates periodically, so that each update lies between two close
-reads (a bracket).
+"""When to read a counter that updates periodically.
 
-A GPU's energy counter changes every 20–100 ms, at instants that nobody announces. Reading
+Each update should lie between two close reads (a bracket).
+
+A GPU's energy counter changes every 20–100 ms, at instants that are not announced. Reading
 every 10 ms would find them, but 100 reads/s are over budget. So: search at 10 ms for a
 second or two, fit the period, then read only in short bursts around each predicted update.
 

@@ -28,10 +28,10 @@ class TestModelStaysUsable:
             average = copy.deepcopy(model)
             train(model, optimizer)
             x, _ = next(iter(loader()))
-            marks = run.engine._ring.offered()
+            marks = run.engine.ring.offered()
             average(x)
             torch.compile(average, backend=BACKEND, fullgraph=True)(x)
-            assert run.engine._ring.offered() == marks
+            assert run.engine.ring.offered() == marks
             pickle.loads(pickle.dumps(average))(x)
         expect(run)
         assert breaks() == 0

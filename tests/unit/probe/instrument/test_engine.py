@@ -336,7 +336,7 @@ class TestProcesses:
         model, optimizer = trained()
         with watched(tmp_path, model) as run:
             step(model, optimizer)
-            edges = run.engine._ring.offered()
+            edges = run.engine.ring.offered()
             pid = os.fork()
             if pid == 0:
                 code = 1
@@ -346,7 +346,7 @@ class TestProcesses:
                         model(torch.zeros(1, 8))
                     run.engine.uninstall()
                     run.engine.end(False, 0)
-                    code = int(run.engine._ring.offered() != edges)
+                    code = int(run.engine.ring.offered() != edges)
                 finally:
                     os._exit(code)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -529,7 +529,7 @@ class TestBoundaries:
         assert any("no torch module" in line for line in run.engine.warnings)
 
     def test_hash_ignores_wrappers_and_order(self) -> None:
-        from probe.instrument.root_module.candidates import parameters_hash
+        from probe.instrument.root_module.living_modules import parameters_hash
 
         model = torch.nn.Sequential(torch.nn.Linear(2, 3))
         assert parameters_hash(model) == parameters_hash(torch.compile(model))
@@ -540,7 +540,7 @@ class TestDevice:
     def test_device_times_and_memory_of_a_simulated_device(self, tmp_path: Path) -> None:
         from probe.instrument.cuda_memory import CudaMemory
         from probe.instrument.device_clock.events import EventClock
-        from probe.instrument.device_clock.simulated import SimulatedDevice, SimulatedTime
+        from tests.fakes.device_clocks import SimulatedDevice, SimulatedTime
 
         model, optimizer = trained()
         with watched(tmp_path, model) as run:
@@ -553,7 +553,7 @@ class TestDevice:
                     "allocated_bytes": {"all": {"current": 512, "peak": 1024}},
                     "reserved_bytes": {"all": {"current": 2048}},
                 },
-                engine._ring,
+                engine.ring,
             )
             assert engine._memory.cheap
             engine._device = EventClock(device, now=clock_time.now_ns)

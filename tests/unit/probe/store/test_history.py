@@ -91,9 +91,7 @@ def test_what_is_appended_is_seen_once_and_sealing_changes_nothing(tmp_path: Pat
     write(10, 5)
     assert history.refresh() == 5
     before = history.raw([0], 0, 100 * NS)[0].time_ns
-    closed = writer.close()
-    assert closed is not None
-    sealed = seal_segment(closed)
+    sealed = seal_segment(*writer.close())
     assert sealed is not None
     roll_up(sealed, tmp_path / "node")
     assert history.refresh() == 0 and history.newest_ns() is None
@@ -140,9 +138,7 @@ def test_the_widest_rollups_are_joined_and_say_the_same(tmp_path: Path) -> None:
                 "span_ns": np.zeros(50, np.int32),
             }
         )
-        closed = writer.close()
-        assert closed is not None
-        sealed = seal_segment(closed)
+        sealed = seal_segment(*writer.close())
         assert sealed is not None
         roll_up(sealed, node)
     wide = sorted(path.name for path in (node / "rollup").glob("60s-*.parquet"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -49,7 +50,7 @@ def test_sealing_changes_the_format_and_nothing_else(tmp_path: Path) -> None:
     for i in range(20):
         writer.write(rows(i * 1000, 1000))
     before = times(tmp_path, "edges-a")
-    sealed = seal_segment(writer.close() or tmp_path)
+    sealed = seal_segment(*writer.close())
     assert sealed is not None
     assert sealed.suffix == ".parquet"
     assert [p.suffix for p in segment_files(tmp_path, "edges-a")] == [".parquet"]
@@ -86,7 +87,7 @@ def test_a_crash_between_rename_and_removal_reads_each_row_once(tmp_path: Path) 
     writer.write(rows(0, 10))
     (hot,) = segment_files(tmp_path, "edges-a")
     copy = hot.read_bytes()
-    seal_segment(writer.close() or tmp_path)
+    seal_segment(*writer.close())
     hot.write_bytes(copy)  # as if the process died before the removal
     assert times(tmp_path, "edges-a") == list(range(10))
 
@@ -108,7 +109,8 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     source = rng.integers(0, 3, n).astype(np.uint16)
     time_ns = np.sort(rng.integers(0, 90 * 10**9, n))
     value = rng.normal(size=n)
-    table = buckets(source, time_ns, value, 10**10).to_pylist()
+    samples = pa.table({"source": source, "time_ns": time_ns, "value": value})
+    table = buckets(samples, 10**10).to_pylist()
     assert sum(row["count"] for row in table) == n
     for row in table:
         mine = (source == row["source"]) & (time_ns // 10**10 * 10**10 == row["begin_ns"])
@@ -121,7 +123,7 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     writer.write(
         {"source": source, "time_ns": time_ns, "value": value, "span_ns": np.zeros(n, np.int32)}
     )
-    sealed = seal_segment(writer.close() or tmp_path)
+    sealed = seal_segment(*writer.close())
     assert sealed is not None
     roll_up(sealed, tmp_path)
     assert len(list((tmp_path / "rollup").glob("*.parquet"))) == 3

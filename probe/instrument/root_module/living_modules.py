@@ -1,4 +1,4 @@
-"""How the root module is found when nobody passed it, and what its parameters are."""
+"""Modules and optimizers in memory, to find a root module that was not passed to ``watch``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import nn
 _ORDINARY_WRAPPERS = ("module", "_orig_mod")  # DDP, FSDP, DeepSpeed; torch.compile
 
 
-def is_module(thing: object) -> bool:
-    """By type, not isinstance: proxies answer isinstance by importing half the world."""
-    return nn.Module in type(thing).__mro__
+def is_module(item: object) -> bool:
+    """Whether it is a torch module, by type: on proxies isinstance may import whole packages."""
+    return nn.Module in type(item).__mro__
 
 
-def candidates(parameters: set[int]) -> list[nn.Module]:
+def likely_roots(parameters: set[int]) -> list[nn.Module]:
     """Living modules that own most of the parameters (ids), best first.
 
     Outermost with the largest cover, then what lies inside it: a framework that calls
     ``training_step`` never calls the outermost module itself.
     """
-    modules = [thing for thing in gc.get_objects() if is_module(thing)]
+    modules = [item for item in gc.get_objects() if is_module(item)]
     inside = {id(child) for module in modules for child in _children(module)}
     outermost = [module for module in modules if id(module) not in inside]
     best: list[tuple[int, nn.Module]] = []
@@ -33,21 +33,21 @@ def candidates(parameters: set[int]) -> list[nn.Module]:
     best.sort(key=lambda pair: -pair[0])
     if not best:
         return []
-    found = [module for cover, module in best if cover == best[0][0]][:2]
-    inner: nn.Module | None = found[0]
-    while inner is not None and len(found) < 4:
+    roots = [module for cover, module in best if cover == best[0][0]][:2]
+    inner: nn.Module | None = roots[0]
+    while inner is not None and len(roots) < 4:
         inner = _next_inside(inner, parameters)
         if inner is not None:
-            found.append(inner)
-    return [module for module in found if _hookable(module)]
+            roots.append(inner)
+    return [module for module in roots if _hookable(module)]
 
 
 def containers(module: nn.Module) -> list[nn.Module]:
     """Modules that hold this one directly: a compiled or distributed wrapper."""
     return [
-        thing
-        for thing in gc.get_objects()
-        if is_module(thing) and any(child is module for child in _children(thing))
+        item
+        for item in gc.get_objects()
+        if is_module(item) and any(child is module for child in _children(item))
     ]
 
 
@@ -62,7 +62,7 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def parameters_hash(module: nn.Module) -> str:
-    """sha256 over the sorted names and shapes of the parameters."""
+    """The sha256 over the sorted names and shapes of the parameters."""
     lines = []
     for name, parameter in unwrapped(module).named_parameters():
         shape = tuple(getattr(parameter, "ds_shape", parameter.shape))  # ZeRO-3 empties them
@@ -75,7 +75,7 @@ def optimizers() -> list[Any]:
     """Living optimizers, for runs whose optimizer hooks never fire (compiled steps)."""
     from torch.optim import Optimizer
 
-    return [thing for thing in gc.get_objects() if Optimizer in type(thing).__mro__]
+    return [item for item in gc.get_objects() if Optimizer in type(item).__mro__]
 
 
 def owned(optimizer: Any) -> list[Any]:

@@ -1,7 +1,7 @@
-"""A simulated asynchronous device: a queue, its own drifting clock, graph capture.
+"""Device clocks for tests: the host's own, and a simulated asynchronous device.
 
-Stands in for a GPU in the tests and under the same clock code as CUDA. Host time is
-simulated too and only moves when told, so every result is exact.
+The simulated device has a queue, its own drifting clock and graph capture, and runs under the same
+clock code as CUDA. Host time is simulated too and only moves when told, so every result is exact.
 """
 
 from __future__ import annotations
@@ -10,7 +10,30 @@ import struct
 import threading
 from dataclasses import dataclass
 
+from probe.instrument.device_clock import Reached
+
 _FLOAT32 = struct.Struct("<f")
+LIMIT = 8192  # edges that a HostClock keeps
+
+
+class HostClock:
+    """A :class:`~probe.instrument.device_clock.DeviceClock` without a device."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        self._reached: list[Reached] = []
+
+    def mark(self, time_ns: int, code: int) -> None:
+        """The edge is reached now."""
+        if len(self._reached) >= LIMIT:
+            self.dropped += 1
+        else:
+            self._reached.append((time_ns, time_ns, code))
+
+    def drain(self) -> list[Reached]:
+        """All edges since the last call."""
+        reached, self._reached = self._reached, []
+        return reached
 
 
 @dataclass(slots=True)
