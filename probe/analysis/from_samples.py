@@ -149,7 +149,12 @@ class AnalysisFromSamples(RunAnalysis):
         Those that the recorder left consist of whole blocks. Of a part they hold the blocks
         inside it: 1/64 to 1/32 of the run is as close as they come to its ends.
         """
-        statistics = self._sealed(source, rank)
+        statistics = None
+        if not self._recompute:
+            on_device = source.is_accelerator and rank in self._device
+            statistics = load_statistics(
+                self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
+            )
         if statistics is None:
             restarts = [
                 gap.end_ns for gap in self.gaps if gap.what == source.id and gap.reason == RESTARTED
@@ -161,14 +166,6 @@ class AnalysisFromSamples(RunAnalysis):
         if self.run == self.whole:
             return statistics
         return statistics.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
-
-    def _sealed(self, source: Source, rank: int) -> Statistics | None:
-        if self._recompute:
-            return None
-        on_device = source.is_accelerator and rank in self._device
-        return load_statistics(
-            self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
-        )
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:

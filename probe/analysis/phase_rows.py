@@ -128,7 +128,6 @@ def _modelled(
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
-    counts = phases.counts
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
@@ -137,7 +136,7 @@ def _modelled(
             row(
                 phase_name(code, phases),
                 label,
-                counts.get(code, 1),
+                phases.counts.get(code, 1),
                 part.time_ns / 1e9,
                 energy,
                 None,
@@ -211,7 +210,6 @@ def _rows(
     total: float,
 ) -> list[dict[str, Any]]:
     rows = []
-    counts = phases.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         energy_of_phase = part.known
         stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
@@ -219,7 +217,7 @@ def _rows(
             row(
                 phase_name(part.code, phases),
                 label,
-                counts.get(part.code, 1),
+                phases.counts.get(part.code, 1),
                 part.seconds,
                 energy_of_phase.energy_j if stated else None,
                 (max(0.0, energy_of_phase.low_j), min(total, energy_of_phase.high_j))

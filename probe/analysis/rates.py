@@ -11,9 +11,10 @@ from ..attribution.meter_kinds import is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.columns import UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
-from ..model import Phase, Provenance, Source, Status
+from ..model import Provenance, Source, Status
 from ..timeline.phase_totals import PhaseTotals
 from .base import RunAnalysis
+from .phase_groups import phase_name
 
 
 def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
@@ -61,7 +62,7 @@ def rate_rows(
                 "device": source.device,
                 "quantity": source.quantity,
                 "source": source.id,
-                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code),
+                "phase": phase_name(code, phases),
                 "time_s": time_s,
                 "value": value if stated else None,
                 "interval": list(interval) if stated else None,

@@ -144,6 +144,18 @@ def unpaired(pair: Pair, bases: int, others: int) -> Contrast:
     return Contrast(table.mean((0, 1)), (table.mean(1), table.mean(0)))
 
 
+def contrast(places: Sequence[tuple[int, int]], bases: int, others: int, pair: Pair) -> Contrast:
+    """Paired by the blocks at these places; unpaired if there are none.
+
+    Args:
+        bases, others: numbers of runs of either side.
+        pair: ``pair(i, j)`` gives the columns of base i against other j.
+    """
+    if places:
+        return paired(np.array([pair(i, j) for i, j in places]))
+    return unpaired(pair, bases, others)
+
+
 def holm(p_values: Sequence[float] | Floats) -> Floats:
     """Adjusted so that the chance of any false one among them stays what it was (Holm 1979)."""
     p = np.asarray(p_values, np.float64)

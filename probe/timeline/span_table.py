@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution.arrays import Bools, Ints
+from ..attribution.arrays import ArrayTable, Bools, Ints
 from ..ring.layout import Code
 
 Rows = npt.NDArray[np.void]  # records of a ring
 
 
 @dataclass(frozen=True, slots=True)
-class SpanTable:
+class SpanTable(ArrayTable):
     """Contiguous spans: begin, end, code, step, and backwards so far in the step.
 
     ``entered`` is False where a span only continues an occurrence of its phase (after
@@ -40,17 +40,9 @@ class SpanTable:
 
     @classmethod
     def concat(cls, tables: Sequence[SpanTable]) -> SpanTable:
-        """One table of several, in the given order."""
-        if not tables:
-            return cls.empty()
-        return cls(*(np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)))
-
-    def __len__(self) -> int:
-        return len(self.begin_ns)
-
-    def take(self, which: Bools | Ints) -> SpanTable:
-        """The spans that a mask or indices choose."""
-        return SpanTable(*(getattr(self, f.name)[which] for f in fields(self)))
+        """One table of several, in the given order; without spans if there are none."""
+        # super() without arguments fails in a dataclass with slots: the class is made twice.
+        return super(SpanTable, cls).concat(tables or [cls.empty()])
 
     def counts(self) -> dict[int, int]:
         """How often each phase was entered; OUTSIDE is no phase."""

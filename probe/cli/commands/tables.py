@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from ...errors import UsageError
-from ...report.formats.md import cell, line
+from ...report.formats.md import cell, grid
 from ...report.numbers import number
-from ...report.text_tables import Table, percent
+from ...report.text_tables import Table, mebibytes, percent
 from ..arguments import add_dir, add_output, seconds
 from ..output import write
 
@@ -54,9 +54,6 @@ def run(options: argparse.Namespace) -> int:
     return write(rendered, options.format, options.output)
 
 
-_MIB = 2**20
-
-
 def text(found: dict[str, Any]) -> str:
     """All tables below each other."""
     lines = _about(found)
@@ -69,15 +66,7 @@ def md(found: dict[str, Any]) -> str:
     """Likewise."""
     lines = [cell(row) + "  " for row in _about(found)]
     for table in _tables(found):
-        rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
-        lines += [
-            "",
-            f"**{cell(table.title)}**",
-            "",
-            line(map(cell, table.head)),
-            line(rule),
-            *(line(map(cell, row)) for row in table.rows),
-        ]
+        lines += ["", f"**{cell(table.title)}**", "", *grid(table)]
     return "\n".join(lines)
 
 
@@ -132,7 +121,7 @@ def _value(row: dict[str, Any], side: str) -> str:
     if row[side] is None:
         return (row["ours"] or "") if side == "other" else ""
     if row["unit"] == "B":
-        return f"{number(row[side] / _MIB)} MiB"
+        return mebibytes(row[side])
     return f"{number(row[side])} {row['unit']}".rstrip()
 
 

@@ -14,7 +14,7 @@ from ...units import J_PER_KWH
 from ..quantity import pairs
 from ..run_record import Trial
 from ..scaling import scaling
-from ..statistics import paired, unpaired
+from ..statistics import contrast
 from .doubling_time import doubling_interval, doubling_months, speed_up
 
 NOT_MEASURED, NOT_APPLICABLE, NOT_APART = "not measured", "n/a", "inside other phases"
@@ -159,16 +159,11 @@ def _compared(
     def pair(i: int, j: int) -> Floats:
         return np.array([theirs[j] - ours[i]])
 
-    places = pairs(base, other)
-    contrast = (
-        paired(np.array([pair(i, j) for i, j in places]))
-        if places
-        else unpaired(pair, len(ours), len(theirs))
-    )
-    mean, change = fmean(ours), float(contrast.value[0])
+    changes = contrast(pairs(base, other), len(ours), len(theirs), pair)
+    mean, change = fmean(ours), float(changes.value[0])
     limits = None
-    if contrast.known and mean:
-        half = float(contrast.half()[0])
+    if changes.known and mean:
+        half = float(changes.half()[0])
         limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
     return _row(
         what, mean, fmean(theirs), unit, 100 * change / mean if mean else None, limits, paper

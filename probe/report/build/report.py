@@ -60,21 +60,21 @@ def build(
 
     if len(hosts) == 1:
         report = report_of(hosts[0], part_s)
-        return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
-    begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
-    reports = {}
-    for host in hosts:
-        begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
-        part = (
-            None
-            if part_s is None
-            else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
-        )
-        if part is None or part[0] < part[1]:
-            reports[str(host.node)] = report_of(host, part)
-    if not reports:
-        raise UsageError(f"{part_s} s is no part of the run")
-    report = joined(reports, reader.clocks, begins_s)
+    else:
+        begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
+        reports = {}
+        for host in hosts:
+            begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
+            part = (
+                None
+                if part_s is None
+                else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
+            )
+            if part is None or part[0] < part[1]:
+                reports[str(host.node)] = report_of(host, part)
+        if not reports:
+            raise UsageError(f"{part_s} s is no part of the run")
+        report = joined(reports, reader.clocks, begins_s)
     return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
 
 
