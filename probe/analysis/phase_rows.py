@@ -179,8 +179,8 @@ def _estimated(
 
 def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
     """What refused phases have used together: no more than they can, no less than is left."""
-    refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
-    stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
+    refused = [p.energy for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE]
+    stated = [p.energy for p in parts if p.energy.status is not Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
     low = max(math.fsum(k.low_j for k in refused), total[0] - math.fsum(k.high_j for k in stated))
@@ -193,7 +193,7 @@ def _together(
     estimated: Estimate, parts: Sequence[PhasePart], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
-    refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
+    refused = [p for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
     codes = [p.code for p in refused if p.code in estimated.codes]
@@ -211,7 +211,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
-        energy_of_phase = part.known
+        energy_of_phase = part.energy
         stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
@@ -234,7 +234,7 @@ def _rows(
     energy = total - math.fsum(r["energy_j"] for r in rows if r["energy_j"] is not None)
     half = max(refused.high_j - refused.energy_j, refused.energy_j - refused.low_j)
     narrow = energy > 0 and half <= RESOLVED_HALF * energy
-    seconds = math.fsum(p.seconds for p in parts if p.known.status is Status.NOT_IDENTIFIABLE)
+    seconds = math.fsum(p.seconds for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE)
     rows.append(
         row(
             str(Phase.UNRESOLVED),

@@ -1,5 +1,7 @@
-"""The rows of ``rates``: how busy SM, tensor cores and DRAM were in each phase, and whether power
-was capped. The estimator attributes a share of time as it attributes power.
+"""The rows of ``rates``: how busy a GPU's units were in each phase, and whether power was capped.
+
+The units are SM, tensor cores and DRAM. The estimator attributes a share of time as it attributes
+power.
 """
 
 from __future__ import annotations

@@ -30,8 +30,10 @@ FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
 
 @dataclass(frozen=True, slots=True)
 class AttributedQuantity:
-    """What is attributed: how far phases differ from the mean, relative to it, and from which
-    share of the mean an interval counts as wide.
+    """A quantity that is attributed to phases, relative to its mean.
+
+    ``spread`` is how far phases differ from the mean; an interval is judged against at least
+    ``floor`` times the mean.
     """
 
     spread: float = PHASE_SPREAD

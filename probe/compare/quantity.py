@@ -175,7 +175,7 @@ class ComparedQuantity:
         return base, base - float(self._contrast.value[at])
 
     def _beyond(self, column: int) -> float:
-        """p of a cell's difference, as far as another meter cannot explain it."""
+        """P-value of a cell's difference, as far as another meter cannot explain it."""
         part, at = divmod(column, self._width)
         if self._frame.same_meters or not self._shared or part == PROGRESS:
             return float(self._p[column])

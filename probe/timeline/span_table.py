@@ -44,29 +44,14 @@ class SpanTable(ArrayTable):
         # super() without arguments fails in a dataclass with slots: the class is made twice.
         return super(SpanTable, cls).concat(tables or [cls.empty()])
 
-    def counts(self) -> dict[int, int]:
-        """How often each phase was entered; OUTSIDE is no phase."""
-        codes, counts = np.unique(self.code[self.entered], return_counts=True)
-        entered = {int(c): int(n) for c, n in zip(codes, counts, strict=True)}
-        return {int(c): entered.get(int(c), 0) for c in np.unique(self.code) if c != Code.OUTSIDE}
-
-    def per_step(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """(step, code, times entered, nanoseconds), one entry per step and phase."""
-        keep = self.code != Code.OUTSIDE
-        step, code = self.step[keep], self.code[keep]
-        key, place = np.unique((step << 16) | code, return_inverse=True)
-        count = np.zeros(len(key), np.int64)
-        time = np.zeros(len(key), np.int64)
-        np.add.at(count, place, self.entered[keep].astype(np.int64))
-        np.add.at(time, place, (self.end_ns - self.begin_ns)[keep])
-        return key >> 16, key & 0xFFFF, count, time
-
-    def seconds(self) -> dict[tuple[int, int], float]:
-        """Seconds of each (step, code)."""
-        step, code, _, time = self.per_step()
-        return {(int(s), int(c)): float(t) / 1e9 for s, c, t in zip(step, code, time, strict=True)}
-
     def ledger(self) -> dict[str, Ints]:
-        """:meth:`per_step` as columns; a step cut by a batch has a row in each."""
-        step, code, count, time = self.per_step()
-        return {"step": step, "code": code, "count": count, "time_ns": time}
+        """Step, code, times entered and ``time_ns`` of each phase of each step, as columns.
+
+        A step that is cut by a batch has a row in each.
+        """
+        keep = self.code != Code.OUTSIDE
+        key, place = np.unique((self.step[keep] << 16) | self.code[keep], return_inverse=True)
+        count, time_ns = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
+        np.add.at(count, place, self.entered[keep].astype(np.int64))
+        np.add.at(time_ns, place, (self.end_ns - self.begin_ns)[keep])
+        return {"step": key >> 16, "code": key & 0xFFFF, "count": count, "time_ns": time_ns}

@@ -35,7 +35,7 @@ class EnergyKnots(Protocol):
         """Take reads in order, arrays (n,): when each returned, its value, how long it took."""
 
     def restart(self, at_ns: int) -> None:
-        """The sensor says that the meter started anew at this instant."""
+        """Note that the meter started anew at this instant."""
 
     def curve(self) -> EnergyCurve | None:
         """The curve of the reads that are held; None if they are too few.
@@ -61,7 +61,8 @@ class CounterKnots:
     """Knots of a cumulative counter: the instants at which its value changed."""
 
     def __init__(self, wrap_j: float | None = None, resolution_s: float | None = None):
-        """
+        """Knots of a counter that was not read yet.
+
         Args:
             wrap_j: the value at which the counter starts again from 0; without it a
                 falling counter is a reset.
@@ -133,7 +134,8 @@ class PowerKnots:
     """Knots of sampled power: its integral at every sample."""
 
     def __init__(self, *, means: bool = False):
-        """
+        """Knots of a power meter that was not read yet.
+
         Args:
             means: a sample is the mean since the one before; else the power of that moment
                 (trapezoid).

@@ -46,7 +46,7 @@ class UpdateFinder(Protocol):
         """
 
     def interrupt(self) -> None:
-        """What the meter does between the last read and the next is not known."""
+        """Count nothing for what the meter does between the last read and the next."""
 
     def finish(self) -> Updates:
         """Return the updates that were held back."""

@@ -15,14 +15,14 @@ SUMMARY = "runs, newest first"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_positional_dir(parser)
     parser.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, NothingToReport."""
+    """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import summaries
     from ...store.layout import runs_dir
 

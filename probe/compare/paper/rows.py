@@ -61,6 +61,7 @@ def _row(
 
 
 def results_rows(comparison: Mapping[str, Any]) -> list[Row]:
+    """Table I: time, energy, peak memory and final quality of both sides."""
     rows = []
     for what, key, unit in (
         ("time", "time_s", "s"),
@@ -106,6 +107,8 @@ def results_rows(comparison: Mapping[str, Any]) -> list[Row]:
 
 
 def costs_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+    """Table II: samples, throughput, energy, energy-delay product and CO2e of both sides."""
+
     def energy(trial: Trial) -> float | None:
         return trial.energy_j if trial.energy is Provenance.MEASURED else None
 
@@ -171,6 +174,7 @@ def _compared(
 
 
 def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
+    """Table III: time and energy of each technique that was added; None: no ablation was made."""
     if ablation is None or "steps" not in ablation:
         return [_row("each technique", ours=NOT_MEASURED)]
     rows = []
@@ -189,6 +193,7 @@ def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
 
 
 def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+    """Table IV: throughput, efficiency, energy and communication by number of ranks."""
     rows = []
     points = scaling(base, other)
     for point in points:
@@ -238,6 +243,7 @@ def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
 
 
 def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
+    """Shares of the gain in percent by kind of phase."""
     words = {
         "early": "early training",
         "gradient": "gradient-heavy",
@@ -269,6 +275,7 @@ def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> lis
 def doubling_rows(
     comparison: Mapping[str, Any], other: Sequence[Trial], months: float
 ) -> list[Row]:
+    """Speed-up and doubling time, equations (21) to (23), of a gain made in so many months."""
     time = comparison["time_s"]
     if time["verdict"] != "gain":
         verdict = f"{time['verdict']} of time"

@@ -114,7 +114,7 @@ def _of_host(
         "power": [
             row
             for device in devices
-            if _shown_over_time(device)
+            if device.source.in_total or device.source.provenance is Provenance.MODELLED
             if (row := device_energy.power_row(device, run)) is not None
         ],
         "overhead": _overhead(meta),
@@ -153,11 +153,6 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
     }
-
-
-def _shown_over_time(device: device_energy.DeviceEnergy) -> bool:
-    source = device.source
-    return source.in_total or source.provenance is Provenance.MODELLED
 
 
 def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:
