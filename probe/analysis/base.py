@@ -25,7 +25,7 @@ from .phase_rows import PhaseRows, phase_rows
 
 
 class RunAnalysis(ABC):
-    """What all parts of a report look at.
+    """A run opened for its report: its meters, its phases and what ties them.
 
     ``run`` is its begin and end in ns, or those of the part that is looked at; ``on_device`` are
     the ranks that recorded device times.
@@ -53,7 +53,7 @@ class RunAnalysis(ABC):
 
     @abstractmethod
     def totals_on_device(self) -> Sequence[PhaseTotals]:
-        """The same, on a rank's device clock where that was recorded."""
+        """The phase totals of every rank, on its device's clock where that was recorded."""
 
     @abstractmethod
     def values(self) -> dict[str, dict[str, Any]]:

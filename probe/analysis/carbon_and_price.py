@@ -31,8 +31,10 @@ _CURRENCY = re.compile(r"\b(?!kWh|MWh|UTC)([A-Z]{3})\b")
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """``value[k]`` per kWh from ``begin_ns[k]`` to the next, in ns since 1970; the last ends at
-    ``end_ns``. ``unit`` is a currency, or ``g``; ``label`` where it comes from.
+    """A price or a carbon intensity per kWh over time.
+
+    ``value[k]`` holds from ``begin_ns[k]`` to the next, in ns since 1970; the last ends at
+    ``end_ns``. ``unit`` is a currency, or ``g``; ``label`` says where it comes from.
     """
 
     begin_ns: npt.NDArray[np.int64]
@@ -64,7 +66,7 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True)
 class Tariffs:
-    """What is known of both; None: not given. ``problems``: what the environment says wrongly."""
+    """Both tariffs; None: not given. ``problems``: what is wrong in the environment variables."""
 
     intensity: Tariff | None = None
     price: Tariff | None = None

@@ -64,7 +64,7 @@ def knots_of(source: Source) -> EnergyKnots | None:
 
 
 def devices(meters: Sequence[MeterReadings]) -> list[DeviceEnergy]:
-    """The meters that speak for a device's energy, and modelled powers; measured ones first."""
+    """The meters of a device's energy, and modelled powers; measured ones first."""
     meters_of_energy = []
     for meter in meters:
         source, summary = meter.source, meter.summary
@@ -111,8 +111,10 @@ def _kind_beyond_name(source: Source) -> dict[str, str]:
 
 
 def power_row(device: DeviceEnergy, run: tuple[int, int]) -> dict[str, Any] | None:
-    """Mean power of a device over time, in bins of one length that hold its energy exactly; a bin
-    without any update inside or beside it is null.
+    """Mean power of a device over time; None without a curve.
+
+    The bins have one length and hold the device's energy exactly. A bin without any update inside
+    or beside it is null.
     """
     curve = device.curve
     if curve is None:

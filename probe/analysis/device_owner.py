@@ -16,8 +16,13 @@ from ..store.members import Member
 def owner(
     source: Source, sources: Sequence[Source], members: Sequence[Member], ranks: Collection[int]
 ) -> int | None:
-    """The one of these ranks whose phases the source's device belongs to; None if several or
-    none.
+    """The rank whose phases the source's device belongs to; None if several or none.
+
+    Args:
+        source: a meter of the device.
+        sources: all meters of the node.
+        members: processes of the node, with the devices that they requested.
+        ranks: the ranks to choose from.
     """
     if not source.is_accelerator:
         return next(iter(ranks)) if len(ranks) == 1 else None

@@ -62,13 +62,12 @@ class AnalysisFromSamples(RunAnalysis):
             ],
         )
         self._host: dict[int, Timeline] = {}
-        self._device: dict[int, Timeline] = {}
+        self.on_device: dict[int, Timeline] = {}
         for rank in reader.ranks():
-            for timelines, device in ((self._host, False), (self._device, True)):
+            for timelines, device in ((self._host, False), (self.on_device, True)):
                 spans = timeline(reader, rank, device=device)
                 if spans is not None:
                     timelines[rank] = spans if run == whole_run else spans.part(*run)
-        self.on_device = self._device
 
     @cached_property
     def phase_totals(self) -> Sequence[PhaseTotals]:
@@ -77,18 +76,17 @@ class AnalysisFromSamples(RunAnalysis):
 
     def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(rank, spans).totals() for rank, spans in self._host.items()]
+        return [self.on_device.get(rank, spans).totals() for rank, spans in self._host.items()]
 
     def part(self, begin_ns: int, end_ns: int) -> AnalysisFromSamples:
         """The analysis of what lies between two instants of this one; nothing is read again."""
         part = copy(self)
         part.__dict__.pop("phase_totals", None)  # of the whole run
         part.run = begin_ns, end_ns
-        part._host, part._device = (
+        part._host, part.on_device = (
             {rank: spans.part(begin_ns, end_ns) for rank, spans in timelines.items()}
-            for timelines in (self._host, self._device)
+            for timelines in (self._host, self.on_device)
         )
-        part.on_device = part._device
         return part
 
     def values(self) -> dict[str, dict[str, Any]]:
@@ -124,8 +122,8 @@ class AnalysisFromSamples(RunAnalysis):
         return rows[(time_ns >= self.run[0]) & (time_ns <= self.run[1])]
 
     def _timeline(self, source: Source, rank: int) -> Timeline:
-        if source.is_accelerator and rank in self._device:
-            return self._device[rank]
+        if source.is_accelerator and rank in self.on_device:
+            return self.on_device[rank]
         return self._host[rank]
 
     def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
@@ -149,7 +147,12 @@ class AnalysisFromSamples(RunAnalysis):
         Those that the recorder left consist of whole blocks. Of a part they hold the blocks
         inside it: 1/64 to 1/32 of the run is as close as they come to its ends.
         """
-        statistics = self._sealed(source, rank)
+        statistics = None
+        if not self._recompute:
+            on_device = source.is_accelerator and rank in self.on_device
+            statistics = load_statistics(
+                self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
+            )
         if statistics is None:
             restarts = [
                 gap.end_ns for gap in self.gaps if gap.what == source.id and gap.reason == RESTARTED
@@ -161,14 +164,6 @@ class AnalysisFromSamples(RunAnalysis):
         if self.run == self.whole:
             return statistics
         return statistics.between(*((at - self.whole[0]) / NS_PER_S for at in self.run))
-
-    def _sealed(self, source: Source, rank: int) -> Statistics | None:
-        if self._recompute:
-            return None
-        on_device = source.is_accelerator and rank in self._device
-        return load_statistics(
-            self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
-        )
 
     @cached_property
     def _rings(self) -> dict[int, list[str]]:

@@ -23,8 +23,9 @@ class AnalysisFromSummary(RunAnalysis):
     def __init__(self, reader: RunReader, nodes: Sequence[tuple[list[Source], NodeSummary]]):
         self._nodes = [node for _, node in nodes]
         self._known: dict[str, Statistics | None] = {}
-        self._device = {phases.rank: phases for node in self._nodes for phases in node.on_device}
-        self.on_device = self._device
+        self.on_device: dict[int, PhaseTotals] = {
+            phases.rank: phases for node in self._nodes for phases in node.on_device
+        }
         super().__init__(
             reader,
             bounds_of(reader),
@@ -77,7 +78,7 @@ class AnalysisFromSummary(RunAnalysis):
 
     def totals_on_device(self) -> Sequence[PhaseTotals]:
         """Of every rank, on its device's clock where that was recorded."""
-        return [self._device.get(phases.rank, phases) for phases in self.phase_totals]
+        return [self.on_device.get(phases.rank, phases) for phases in self.phase_totals]
 
     def values(self) -> dict[str, dict[str, Any]]:
         """What the ranks logged: name → count, last, sum."""
@@ -98,8 +99,8 @@ class AnalysisFromSummary(RunAnalysis):
         return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
 
     def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
-        if source.is_accelerator and rank in self._device:
-            return self._device[rank]
+        if source.is_accelerator and rank in self.on_device:
+            return self.on_device[rank]
         return next(phases for phases in self.phase_totals if phases.rank == rank)
 
     def _shares(self, device: device_energy.DeviceEnergy, rank: int) -> TimeShares:
@@ -111,7 +112,7 @@ class AnalysisFromSummary(RunAnalysis):
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
             gpu = source.is_accelerator
             self._known[source.id] = load_statistics(
-                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self._device
+                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self.on_device
             )
         return self._known[source.id]
 

@@ -42,9 +42,10 @@ def open_analysis(
 
 
 def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
-    """What a list of runs shows of one, or of one host of it: ``total`` of the report, sums of
-    ``logged`` samples and tokens, mean ``power`` in a few bins; None if that took reading all
-    samples of a long run.
+    """What a list of runs shows of a run, or of one of its hosts.
+
+    ``total`` as in the report, sums of ``logged`` samples and tokens, mean ``power`` in a few bins.
+    None if all samples of a long run had to be read for it.
 
     Raises:
         StoreError: it cannot be read.

@@ -14,11 +14,11 @@ from ..timeline.phase_totals import PhaseTotals
 
 @dataclass(frozen=True, slots=True)
 class PhasePart:
-    """One phase on its way to a row."""
+    """One phase of a device before it becomes a row: its time, its energy and hard bounds in J."""
 
     code: int
     seconds: float
-    known: PhaseEstimate
+    energy: PhaseEstimate
     bounds_j: tuple[float, float]
 
 
@@ -34,7 +34,7 @@ def group_rows(
     refused = [
         p.code
         for p in parts
-        if p.known.status is Status.NOT_IDENTIFIABLE and p.code in estimated.codes
+        if p.energy.status is Status.NOT_IDENTIFIABLE and p.code in estimated.codes
     ]
     neighbours = phases.follows
     groups: list[frozenset[int]] = []
@@ -68,6 +68,7 @@ def group_rows(
 
 
 def lock_warnings(estimated: Estimate, phases: PhaseTotals, label: str) -> list[str]:
+    """A warning that names the phases in lock with the meter; none if there are no such phases."""
     locked = [phase_name(c, phases) for c in estimated.codes if estimated.of(c).why == "locked"]
     if not locked:
         return []

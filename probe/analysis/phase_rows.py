@@ -128,7 +128,6 @@ def _modelled(
 ) -> list[dict[str, Any]]:
     """A model's joules by time: no interval, no status worth the name."""
     rows: list[dict[str, Any]] = []
-    counts = phases.counts
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
@@ -137,7 +136,7 @@ def _modelled(
             row(
                 phase_name(code, phases),
                 label,
-                counts.get(code, 1),
+                phases.counts.get(code, 1),
                 part.time_ns / 1e9,
                 energy,
                 None,
@@ -180,8 +179,8 @@ def _estimated(
 
 def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
     """What refused phases have used together: no more than they can, no less than is left."""
-    refused = [p.known for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
-    stated = [p.known for p in parts if p.known.status is not Status.NOT_IDENTIFIABLE]
+    refused = [p.energy for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE]
+    stated = [p.energy for p in parts if p.energy.status is not Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
     low = max(math.fsum(k.low_j for k in refused), total[0] - math.fsum(k.high_j for k in stated))
@@ -194,7 +193,7 @@ def _together(
     estimated: Estimate, parts: Sequence[PhasePart], total: tuple[float, float]
 ) -> PhaseEstimate | None:
     """The joint energy of what is refused: often well known though its parts are not."""
-    refused = [p for p in parts if p.known.status is Status.NOT_IDENTIFIABLE]
+    refused = [p for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE]
     if not refused:
         return None
     codes = [p.code for p in refused if p.code in estimated.codes]
@@ -211,15 +210,14 @@ def _rows(
     total: float,
 ) -> list[dict[str, Any]]:
     rows = []
-    counts = phases.counts
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
-        energy_of_phase = part.known
+        energy_of_phase = part.energy
         stated = energy_of_phase.status is not Status.NOT_IDENTIFIABLE
         rows.append(
             row(
                 phase_name(part.code, phases),
                 label,
-                counts.get(part.code, 1),
+                phases.counts.get(part.code, 1),
                 part.seconds,
                 energy_of_phase.energy_j if stated else None,
                 (max(0.0, energy_of_phase.low_j), min(total, energy_of_phase.high_j))
@@ -236,7 +234,7 @@ def _rows(
     energy = total - math.fsum(r["energy_j"] for r in rows if r["energy_j"] is not None)
     half = max(refused.high_j - refused.energy_j, refused.energy_j - refused.low_j)
     narrow = energy > 0 and half <= RESOLVED_HALF * energy
-    seconds = math.fsum(p.seconds for p in parts if p.known.status is Status.NOT_IDENTIFIABLE)
+    seconds = math.fsum(p.seconds for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE)
     rows.append(
         row(
             str(Phase.UNRESOLVED),

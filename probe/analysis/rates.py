@@ -1,5 +1,7 @@
-"""The rows of ``rates``: how busy SM, tensor cores and DRAM were in each phase, and whether power
-was capped. The estimator attributes a share of time as it attributes power.
+"""The rows of ``rates``: how busy a GPU's units were in each phase, and whether power was capped.
+
+The units are SM, tensor cores and DRAM. The estimator attributes a share of time as it attributes
+power.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from ..attribution.meter_kinds import is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.columns import UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
-from ..model import Phase, Provenance, Source, Status
+from ..model import Provenance, Source, Status
 from ..timeline.phase_totals import PhaseTotals
 from .base import RunAnalysis
+from .phase_groups import phase_name
 
 
 def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
@@ -61,7 +64,7 @@ def rate_rows(
                 "device": source.device,
                 "quantity": source.quantity,
                 "source": source.id,
-                "phase": str(Phase.UNATTRIBUTED) if code == UNATTRIBUTED else phases.name(code),
+                "phase": phase_name(code, phases),
                 "time_s": time_s,
                 "value": value if stated else None,
                 "interval": list(interval) if stated else None,

@@ -50,7 +50,8 @@ class Accumulator:
         begin_s: float = -np.inf,
         seed: int = 0,
     ):
-        """
+        """An accumulator without any data.
+
         Args:
             lag: the sensor's lag and clock offset; None: they are inferred from the
                 first part of the run.
@@ -206,7 +207,7 @@ class Accumulator:
         self._builders.append((builder, Innovations(np.array(gains), width), candidates))
 
     def _surround(self, updates: Updates) -> None:
-        """Spans from before the first update; the time before the first span is nobody's."""
+        """Spans from before the first update; the time before the first span is UNATTRIBUTED."""
         begin = float(updates.time_s[0]) - 1.0
         spans = self._spans
         if not len(spans) or spans.begin_s[0] > begin:
@@ -255,7 +256,7 @@ class Accumulator:
     # -- columns ---------------------------------------------------------------------
 
     def _cover(self, updates: Updates) -> None:
-        """At the end of the run the time after the last span is nobody's."""
+        """At the end of the run the time after the last span is UNATTRIBUTED."""
         need = float(updates.time_s[-1]) + 1.0
         if self._ended and (not len(self._spans) or self._spans.end_s[-1] < need):
             begin = float(self._spans.end_s[-1]) if len(self._spans) else need - 1.0

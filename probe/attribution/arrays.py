@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,3 +13,20 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Times = Ints  # ns
 Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTable:
+    """Base of dataclasses whose fields are arrays of one length, (n,): a table by columns."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, which: slice | Bools | Ints) -> Self:
+        """The rows that a slice, a mask (n,) or indices (m,) choose."""
+        return type(self)(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts (one at least), one part after the other."""
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))

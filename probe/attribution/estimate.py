@@ -30,8 +30,10 @@ FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
 
 @dataclass(frozen=True, slots=True)
 class AttributedQuantity:
-    """What is attributed: how far phases differ from the mean, relative to it, and from which
-    share of the mean an interval counts as wide.
+    """A quantity that is attributed to phases, relative to its mean.
+
+    ``spread`` is how far phases differ from the mean; an interval is judged against at least
+    ``floor`` times the mean.
     """
 
     spread: float = PHASE_SPREAD
@@ -110,6 +112,8 @@ def estimate(
             not seen is taken to be as what was.
         seconds: time per phase over the run, the time between spans included.
     """
+    from scipy.special import stdtrit
+
     columns = statistics.columns
     owners = columns.owners
     if statistics.mixed_rows < FEWEST_ROWS or not statistics.candidates:
@@ -156,7 +160,7 @@ def estimate(
         prior_cov,
         timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
-        _quantile(blocks),
+        float(stdtrit(max(blocks - 1, 2), 0.5 + LEVEL / 2)),
         mode.lengths,
         normal,
         fit(normal, prior),
@@ -194,9 +198,3 @@ def _rest(
     if share.sum() <= 0:
         share = energy
     return np.asarray((total_j - seen_j) * share / max(float(share.sum()), 1e-30))
-
-
-def _quantile(blocks: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(max(blocks - 1, 2), 0.5 + LEVEL / 2))

@@ -187,5 +187,4 @@ def _excess(energy: Floats, seconds: Floats, powers_w: Floats) -> Floats:
     order = np.argsort(end_w)
     above = np.searchsorted(end_w[order], powers_w, "right")
     joules, time = (np.append(np.cumsum(x[order][::-1])[::-1], 0.0) for x in (energy, seconds))
-    left: Floats = np.maximum(0.0, joules[above] - powers_w * time[above])
-    return left
+    return np.asarray(np.maximum(0.0, joules[above] - powers_w * time[above]))

@@ -1,7 +1,7 @@
 """Did it pay, where, and how sure is that: runs held against runs.
 
     from probe.compare import compare
-    found = compare("base", ["bf16"], directory="runs")     # the JSON of `probe compare`
+    gains = compare("base", ["bf16"], directory="runs")     # the JSON of `probe compare`
 
 The flow: :mod:`read_run` makes a :class:`run_record.Trial` of each run (:mod:`progress` knows how
 far it was, :mod:`read_energy` what it used), :mod:`phase_classes` decides on the base what kind of

@@ -1,7 +1,7 @@
 """What to try next on a run, and what it could gain at most, by joules.
 
-A bound is all that the run spent on the thing: whoever removes it altogether gains that much and no
-more. So an upper end of an interval, or of hard bounds, is taken where a phase's energy is not
+A bound is all that the run spent on it: removing it altogether gains that much and no more. So an
+upper end of an interval, or of hard bounds, is taken where a phase's energy is not
 known exactly. Where nothing bounds a gain, none is stated.
 """
 

@@ -108,8 +108,7 @@ class Row:
     @property
     def all(self) -> Floats:
         """What the cells hold, with what comes once."""
-        total: Floats = self.grows + self.once
-        return total
+        return np.asarray(self.grows + self.once)
 
     def scaled(self, factor: float) -> Row:
         """As if it had trained on ``factor`` times as many samples."""
@@ -139,8 +138,7 @@ def differences(base: Row, other: Row) -> Floats:
 
 def _per_sample(row: Row) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_sample: Floats = np.where(row.samples > 0, row.grows / row.samples, np.nan)
-    return per_sample
+        return np.where(row.samples > 0, row.grows / row.samples, np.nan)
 
 
 def _row(trial: Trial, layout: Layout, *, energy: bool) -> Row:

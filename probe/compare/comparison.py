@@ -20,6 +20,7 @@ from .cells import Layout, energy_row, time_row
 from .quantity import LOST, NO_EVIDENCE, ComparedQuantity, Frame, gain, nothing, pairs
 from .scaling import scaling
 from .sides import Question, Side, early_gains, quality, sample_factors
+from .statistics import contrast
 
 
 def compare(
@@ -183,9 +184,9 @@ class _Comparison:
             def pair(i: int, j: int) -> Floats:
                 return np.array([bases[i] - others[j], bases[i]])
 
-            contrast = self._frame.contrast(len(bases), len(others), pair)
-            base = float(contrast.value[1])
-            gained |= gain(contrast, 0, self._frame, base=base, is_total=True)
+            measured = contrast(self._frame.pairs, len(bases), len(others), pair)
+            base = float(measured.value[1])
+            gained |= gain(measured, 0, self._frame, base=base, is_total=True)
             gained |= {"base": base, "other": base - gained["gain"]}
         gained["components"] = [
             {

@@ -151,9 +151,11 @@ def _judged(recordings: Sequence[Recording]) -> tuple[str, bool] | None:
 def _marks(
     bases: Sequence[Recording], target: Target | None, judged: tuple[str, bool] | None
 ) -> dict[float, float | None]:
-    """Where the early stage ends: at the quality that the base's median run has after a third of
-    its samples. Without a target all runs do the same work, and a third of that is the mark: a
-    mark by quality would book as gain of one stage what the other one lost.
+    """Share of samples → the quality at which the early stage ends.
+
+    It is the quality of the base's median run after a third of its samples. Without a target all
+    runs do the same work, and a third of that is the mark (None): a mark by quality would count
+    as gain of one stage what the other one lost.
     """
     if target is None or judged is None:
         return dict.fromkeys(MARKS)

@@ -48,7 +48,7 @@ _DIVIDED = {
     Phase.OPTIMIZER: GRADIENT_HEAVY,
 }
 _MOVED = 0.1
-_BUSY = 0.5  # of its peak: a unit that is less busy limits nobody
+_BUSY = 0.5  # of its peak: a unit that is less busy is no limit
 
 ClassShares = Mapping[str, Mapping[str, float]]
 
@@ -67,13 +67,18 @@ def classes(bases: Iterable[Trial]) -> ClassShares:
 
 
 def of(shares: ClassShares, phase: str) -> Mapping[str, float]:
-    """A phase's; ``forward/attention`` is forward; a user's own is nobody's to classify."""
+    """Class → share of a phase.
+
+    ``forward/attention`` counts as forward; a phase that the user named is unclassified.
+    """
     return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
 
 
 def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Phase → 1 if DRAM limits it, 0 if something else does, from the report's ``rates``; phases of
-    which that cannot be said are not there.
+    """Phase → 1 if DRAM limits it, 0 if something else does; without phases that cannot be judged.
+
+    Args:
+        rates: of the report.
     """
     by_phase: dict[str, dict[str, float]] = {}
     for row in rates:

@@ -62,8 +62,7 @@ class Work:
 
     def by(self, time_ns: Times) -> Floats:
         """Samples whose training had been logged by some instants."""
-        done: Floats = self.total[np.searchsorted(self.time_ns, time_ns, "right") - 1]
-        return done
+        return np.asarray(self.total[np.searchsorted(self.time_ns, time_ns, "right") - 1])
 
     def when(self, samples: float) -> int:
         """The instant by which so many were trained; linear between two that are known."""
@@ -142,5 +141,4 @@ def judged_by(logged: Logged) -> tuple[str, bool] | None:
 
 
 def _from(begin_ns: int, time_ns: Times) -> Times:
-    times: Times = np.maximum.accumulate(np.append(np.int64(begin_ns), time_ns).astype(np.int64))
-    return times
+    return np.maximum.accumulate(np.append(np.int64(begin_ns), time_ns).astype(np.int64))

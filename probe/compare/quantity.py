@@ -17,7 +17,7 @@ from ..attribution.arrays import Floats
 from . import phase_classes as kinds
 from .cells import COST, GAIN, PROGRESS, Cell, Row, differences
 from .run_record import EARLY, Trial
-from .statistics import Contrast, Pair, holm, paired, unpaired
+from .statistics import Contrast, contrast, holm
 
 GAINED, LOST, NO_EVIDENCE = "gain", "loss", "no evidence"
 CARD = 0.05  # how far a card's meter may be off, as a share (Yang et al., SC24)
@@ -54,12 +54,6 @@ class Frame:
             return NO_EVIDENCE
         return verdict
 
-    def contrast(self, bases: int, others: int, pair: Pair) -> Contrast:
-        """Of ``pair(i, j)``, columns of base run i against other run j."""
-        if self.pairs:
-            return paired(np.array([pair(i, j) for i, j in self.pairs]))
-        return unpaired(pair, bases, others)
-
 
 class ComparedQuantity:
     """Of all runs; ``shared``: it is read by meters that may be off by :data:`CARD`."""
@@ -90,7 +84,7 @@ class ComparedQuantity:
             base_row = bases[i].all
             return np.concatenate([cells.ravel(), base_row, [base_row.sum()], four])
 
-        self._contrast = frame.contrast(len(bases), len(others), pair)
+        self._contrast = contrast(frame.pairs, len(bases), len(others), pair)
         self._p = self._contrast.p_values()
 
     def as_json(self) -> dict[str, Any]:
@@ -140,32 +134,24 @@ class ComparedQuantity:
                 clear = adjusted.get(asked, 1.0) < _ALPHA and (
                     part != PROGRESS or column in adjusted
                 )
-                row[key] = self._frame.allows(
-                    _sign(float(self._contrast.value[column])) if clear else NO_EVIDENCE
-                )
+                value = float(self._contrast.value[column])
+                row[key] = self._frame.allows(_called(value, value) if clear else NO_EVIDENCE)
             rows.append(row)
         return rows
 
-    def share(self, at: int) -> tuple[float | None, list[float] | None]:
-        """Of the total's gain, with Fieller's interval."""
+    def share(self, column: int) -> tuple[float | None, list[float] | None]:
+        """Share of a column in the total's gain, with Fieller's interval."""
         total = float(self._contrast.value[self._width - 1])
-        limits = self._contrast.ratio(at, self._width - 1)
+        limits = self._contrast.ratio(column, self._width - 1)
         return (
-            float(self._contrast.value[at]) / total if total else None,
+            float(self._contrast.value[column]) / total if total else None,
             list(limits) if limits is not None else None,
         )
 
-    def four(self) -> dict[str, tuple[float, list[float] | None]]:
+    def four(self) -> dict[str, tuple[float | None, list[float] | None]]:
         """Shares of the gain by the four kinds of phase, and the rest."""
         first = 4 * self._width
-        parts = {}
-        for place, name in enumerate(FOUR):
-            limits = self._contrast.ratio(first + place, self._width - 1)
-            share = float(
-                self._contrast.value[first + place] / self._contrast.value[self._width - 1]
-            )
-            parts[name] = share, list(limits) if limits is not None else None
-        return parts
+        return {name: self.share(first + place) for place, name in enumerate(FOUR)}
 
     def _asks(self, part: int, at: int) -> bool:
         """Progress that is nothing in every pair is no question, and then cost is the gain."""
@@ -189,7 +175,7 @@ class ComparedQuantity:
         return base, base - float(self._contrast.value[at])
 
     def _beyond(self, column: int) -> float:
-        """p of a cell's difference, as far as another meter cannot explain it."""
+        """P-value of a cell's difference, as far as another meter cannot explain it."""
         part, at = divmod(column, self._width)
         if self._frame.same_meters or not self._shared or part == PROGRESS:
             return float(self._p[column])
@@ -229,7 +215,7 @@ class ComparedQuantity:
 
 
 def gain(
-    contrast: Contrast,
+    measured: Contrast,
     column: int,
     frame: Frame,
     *,
@@ -246,26 +232,21 @@ def gain(
         shared_half: what a meter's error adds to the half-width.
         alone_half: half-width of what one run against one run tells.
     """
-    value = float(contrast.value[column])
+    value = float(measured.value[column])
+    half = float(measured.half()[column]) if measured.known else alone_half
+    low, high = value - half, value + half
+    if measured.known and is_total:
+        low, high = measured.bootstrap(column) or (low, high)
+    interval = [
+        value - math.hypot(value - low, shared_half),
+        value + math.hypot(high - value, shared_half),
+    ]
     verdict = NO_EVIDENCE
-    low = high = value
-    if not contrast.known:
-        low, high = value - alone_half, value + alone_half
-    else:
-        half = float(contrast.half()[column])
-        low, high = (contrast.bootstrap(column) if is_total else None) or (
-            value - half,
-            value + half,
-        )
-    if contrast.known and frame.same_meters:  # whose scale cannot turn a sign
-        verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
-    low = value - math.hypot(value - low, shared_half)
-    high = value + math.hypot(high - value, shared_half)
-    if contrast.known and not frame.same_meters:
-        verdict = GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
+    if measured.known:  # the scale of one and the same meter cannot turn a sign
+        verdict = _called(low, high) if frame.same_meters else _called(*interval)
     return {
         "gain": value,
-        "interval": [low, high],
+        "interval": interval,
         "percent": 100 * value / base if base else None,
         "progress": None,
         "cost": None,
@@ -285,8 +266,9 @@ def nothing() -> dict[str, Any]:
     }
 
 
-def _sign(value: float) -> str:
-    return GAINED if value > 0 else LOST if value < 0 else NO_EVIDENCE
+def _called(low: float, high: float) -> str:
+    """The verdict on a difference that lies between these limits."""
+    return GAINED if low > 0 else LOST if high < 0 else NO_EVIDENCE
 
 
 def pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:

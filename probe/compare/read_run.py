@@ -20,7 +20,7 @@ _UNKNOWN = (None, "", "unknown")
 
 
 class Recording:
-    """What is asked of a run before anybody knows where its stages end."""
+    """A run as it was logged, before it is known where its stages end."""
 
     def __init__(self, path: Path):
         """Raises StoreError if it cannot be read."""

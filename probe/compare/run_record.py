@@ -1,6 +1,6 @@
 """What a comparison knows of a run: how far it came, and what each phase used on the way.
 
-Data only. :mod:`recording` makes them from the store, a simulation makes them from nothing.
+Data only. :mod:`read_run` makes them from the store; a simulation makes them up.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ ONCE = frozenset({str(Phase.UNATTRIBUTED)})
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Of one phase in one stage: time in s (mean over ranks, on the device's clock where there is
-    one) and energy in J of all devices; None if the energy was refused.
+    """What one phase used in one stage.
+
+    ``time_s`` is the mean over ranks, on the device's clock where there is one; ``energy_j`` is of
+    all devices, None if it was refused.
     """
 
     time_s: float

@@ -30,8 +30,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: ``target`` None is equal work, else cost to that target; ``higher`` tells
-    which quality is the better one, None if no quality is known.
+    """What is compared: the cost of equal work, or the cost of reaching ``target``.
+
+    ``higher`` is True if a higher value of ``metric`` is better, None if no quality is known.
     """
 
     target: Target | None = None
@@ -46,8 +47,10 @@ class Question:
 
 
 def quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
-    """Means of the final values. Where any run stopped at its target nobody is asked for more than
-    that: how far it overshot says nothing.
+    """Means of the final values of both sides, and whether the other side is good enough.
+
+    If any run stopped at its target, values beyond the target count as the target: how far a run
+    overshot it says nothing.
     """
     trials = [*base.trials, *other.trials]
     target = question.target

@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-from ..attribution.arrays import Floats
+from ..attribution.arrays import Bools, Floats
 
 Pair = Callable[[int, int], Floats]
 
@@ -76,8 +75,7 @@ class Contrast:
         errors = self.errors()
         if not self.known:
             return errors
-        wide: Floats = stats.t.ppf(0.5 + level / 2, self.degrees()) * errors
-        return wide
+        return np.asarray(stats.t.ppf(0.5 + level / 2, self.degrees()) * errors)
 
     def p_values(self) -> Floats:
         """Two-sided, of no difference."""
@@ -87,14 +85,12 @@ class Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(self.value) / errors
         t = np.where(errors > 0, t, np.where(self._nothing(), 0.0, math.inf))
-        p_values: Floats = 2 * stats.t.sf(t, self.degrees())
-        return p_values
+        return np.asarray(2 * stats.t.sf(t, self.degrees()))
 
-    def _nothing(self) -> npt.NDArray[np.bool_]:
+    def _nothing(self) -> Bools:
         """Columns in which no run differs from any other."""
         most = np.max([np.abs(group).max(0) for group in self.groups], axis=0)
-        nothing: npt.NDArray[np.bool_] = np.abs(self.value) <= _NOISE * most
-        return nothing
+        return np.asarray(np.abs(self.value) <= _NOISE * most)
 
     def ratio(self, above: int, below: int) -> tuple[float, float] | None:
         """Fieller's interval of value[above]/value[below]; None where it is not bounded."""
@@ -142,6 +138,18 @@ def unpaired(pair: Pair, bases: int, others: int) -> Contrast:
     """Of all pairs of two groups; ``pair(i, j)`` gives the columns of base i against other j."""
     table = np.array([[pair(i, j) for j in range(others)] for i in range(bases)])
     return Contrast(table.mean((0, 1)), (table.mean(1), table.mean(0)))
+
+
+def contrast(places: Sequence[tuple[int, int]], bases: int, others: int, pair: Pair) -> Contrast:
+    """Paired by the blocks at these places; unpaired if there are none.
+
+    Args:
+        bases, others: numbers of runs of either side.
+        pair: ``pair(i, j)`` gives the columns of base i against other j.
+    """
+    if places:
+        return paired(np.array([pair(i, j) for i, j in places]))
+    return unpaired(pair, bases, others)
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:

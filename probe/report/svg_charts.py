@@ -139,11 +139,10 @@ def _energy_of(axis: Any, device: str, rows: list[dict[str, Any]]) -> None:
             alpha=0.45 if modelled else 0.9,
             hatch="///" if modelled else None,
         )
+        low, high = row["energy_j_interval"] or (row["energy_j"], row["energy_j"])
         if row["energy_j_interval"]:
-            low, high = row["energy_j_interval"]
             axis.plot([low, high], [place, place], color="#222222", linewidth=1.2)
             axis.plot([low, high], [place, place], "|", color="#222222", markersize=6)
-        low, high = row["energy_j_interval"] or (row["energy_j"], row["energy_j"])
         axis.annotate(
             energy(row["energy_j"], (high - low) / 2),
             (max(high, row["energy_j"]), place),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from .numbers import duration, energy, number
@@ -22,16 +22,25 @@ class Table:
 
     def lines(self) -> list[str]:
         """The table for a terminal, line by line."""
-        cells = [self.head, *self.rows]
-        wide = [max(len(row[i]) for row in cells) for i in range(len(self.head))]
-        lines = [self.title] if self.title else []
-        for row in cells:
-            joined = (
-                cell.ljust(wide[i]) if i in self.text else cell.rjust(wide[i])
-                for i, cell in enumerate(row)
-            )
-            lines.append(("  " + "  ".join(joined)).rstrip())
-        return lines
+        title = [self.title] if self.title else []
+        return title + [f"  {line}" for line in aligned([self.head, *self.rows], self.text)]
+
+
+def aligned(rows: Sequence[Sequence[str]], text: Container[int]) -> list[str]:
+    """Rows of cells as lines with aligned columns.
+
+    Args:
+        text: the columns that are aligned to the left; the others hold numbers.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = (
+            cell.ljust(width) if place in text else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def seconds(value: float | None) -> str:

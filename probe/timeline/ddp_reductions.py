@@ -12,7 +12,7 @@ micro-batches the second also adds to gradients that the first made: what the ra
 memory of its own is taken off.
 
 All but the timers lie on the rank's device clock where there is one: a host that only launches
-kernels waits for nobody.
+kernels does not wait.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def row(
         methods.append("DDP's timers")
     if tail is not None:
         methods.append("backward after the last gradient")
-    else:  # nobody was told when gradients were computed
+    else:  # the end of computing gradients was not recorded
         tail = timed.mean()
     if cost_s is not None:
         methods.append("backward against no_sync in the same step")

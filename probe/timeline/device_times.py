@@ -13,8 +13,6 @@ from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
 from .span_table import Rows
 
-_NONE: Rows = np.empty(0, SLOT_DTYPE)
-
 
 class DeviceTimeShift:
     """Moves edges to when the device reached them. Feed one main ring's records in order."""
@@ -66,7 +64,7 @@ class DeviceTimeShift:
 
     def _move(self, until_ns: int | None) -> Rows:
         if not self._held:
-            return _NONE
+            return np.empty(0, SLOT_DTYPE)
         held = np.concatenate(self._held)
         if not len(self._host):
             self._held = [held]

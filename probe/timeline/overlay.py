@@ -43,6 +43,6 @@ def overlay(main: SpanTable, secondary: Rows) -> SpanTable:
         pieces.inferred & ~covered,
         np.where(covered, began, pieces.entered & first),
     )
-    # Time between two main tables (a gap in what was given) belongs to nobody.
+    # Time between two main tables (a gap in the spans) belongs to no span.
     inside = begin < main.end_ns[under]
     return merged.take(inside)

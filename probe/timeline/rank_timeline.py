@@ -118,8 +118,9 @@ def _apart(parts: list[Timeline]) -> list[Timeline]:
 
 
 def _join(parts: list[Timeline]) -> Timeline:
-    """Several main rings of a rank (it was started again): one after the other, codes by name, and
-    the time between them a phase of its own.
+    """Several main rings of a rank that was started again, one after the other.
+
+    Codes are given anew by name; the time between rings is the phase ``restart``.
     """
     if len(parts) == 1:
         return parts[0]
@@ -166,6 +167,3 @@ def _between(before: Timeline, after: Timeline | None) -> Timeline | None:
         {0: str(Phase.RESTART)},
         False,
     )
-
-
-__all__ = ["Timeline", "parts", "timeline"]

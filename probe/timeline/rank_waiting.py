@@ -1,7 +1,7 @@
-"""Who waits for whom: when the ranks of a job arrive where they have to meet, step by step.
+"""Which rank waits for which: when the ranks of a job reach the points where they meet, by step.
 
 A rank arrives when it begins the backward that reduces gradients (DDP), or the step's first
-blocking collective. Nobody gets on before the last one has come, so what lies between is waiting.
+blocking collective. No rank goes on before the last one has come; the time between is waiting.
 (What one rank's backward itself takes longer than another's is not seen in this way.)
 
 Times of several hosts are those of the job's clock, so less than its bound says nothing.
@@ -28,7 +28,7 @@ MOST_STEPS = 1000  # that are looked at: of a longer run, those around its middl
 _FEWEST = 20
 _FIRST_LOOK_NS = 2_000_000_000
 _SURE = 0.01  # chance that an equal rank would have come last as often
-_WORTH = 0.005  # of a step, else it is nobody's business who was last
+_WORTH = 0.005  # of a step: a rank that is late by less is not called slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ class Arrivals:
 
 
 def balance(reader: RunReader) -> dict[str, Any] | None:
-    """``balance`` of the report; None for one rank, ranks that never meet, or hosts whose clocks
-    were not compared.
+    """``balance`` of the report: how long each rank waits, and which one is the slowest.
+
+    None for one rank, ranks that never meet, or hosts whose clocks were not compared.
     """
     bounds = [clock.bound_ns for clock in reader.clocks.values()]
     known_bounds = sorted((bound for bound in bounds if bound is not None), reverse=True)
@@ -135,8 +136,7 @@ def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
 
 def _of_rank(rows: npt.NDArray[np.void]) -> dict[int, int]:
     """Step → when it arrived; the first and the last one are cut."""
-    table = decode(rows)
-    begin = _begins(table, rows)
+    begin = _begins(decode(rows), rows)
     closed = rows["payload"][rows["kind"] == Record.STEP].astype(np.int64)
     if not len(closed):
         return {}
@@ -155,6 +155,3 @@ def _begins(table: SpanTable, rows: npt.NDArray[np.void]) -> dict[int, int]:
     step, begin = table.step[meeting], table.begin_ns[meeting]
     first = np.unique(step, return_index=True)
     return {int(s): int(begin[i]) for s, i in zip(*first, strict=True)}
-
-
-__all__ = ["Arrivals", "arrivals", "balance"]

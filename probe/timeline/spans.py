@@ -14,11 +14,11 @@ The decoder holds spans back until that is known, but never more than ``PENDING`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..attribution.arrays import Bools, Ints
+from ..attribution.arrays import ArrayTable, Bools, Ints
 from ..ring.layout import Code, Record
 from .overlay import overlay
 from .span_table import Rows, SpanTable
@@ -31,20 +31,13 @@ _HOLE = -1  # kind of the point at which records begin to be missing
 
 
 @dataclass(frozen=True, slots=True)
-class _Points:
+class _Points(ArrayTable):
     """Rows that begin, split or end a span."""
 
     time: Ints
     kind: Ints
     code: Ints
     payload: Ints
-
-    @classmethod
-    def concat(cls, parts: Sequence[_Points]) -> _Points:
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
-
-    def __getitem__(self, part: slice) -> _Points:
-        return _Points(self.time[part], self.kind[part], self.code[part], self.payload[part])
 
 
 class SpanDecoder:
@@ -78,7 +71,7 @@ class SpanDecoder:
         points = _select(rows, jumps, holes or (), self._row_ns, self._point_ns)
         if len(rows):
             self._row_ns = int(rows["time_ns"][-1])
-        if not len(points.time):
+        if not len(points):
             return SpanTable.empty()
         self._point_ns = int(points.time[-1])
         return self._decode(_Points.concat([self._held, points]), last=False)
@@ -96,7 +89,7 @@ class SpanDecoder:
         return np.flatnonzero(np.diff(sequence, prepend=first) % (1 << 32) > 1)
 
     def _decode(self, points: _Points, *, last: bool) -> SpanTable:
-        n = len(points.time)
+        n = len(points)
         if not n:
             return SpanTable.empty()
         raw = _filled(points, self._code)
@@ -108,7 +101,7 @@ class SpanDecoder:
         ready = max(ready, 0)
         table = self._spans(points, raw, final, inferred, ready)
         self._advance(points, raw, ready)
-        self._held = points[ready:] if not last else points[n:]
+        self._held = points.take(slice(n if last else ready, None))
         return table
 
     def _spans(

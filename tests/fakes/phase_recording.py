@@ -17,6 +17,7 @@ from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
 from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import decode
+from tests.fakes import span_sums
 
 _number = itertools.count()
 
@@ -43,7 +44,9 @@ class Watched:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {self.names.get(code, str(code)): n for code, n in self.spans.counts().items()}
+        return {
+            self.names.get(code, str(code)): n for code, n in span_sums.counts(self.spans).items()
+        }
 
     @property
     def inferred(self) -> int:
@@ -51,14 +54,22 @@ class Watched:
 
     def seconds(self, phase: str, *, skip: int = 0) -> float:
         code = next(c for c, name in self.names.items() if name == phase)
-        return sum(s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip)
+        return sum(
+            s
+            for (step, c), s in span_sums.seconds(self.spans).items()
+            if c == code and step >= skip
+        )
 
     def usual_seconds(self, phase: str, *, skip: int = 0) -> float:
         """The median over steps: what else the machine did in one of them is not in it."""
         code = next(c for c, name in self.names.items() if name == phase)
         return float(
             np.median(
-                [s for (step, c), s in self.spans.seconds().items() if c == code and step >= skip]
+                [
+                    s
+                    for (step, c), s in span_sums.seconds(self.spans).items()
+                    if c == code and step >= skip
+                ]
             )
         )
 

@@ -9,12 +9,12 @@ between those that were. Sampled power is summed up between samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Bools, Floats, Times
+from ..arrays import ArrayTable, Bools, Floats, Times
 from .energy_curve import EnergyCurve
 from .update_times import CLOSE, WIDE_S
 
@@ -33,26 +33,22 @@ class EnergyKnots(Protocol):
 
     def feed(self, time_ns: Times, value: Floats, span_ns: Times) -> None:
         """Take reads in order, arrays (n,): when each returned, its value, how long it took."""
-        ...
 
     def restart(self, at_ns: int) -> None:
-        """The sensor says that the meter started anew at this instant."""
-        ...
+        """Note that the meter started anew at this instant."""
 
     def curve(self) -> EnergyCurve | None:
         """The curve of the reads that are held; None if they are too few.
 
         Its energy counts from the first read that ever was.
         """
-        ...
 
     def forget(self, before_ns: int) -> None:
         """Drop reads before this instant: they are not needed any more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Reads:
+class _Reads(ArrayTable):
     """Reads of a counter, arrays (n,): its energy since the first read, and whether it moved."""
 
     time_ns: Times
@@ -60,20 +56,13 @@ class _Reads:
     joules: Floats
     moved: Bools
 
-    def take(self, which: Bools) -> _Reads:
-        return _Reads(*(getattr(self, f.name)[which] for f in fields(self)))
-
-    def append(self, more: _Reads) -> _Reads:
-        return _Reads(
-            *(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self))
-        )
-
 
 class CounterKnots:
     """Knots of a cumulative counter: the instants at which its value changed."""
 
     def __init__(self, wrap_j: float | None = None, resolution_s: float | None = None):
-        """
+        """Knots of a counter that was not read yet.
+
         Args:
             wrap_j: the value at which the counter starts again from 0; without it a
                 falling counter is a reset.
@@ -109,7 +98,7 @@ class CounterKnots:
         anew = moved & (falling | (np.diff(restarts_before) > 0))
         self.resets += int(anew.sum())
         joules = last_j + np.cumsum(np.where(anew, 0.0, steps))
-        self._reads = self._reads.append(_Reads(time_ns, span_ns, joules, moved))
+        self._reads = _Reads.concat([self._reads, _Reads(time_ns, span_ns, joules, moved)])
         self._last = int(time_ns[-1]), float(value[-1]), float(joules[-1])
 
     def forget(self, before_ns: int) -> None:
@@ -145,7 +134,8 @@ class PowerKnots:
     """Knots of sampled power: its integral at every sample."""
 
     def __init__(self, *, means: bool = False):
-        """
+        """Knots of a power meter that was not read yet.
+
         Args:
             means: a sample is the mean since the one before; else the power of that moment
                 (trapezoid).

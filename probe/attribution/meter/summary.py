@@ -78,7 +78,8 @@ class MeterSummarizer:
     """Summarizes a meter of energy or power and the spans of the one rank that it explains."""
 
     def __init__(self, knots: EnergyKnots, begin_ns: int):
-        """
+        """A summarizer without any reads.
+
         Args:
             knots: makes knots of its reads.
             begin_ns: of the run.
@@ -101,7 +102,7 @@ class MeterSummarizer:
         self._knots.feed(time_ns, value, span_ns)
 
     def restart(self, at_ns: int) -> None:
-        """The sensor says that the meter started anew then."""
+        """Note that the meter started anew at this instant."""
         self._knots.restart(at_ns)
 
     def feed_spans(self, begin_ns: Times, end_ns: Times, code: Times) -> None:

@@ -62,7 +62,8 @@ class CounterUpdateFinder:
     exact = False
 
     def __init__(self, *, wrap_j: float | None = None, resolution_s: float | None = None):
-        """
+        """A finder without any reads.
+
         Args:
             wrap_j: the value at which the counter starts again from 0; without it a
                 falling counter is a reset.

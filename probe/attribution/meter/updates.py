@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Bools, Floats
+from ..arrays import ArrayTable, Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Updates:
+class Updates(ArrayTable):
     """Instants at which a meter updated, in order; every array is (n,). Seconds and joules."""
 
     time_s: Floats
@@ -29,20 +29,6 @@ class Updates:
         time_s, joules, sigma_s, slack_s, horizon_s, fresh = table.T.copy()
         return cls(time_s, joules, sigma_s, slack_s, horizon_s, fresh > 0)
 
-    @classmethod
-    def concat(cls, parts: Sequence[Updates]) -> Updates:
-        """The updates of all parts, one part after the other."""
-        if not parts:
-            return cls.of([])
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
-
-    def __len__(self) -> int:
-        return len(self.time_s)
-
-    def take(self, which: slice | Bools) -> Updates:
-        """The updates that a slice or a mask (n,) chooses."""
-        return Updates(*(getattr(self, f.name)[which] for f in fields(self)))
-
 
 class UpdateFinder(Protocol):
     """Turns the reads of one meter into dated updates; ``exact`` if no time is inferred."""
@@ -52,19 +38,15 @@ class UpdateFinder(Protocol):
     @property
     def period_s(self) -> float:
         """Seconds from one update to the next; long while that is unknown."""
-        ...
 
     def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
         """Take reads in order, arrays (n,): when each returned, how long it took, its value.
 
         Returns the updates that are decided by now.
         """
-        ...
 
     def interrupt(self) -> None:
-        """What the meter does between the last read and the next is not known."""
-        ...
+        """Count nothing for what the meter does between the last read and the next."""
 
     def finish(self) -> Updates:
         """Return the updates that were held back."""
-        ...

@@ -25,7 +25,8 @@ class WindowUpdateFinder:
     exact = True
 
     def __init__(self, window_s: float | None = None):
-        """
+        """A finder without any reads.
+
         Args:
             window_s: usual length of the window that a reading is the mean over, which begins
                 at the read before; None: readings are totals.

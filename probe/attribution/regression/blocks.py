@@ -166,7 +166,7 @@ class Innovations:
             self._state = np.pad(self._state, ((0, 0), (0, more)))
 
     def filter(self, rows: Floats) -> Floats:
-        """rows (n, w) → innovations (gains, n, w). The first row only sets the state."""
+        """Innovations (gains, n, w) of rows (n, w). The very first row only sets the state."""
         out = np.repeat(rows[None], len(self.gains), axis=0)
         for place, gain in enumerate(self.gains.tolist()):
             if gain > 0 and len(rows):

@@ -9,18 +9,18 @@ METHOD.md says where this comes from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Floats, Ints
+from ..arrays import ArrayTable, Floats, Ints
 from .columns import UNATTRIBUTED, Columns
 from .iir_filter import fading
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(ArrayTable):
     """Phase instances in order of time, arrays (n,); time between them belongs to UNATTRIBUTED."""
 
     begin_s: Floats
@@ -32,16 +32,9 @@ class Spans:
         """Spans without any instance."""
         return cls(np.empty(0), np.empty(0), np.empty(0, np.int64))
 
-    def __len__(self) -> int:
-        return len(self.begin_s)
-
     def append(self, more: Spans) -> Spans:
         """These spans, then ``more``."""
-        return Spans(
-            np.concatenate([self.begin_s, more.begin_s]),
-            np.concatenate([self.end_s, more.end_s]),
-            np.concatenate([self.code, more.code]),
-        )
+        return self.concat([self, more])
 
     def codes(self) -> list[int]:
         """The codes that occur, ascending."""
@@ -52,18 +45,15 @@ class Spans:
 
     def after(self, time_s: float) -> Spans:
         """The spans that end after ``time_s``."""
-        k = int(np.searchsorted(self.end_s, time_s, "right"))
-        return Spans(self.begin_s[k:], self.end_s[k:], self.code[k:])
+        return self.take(slice(np.searchsorted(self.end_s, time_s, "right"), None))
 
     def until(self, time_s: float) -> Spans:
         """The spans that begin by ``time_s``."""
-        k = int(np.searchsorted(self.begin_s, time_s, "right"))
-        return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
+        return self.take(slice(np.searchsorted(self.begin_s, time_s, "right")))
 
     def ending_by(self, time_s: float) -> Spans:
         """The spans that end by ``time_s``."""
-        k = int(np.searchsorted(self.end_s, time_s, "right"))
-        return Spans(self.begin_s[:k], self.end_s[:k], self.code[:k])
+        return self.take(slice(np.searchsorted(self.end_s, time_s, "right")))
 
     def moments(self) -> dict[int, Floats]:
         """By code, (count, Σd, Σd²) of the instances' durations d in s, (3,)."""
@@ -97,7 +87,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanSlices:
+class SpanSlices(ArrayTable):
     """Spans cut into n slices, with the columns that each adds to; arrays (n,)."""
 
     begin_s: Floats
@@ -105,23 +95,6 @@ class SpanSlices:
     column: Ints
     count: Ints  # column of the phase's count
     per_s: Floats  # instances per second while it runs: 1 / the instance's duration
-
-    def __len__(self) -> int:
-        return len(self.begin_s)
-
-    def take(self, which: slice | Ints) -> SpanSlices:
-        """The slices that a slice object or indices (m,) choose."""
-        return SpanSlices(
-            self.begin_s[which],
-            self.end_s[which],
-            self.column[which],
-            self.count[which],
-            self.per_s[which],
-        )
-
-    def between(self, begin_s: Floats, end_s: Floats) -> SpanSlices:
-        """The same slices with other begins and ends, (n,) each."""
-        return SpanSlices(begin_s, end_s, self.column, self.count, self.per_s)
 
 
 def cut(spans: Spans, columns: Columns) -> SpanSlices:
@@ -205,11 +178,11 @@ def cross(ends_s: Floats, slices: SpanSlices, width: int) -> Crossing:
     some = number > 0
     last = begun[1:][some] - 1
     running = slices.take(low + begun[:-1])
-    head = running.between(ends_s[:-1], np.minimum(running.end_s, until))
+    head = replace(running, begin_s=ends_s[:-1], end_s=np.minimum(running.end_s, until))
     body = slices.take(slice(low + 1, high))
     end_s = np.append(body.begin_s, until[-1])[1:]
     end_s[last] = until[some]
-    body = body.between(body.begin_s, end_s)
+    body = replace(body, end_s=end_s)
     first = np.repeat(np.arange(len(until)) * width, number)
     return Crossing(
         ends_s, width, head, body, number, last, first + body.column, first + body.count

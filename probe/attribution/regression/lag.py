@@ -25,7 +25,7 @@ _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
 _OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
 _GRAIN_S = (0.0015, 0.0005)  # the grid's own resolution in lag and offset, one sigma
 # Where instants are exact the fit is so close that what the model leaves out decides about lag
-# and offset: they are not known better than this, however sure the lag_posterior looks.
+# and offset: they are not known better than this, however narrow the posterior looks.
 EXACT_GRAIN_S = (0.002, 0.001)
 _OFFSET_S = 0.001  # expected size of the offset
 _TEMPER = 4.0

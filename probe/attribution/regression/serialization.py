@@ -24,9 +24,9 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "version": VERSION,
         "about": about,
         "columns": {
-            "first": _pairs(columns.first),
-            "count_of": _pairs(columns.count_of),
-            "slices_of": _pairs(columns.slices_of),
+            "first": list(columns.first.items()),
+            "count_of": list(columns.count_of.items()),
+            "slices_of": list(columns.slices_of.items()),
             "width": columns.width,
         },
         "candidates": [
@@ -96,7 +96,3 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error
     return statistics, dict(header["about"])
-
-
-def _pairs(values: Mapping[int, float]) -> list[list[float]]:
-    return [[key, value] for key, value in values.items()]

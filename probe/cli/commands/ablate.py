@@ -14,7 +14,7 @@ USAGE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument("--techniques", metavar="A,B,C", help="in the order of adding them")
     parser.add_argument(
         "--design", default="cumulative", help="cumulative, leave-one-out or shapley"
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises ProbeError."""
+    """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
     return int(load(SERVICES, "ablate")(options))

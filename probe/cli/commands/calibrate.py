@@ -12,7 +12,7 @@ _LEAST_S = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "--seconds",
         type=seconds,
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, NothingToReport."""
+    """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...calibrate import SECONDS, calibrate, render
 
     if options.seconds is not None and options.seconds < _LEAST_S:

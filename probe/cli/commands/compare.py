@@ -12,7 +12,7 @@ SUMMARY = "did it pay: gains over a base, where, and how sure that is"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument(
         "base", metavar="BASE", help="an id, a name (all runs so named), or several with commas"
     )
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, StoreError."""
+    """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare import TOLERANCE, compare, formats
 
     if options.format not in formats.formats():

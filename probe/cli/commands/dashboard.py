@@ -10,7 +10,7 @@ SUMMARY = "live web dashboard: runs, which phase takes the energy, what paid"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_positional_dir(parser)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8050)
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises ProbeError."""
+    """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
     return int(load(SERVICES, "dashboard")(options))

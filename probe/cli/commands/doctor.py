@@ -23,14 +23,14 @@ SUMMARY = "what was found, what is missing, what mends it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument("--json", action="store_true")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Never fails for what it finds."""
-    found = examine()
-    print(json.dumps(found, indent=1) if options.json else render(found))
+    """Print the findings and return 0, whatever they are."""
+    facts = examine()
+    print(json.dumps(facts, indent=1) if options.json else render(facts))
     return 0
 
 
@@ -65,14 +65,14 @@ def examine() -> dict[str, Any]:
     }
 
 
-def render(found: dict[str, Any]) -> str:
+def render(facts: dict[str, Any]) -> str:
     """For a terminal: one line per fact, the remedy under what is missing."""
-    lines = ["versions  " + ", ".join(f"{k} {v or '—'}" for k, v in found["versions"].items())]
-    lines += [f"python    {found['python']}", ""]
-    together = _absent_together(found["sensors"])
+    lines = ["versions  " + ", ".join(f"{k} {v or '—'}" for k, v in facts["versions"].items())]
+    lines += [f"python    {facts['python']}", ""]
+    together = _absent_together(facts["sensors"])
     for names, absence in together.values():
         lines += [", ".join(names), *_missing("nothing", absence)]
-    for finding in found["sensors"]:
+    for finding in facts["sensors"]:
         if any(finding["sensor"] in names for names, _ in together.values()):
             continue
         lines.append(finding["sensor"])
@@ -88,12 +88,12 @@ def render(found: dict[str, Any]) -> str:
         lines += [f"  ! {warning}" for warning in finding["warnings"]]
     lines += [
         "",
-        f"carbon    {found['carbon']}",
-        f"rings     {found['rings']}",
-        f"phases    {found['phases']}",
-        f"runs      {found['runs']}",
+        f"carbon    {facts['carbon']}",
+        f"rings     {facts['rings']}",
+        f"phases    {facts['phases']}",
+        f"runs      {facts['runs']}",
     ]
-    if not any(s["in_total"] for f in found["sensors"] for s in f["sources"]):
+    if not any(s["in_total"] for f in facts["sensors"] for s in f["sources"]):
         lines += [
             "",
             "No energy meter can be read here: runs record time per phase and a modelled "
@@ -143,12 +143,12 @@ def _carbon(country: str | None) -> str:
     try:
         from ...sensors._carbon import carbon_intensity
 
-        found = carbon_intensity(country)
+        intensity = carbon_intensity(country)
     except ProbeError as error:
         return str(error)
     except Exception as error:
         return f"unknown: {type(error).__name__}: {error}"
-    return f"{found.g_per_kwh:.0f} g/kWh, {found.label}"
+    return f"{intensity.g_per_kwh:.0f} g/kWh, {intensity.label}"
 
 
 def _rings() -> str:

@@ -10,7 +10,7 @@ SUMMARY = "export a run to Prometheus, CodeCarbon, traces, …"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_run(parser)
     parser.add_argument("--to", metavar="NAME", help="where to; without it all names are shown")
     parser.add_argument(
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises ProbeError."""
+    """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
     return int(load(SERVICES, "export")(options))

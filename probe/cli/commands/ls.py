@@ -8,20 +8,21 @@ from typing import Any
 
 from ...errors import NothingToReport, UsageError
 from ...report.numbers import duration, energy
+from ...report.text_tables import aligned
 from ..arguments import add_positional_dir
 
 SUMMARY = "runs, newest first"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_positional_dir(parser)
     parser.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, NothingToReport."""
+    """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import summaries
     from ...store.layout import runs_dir
 
@@ -53,11 +54,7 @@ def listing(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    widths = [max(len(r[i]) for r in [head, *body]) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip()
-        for r in [head, *body]
-    )
+    return "\n".join(aligned([head, *body], range(len(head))))
 
 
 def _energy(row: dict[str, Any]) -> str:

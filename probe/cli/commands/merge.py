@@ -9,12 +9,12 @@ SUMMARY = "join what the hosts of one job wrote apart into the run of rank 0's h
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument("runs", nargs="+", metavar="DIR", help="directories of runs, rank 0's too")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what was joined and the directory of the whole run. Raises StoreError."""
+    """Print what was joined and the directory of the whole run. Raises StoreError."""
     from ...store.merge import merge
 
     directories = [Path(directory).expanduser().absolute() for directory in options.runs]

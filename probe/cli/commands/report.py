@@ -13,7 +13,7 @@ SUMMARY = "the report of one run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_run(parser)
     parser.add_argument(
         "--format", default="text", help="text, json, md, csv, parquet, html or pdf"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, StoreError, NothingToReport."""
+    """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
     from ...report.build import Report
     from ...report.formats import formats
     from ...store.layout import runs_dir

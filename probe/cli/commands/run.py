@@ -11,7 +11,7 @@ USAGE = "probe run [--dir D] [--name N] [--quiet] -- COMMAND …"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_dir(parser)
     parser.add_argument("--name", help="the run's name")
     parser.add_argument("--quiet", action="store_true", help="do not print the report at the end")
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Returns the command's own exit code, negative for a signal."""
+    """Run the command and return its own exit code, negative for a signal."""
     from ...launcher.launch import run_command
 
     words = command_of(options.words)

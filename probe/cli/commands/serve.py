@@ -10,7 +10,7 @@ SUMMARY = "Prometheus endpoint of all live runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     add_positional_dir(parser)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9400)
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises ProbeError."""
+    """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
     return int(load(SERVICES, "serve")(options))

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from ...errors import UsageError
-from ...report.formats.md import cell, line
+from ...report.formats.md import cell, grid
 from ...report.numbers import number
-from ...report.text_tables import Table, percent
+from ...report.text_tables import Table, mebibytes, percent
 from ..arguments import add_dir, add_output, seconds
 from ..output import write
 
@@ -17,7 +17,7 @@ SUMMARY = "the tables of the paper from your runs, each beside the paper's figur
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the command's arguments."""
     parser.add_argument("base", metavar="BASE", help="as of `probe compare`")
     parser.add_argument("other", metavar="OTHER", help="the same")
     add_dir(parser)
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Raises UsageError, StoreError."""
+    """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.paper.tables import tables
 
     if options.format not in ("text", "md", "json"):
         raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
-    found = tables(
+    all_tables = tables(
         options.base,
         options.other,
         directory=options.dir,
@@ -48,63 +48,57 @@ def run(options: argparse.Namespace) -> int:
         months=options.months,
     )
     if options.format == "json":
-        rendered = json.dumps(found, indent=1, allow_nan=False)
+        rendered = json.dumps(all_tables, indent=1, allow_nan=False)
     else:
-        rendered = text(found) if options.format == "text" else md(found)
+        rendered = text(all_tables) if options.format == "text" else md(all_tables)
     return write(rendered, options.format, options.output)
 
 
-_MIB = 2**20
-
-
-def text(found: dict[str, Any]) -> str:
+def text(all_tables: dict[str, Any]) -> str:
     """All tables below each other."""
-    lines = _about(found)
-    for table in _tables(found):
+    lines = _about(all_tables)
+    for table in _tables(all_tables):
         lines += ["", *table.lines()]
     return "\n".join(lines)
 
 
-def md(found: dict[str, Any]) -> str:
-    """Likewise."""
-    lines = [cell(row) + "  " for row in _about(found)]
-    for table in _tables(found):
-        rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
-        lines += [
-            "",
-            f"**{cell(table.title)}**",
-            "",
-            line(map(cell, table.head)),
-            line(rule),
-            *(line(map(cell, row)) for row in table.rows),
-        ]
+def md(all_tables: dict[str, Any]) -> str:
+    """All tables as Markdown, below each other."""
+    lines = [cell(row) + "  " for row in _about(all_tables)]
+    for table in _tables(all_tables):
+        lines += ["", f"**{cell(table.title)}**", "", *grid(table)]
     return "\n".join(lines)
 
 
-def _about(found: dict[str, Any]) -> list[str]:
-    runs = [f"{found[side]['name']} ({len(found[side]['ids'])} runs)" for side in ("base", "other")]
-    target = found["target"]
+def _about(all_tables: dict[str, Any]) -> list[str]:
+    runs = [
+        f"{all_tables[side]['name']} ({len(all_tables[side]['ids'])} runs)"
+        for side in ("base", "other")
+    ]
+    target = all_tables["target"]
     work = (
         "the same work"
         if target is None
         else (f"until {target['metric']} {target['direction']} {number(target['value'])}")
     )
-    why = f": {found['reason']}" if found["reason"] else ""
+    why = f": {all_tables['reason']}" if all_tables["reason"] else ""
     return [
-        f"{runs[1]} against {runs[0]}, {work}; {found['verdict']}{why}",
-        f"on {found['hardware']}; data {found['data']}",
+        f"{runs[1]} against {runs[0]}, {work}; {all_tables['verdict']}{why}",
+        f"on {all_tables['hardware']}; data {all_tables['data']}",
         *(
-            f"{side}: {', '.join(f'{k} {v}' for k, v in found['settings'][side].items())}"
+            f"{side}: {', '.join(f'{k} {v}' for k, v in all_tables['settings'][side].items())}"
             for side in ("base", "other")
-            if found["settings"][side]
+            if all_tables["settings"][side]
         ),
     ]
 
 
-def _tables(found: dict[str, Any]) -> list[Table]:
+def _tables(all_tables: dict[str, Any]) -> list[Table]:
     tables = []
-    for told in found["tables"]:
-        title = f"Table {told['table']}: {told['title']}" if told["table"] else told["title"]
+    for stated in all_tables["tables"]:
+        title = (
+            f"Table {stated['table']}: {stated['title']}" if stated["table"] else stated["title"]
+        )
         rows = [
             [
                 row["what"],
@@ -115,7 +109,7 @@ def _tables(found: dict[str, Any]) -> list[Table]:
                 row["verdict"] or "",
                 row["paper"] or "—",
             ]
-            for row in told["rows"]
+            for row in stated["rows"]
         ]
         tables.append(
             Table(
@@ -132,7 +126,7 @@ def _value(row: dict[str, Any], side: str) -> str:
     if row[side] is None:
         return (row["ours"] or "") if side == "other" else ""
     if row["unit"] == "B":
-        return f"{number(row[side] / _MIB)} MiB"
+        return mebibytes(row[side])
     return f"{number(row[side])} {row['unit']}".rstrip()
 
 

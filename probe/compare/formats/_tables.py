@@ -42,7 +42,7 @@ def what(comparison: dict[str, Any]) -> str:
 
 
 def parts(comparison: dict[str, Any]) -> list[Part]:
-    """What is told of every other side, one part each."""
+    """One part for every other side."""
     return [_part(other) for other in comparison["comparisons"]]
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Any
 
-from ...report.formats.csv import plain
+from ...report.formats.csv import table
 
 COLUMNS = (
     "base",
@@ -32,13 +30,7 @@ COLUMNS = (
 
 def render(comparison: dict[str, Any]) -> str:
     """A header, then rows; what is unknown is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in _rows(comparison):
-        cells = (row.get(name) for name in COLUMNS)
-        writer.writerow([plain(value) if isinstance(value, str) else value for value in cells])
-    return text.getvalue().removesuffix("\r\n")
+    return table(COLUMNS, _rows(comparison))
 
 
 def _rows(comparison: dict[str, Any]) -> Iterator[dict[str, Any]]:

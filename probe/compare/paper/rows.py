@@ -14,7 +14,7 @@ from ...units import J_PER_KWH
 from ..quantity import pairs
 from ..run_record import Trial
 from ..scaling import scaling
-from ..statistics import paired, unpaired
+from ..statistics import contrast
 from .doubling_time import doubling_interval, doubling_months, speed_up
 
 NOT_MEASURED, NOT_APPLICABLE, NOT_APART = "not measured", "n/a", "inside other phases"
@@ -61,6 +61,7 @@ def _row(
 
 
 def results_rows(comparison: Mapping[str, Any]) -> list[Row]:
+    """Table I: time, energy, peak memory and final quality of both sides."""
     rows = []
     for what, key, unit in (
         ("time", "time_s", "s"),
@@ -106,6 +107,8 @@ def results_rows(comparison: Mapping[str, Any]) -> list[Row]:
 
 
 def costs_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+    """Table II: samples, throughput, energy, energy-delay product and CO2e of both sides."""
+
     def energy(trial: Trial) -> float | None:
         return trial.energy_j if trial.energy is Provenance.MEASURED else None
 
@@ -159,16 +162,11 @@ def _compared(
     def pair(i: int, j: int) -> Floats:
         return np.array([theirs[j] - ours[i]])
 
-    places = pairs(base, other)
-    contrast = (
-        paired(np.array([pair(i, j) for i, j in places]))
-        if places
-        else unpaired(pair, len(ours), len(theirs))
-    )
-    mean, change = fmean(ours), float(contrast.value[0])
+    changes = contrast(pairs(base, other), len(ours), len(theirs), pair)
+    mean, change = fmean(ours), float(changes.value[0])
     limits = None
-    if contrast.known and mean:
-        half = float(contrast.half()[0])
+    if changes.known and mean:
+        half = float(changes.half()[0])
         limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
     return _row(
         what, mean, fmean(theirs), unit, 100 * change / mean if mean else None, limits, paper
@@ -176,6 +174,7 @@ def _compared(
 
 
 def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
+    """Table III: time and energy of each technique that was added; None: no ablation was made."""
     if ablation is None or "steps" not in ablation:
         return [_row("each technique", ours=NOT_MEASURED)]
     rows = []
@@ -194,6 +193,7 @@ def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
 
 
 def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+    """Table IV: throughput, efficiency, energy and communication by number of ranks."""
     rows = []
     points = scaling(base, other)
     for point in points:
@@ -243,6 +243,7 @@ def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
 
 
 def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
+    """Shares of the gain in percent by kind of phase."""
     words = {
         "early": "early training",
         "gradient": "gradient-heavy",
@@ -274,6 +275,7 @@ def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> lis
 def doubling_rows(
     comparison: Mapping[str, Any], other: Sequence[Trial], months: float
 ) -> list[Row]:
+    """Speed-up and doubling time, equations (21) to (23), of a gain made in so many months."""
     time = comparison["time_s"]
     if time["verdict"] != "gain":
         verdict = f"{time['verdict']} of time"

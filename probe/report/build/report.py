@@ -60,21 +60,21 @@ def build(
 
     if len(hosts) == 1:
         report = report_of(hosts[0], part_s)
-        return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
-    begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
-    reports = {}
-    for host in hosts:
-        begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
-        part = (
-            None
-            if part_s is None
-            else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
-        )
-        if part is None or part[0] < part[1]:
-            reports[str(host.node)] = report_of(host, part)
-    if not reports:
-        raise UsageError(f"{part_s} s is no part of the run")
-    report = joined(reports, reader.clocks, begins_s)
+    else:
+        begins_s = {str(host.node): reader.since_begin_s(host) for host in hosts}
+        reports = {}
+        for host in hosts:
+            begin_s, length_s = begins_s[str(host.node)], (host.end_ns() - host.begin_ns) / NS_PER_S
+            part = (
+                None
+                if part_s is None
+                else (max(0.0, part_s[0] - begin_s), min(part_s[1] - begin_s, length_s))
+            )
+            if part is None or part[0] < part[1]:
+                reports[str(host.node)] = report_of(host, part)
+        if not reports:
+            raise UsageError(f"{part_s} s is no part of the run")
+        report = joined(reports, reader.clocks, begins_s)
     return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
 
 
@@ -114,7 +114,7 @@ def _of_host(
         "power": [
             row
             for device in devices
-            if _shown_over_time(device)
+            if device.source.in_total or device.source.provenance is Provenance.MODELLED
             if (row := device_energy.power_row(device, run)) is not None
         ],
         "overhead": _overhead(meta),
@@ -153,11 +153,6 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
     }
-
-
-def _shown_over_time(device: device_energy.DeviceEnergy) -> bool:
-    source = device.source
-    return source.in_total or source.provenance is Provenance.MODELLED
 
 
 def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 COLUMNS = (
@@ -29,13 +29,17 @@ COLUMNS = (
 
 def render(report: dict[str, Any]) -> str:
     """A header and the rows of ``phases``."""
+    return table(COLUMNS, rows(report))
+
+
+def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """A header and one line per row; what a row does not have is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    for row in rows(report):
-        writer.writerow(
-            [plain(value) if isinstance(value, str) else value for value in row.values()]
-        )
+    writer.writerow(columns)
+    for row in rows:
+        cells = (row.get(name) for name in columns)
+        writer.writerow([plain(value) if isinstance(value, str) else value for value in cells])
     return text.getvalue().removesuffix("\r\n")
 
 

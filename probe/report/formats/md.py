@@ -56,12 +56,12 @@ def cell(text: object) -> str:
 
 def table_of(table: Table) -> list[str]:
     """A table of text with its title."""
-    rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
     title = [f"{cell(table.title)}:", ""] if table.title else []
-    return [
-        *title,
-        line([cell(name) for name in table.head]),
-        line(rule),
-        *(line([cell(value) for value in row]) for row in table.rows),
-        "",
-    ]
+    return [*title, *grid(table), ""]
+
+
+def grid(table: Table) -> list[str]:
+    """A table of text without its title."""
+    rule = ["---" if i in table.text else "---:" for i in range(len(table.head))]
+    rows = [line(map(cell, row)) for row in [table.head, *table.rows]]
+    return [rows[0], line(rule), *rows[1:]]

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import rank_tables, sentences
 from ..numbers import duration, energy, number
+from ..text_tables import Table, aligned
 
 _ORDER = [
     "data",
@@ -107,15 +108,13 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     body = [_cells(row, total) for row in rows]
     if all(row["energy_j"] is None for row in rows):
         head, body = head[:4], [cells[:4] for cells in body]
-    widths = [max(len(r[i]) for r in [head, *body]) for i in range(len(head))]
-    kind = {row["provenance"] for row in rows}
-    about = f"{device}"
-    if kind == {"modelled"}:
+    about = device
+    if all(row["provenance"] == "modelled" for row in rows):
         about += " (modelled: no meter)"
     watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
     if steps and watched:
         about += f" · {duration(watched / steps)} per step"
-    return [about, *(_line(cells, widths) for cells in [head, *body])]
+    return Table(about, head, body, _text_columns(head)).lines()
 
 
 def _cells(row: dict[str, Any], total_s: float) -> list[str]:
@@ -125,12 +124,9 @@ def _cells(row: dict[str, Any], total_s: float) -> list[str]:
     return cells
 
 
-def _line(cells: list[str], widths: list[int]) -> str:
-    padded = [
-        cell.ljust(width) if i in (0, len(cells) - 1) and i != 3 else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return ("  " + "  ".join(padded)).rstrip()
+def _text_columns(head: list[str]) -> frozenset[int]:
+    """The first column and the last one; of four, the last one is aligned to the right too."""
+    return frozenset({0, len(head) - 1} - {3})
 
 
 def _activity(device: str, rows: list[dict[str, Any]]) -> list[str]:
@@ -138,13 +134,13 @@ def _activity(device: str, rows: list[dict[str, Any]]) -> list[str]:
     names = [name for name in _RATES if any(row["quantity"] == name for row in rows)]
     by_phase = {(row["phase"], row["quantity"]): row for row in rows}
     phases = sorted({row["phase"]: row for row in rows}.values(), key=_place)
-    table = [["phase", *(_RATES[name] for name in names), "how"]]
+    head = ["phase", *(_RATES[name] for name in names), "how"]
+    body = []
     for phase in phases:
         cells = [_percent(by_phase.get((phase["phase"], name))) for name in names]
         if any(cell != "—" for cell in cells):
-            table.append([phase["phase"], *cells, phase["provenance"]])
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    return [f"{device} · share of peak, or of time", *(_line(cells, widths) for cells in table)]
+            body.append([phase["phase"], *cells, phase["provenance"]])
+    return Table(f"{device} · share of peak, or of time", head, body, _text_columns(head)).lines()
 
 
 def _percent(row: dict[str, Any] | None) -> str:
@@ -171,14 +167,7 @@ def _sources(report: dict[str, Any]) -> list[str]:
         ]
         for source in report["sources"]
     ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "meters",
-        *(
-            ("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True))).rstrip()
-            for row in rows
-        ),
-    ]
+    return ["meters", *(f"  {line}" for line in aligned(rows, range(len(rows[0]))))]
 
 
 def _quality(report: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from probe.timeline import ddp_reductions
 from probe.timeline.ddp_reductions import DdpReductions, row
 from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import SpanDecoder
+from tests.fakes.span_sums import seconds
 
 MS = 1_000_000
 
@@ -127,11 +128,7 @@ def test_what_backward_waits_at_its_end_is_exposed_and_the_rest_blocks(batch: in
         "",
         found.state(),
         float(
-            sum(
-                seconds
-                for (_, code), seconds in table.seconds().items()
-                if code == Code.COMMUNICATION
-            )
+            sum(spent for (_, code), spent in seconds(table).items() if code == Code.COMMUNICATION)
         ),
         steps,
     )

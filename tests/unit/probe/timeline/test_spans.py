@@ -16,6 +16,7 @@ from probe.timeline import spans as module
 from probe.timeline.overlay import overlay
 from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import SpanDecoder, decode
+from tests.fakes.span_sums import counts, seconds
 
 D, F, B, R, C = Code.DATA, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741
@@ -149,14 +150,14 @@ def test_a_usual_step() -> None:
     table = decode(rows(X, D, PRE, F, TAIL, B, X, O, X, "step", D, "end"))
     assert [c for c, _, _ in told(table)] == [X, D, X, F, F, B, X, O, X, X, D]
     assert [s for _, s, _ in told(table)] == [0] * 9 + [1] * 2
-    assert table.counts() == {D: 2, F: 1, B: 1, O: 1, X: 4}
+    assert counts(table) == {D: 2, F: 1, B: 1, O: 1, X: 4}
     assert table.micro.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0]
 
 
 def test_forward_is_inferred_where_no_hook_saw_it() -> None:
     table = decode(rows(D, PRE, B, X, O, X, "step", D, PRE, B, X, "end"))
     assert [c for c, _, i in told(table) if i] == [F, F]
-    assert table.counts()[int(F)] == 2
+    assert counts(table)[int(F)] == 2
 
 
 def test_a_compiled_evaluation_is_not_forward() -> None:
@@ -166,14 +167,14 @@ def test_a_compiled_evaluation_is_not_forward() -> None:
 
 def test_counts_do_not_see_interruptions() -> None:
     table = decode(rows(F, TAIL, B, C, B, R, B, C, B, X, B, X, O, C, O, X, USER, X, "end"))
-    assert table.counts() == {F: 1, B: 2, C: 3, R: 1, O: 1, X: 3, USER: 1}
+    assert counts(table) == {F: 1, B: 2, C: 3, R: 1, O: 1, X: 3, USER: 1}
     assert table.micro[-1] == 2
 
 
 def test_a_phase_over_a_steps_end_counts_once() -> None:
     table = decode(rows(X, USER, "step", "step", X, "end"))
-    assert table.counts()[USER] == 1
-    assert table.seconds()[1, USER] == pytest.approx(10e-9)
+    assert counts(table)[USER] == 1
+    assert seconds(table)[1, USER] == pytest.approx(10e-9)
 
 
 def test_steps_that_never_close_are_decided_anyway() -> None:
@@ -220,7 +221,7 @@ def test_overlay_replaces_only_backward() -> None:
         (1220, 1300, R),
         (1300, 1400, X),
     ]
-    assert table.counts()[int(B)] == 1 and table.counts()[int(R)] == 2
+    assert counts(table)[int(B)] == 1 and counts(table)[int(R)] == 2
 
 
 @settings(max_examples=100, deadline=None)
@@ -240,11 +241,11 @@ def test_overlay_keeps_the_time(marks: list[Any], theirs: list[tuple[int, Any]])
     )
     table = overlay(main, other)
     assert (table.end_ns - table.begin_ns).sum() == (main.end_ns - main.begin_ns).sum()
-    before, after = main.seconds(), table.seconds()
+    before, after = seconds(main), seconds(table)
     for key, value in before.items():
         if key[1] not in (B, R, C):
             assert after[key] == pytest.approx(value)
-    assert table.counts().get(int(F)) == main.counts().get(int(F))
+    assert counts(table).get(int(F)) == counts(main).get(int(F))
 
 
 def test_three_million_edges_per_second() -> None:
@@ -273,6 +274,6 @@ def test_ledger_adds_up() -> None:
 
 def test_nothing_gives_nothing() -> None:
     empty = np.empty(0, SLOT_DTYPE)
-    assert len(decode(empty)) == 0 and decode(empty).counts() == {}
+    assert len(decode(empty)) == 0 and counts(decode(empty)) == {}
     assert len(overlay(SpanTable.empty(), rows(R))) == 0
     assert len(decode(rows(X))) == 0
