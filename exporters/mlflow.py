@@ -1,4 +1,4 @@
-"""MLflow: ``energy/*`` as metrics of a run in a local database, or on the server that is named."""
+"""MLflow: ``energy/*`` as metrics of a run in a local database or on a server."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TensorBoard:
             write_scalars(row.wall_s, row.step, dict(row.values))
         last = logged.rows[-1].step if logged.rows else 0
         write_scalars(end_s, max(last, run.report["run"]["steps"]), dict(logged.final))
-        # TensorBoard reads what has tfevents in its name; the same run replaces its own file.
+        # TensorBoard reads files with tfevents in their name; the same run replaces its own file.
         file = output / f"events.out.tfevents.{int(begin_s)}.probe-{plain(run.id)}"
         write_whole(file, content.getvalue())
         return f"{output}: {len(logged.rows)} rows of energy/*, for tensorboard --logdir {output}"

@@ -15,7 +15,7 @@ from typing import ClassVar
 from ._shared.run import ExportRefused, StoredRun
 from ._shared.scalars import plain, scalars
 
-# trackio takes its directory from the environment when it is imported: hence a process of its own.
+# trackio takes its directory from the environment when it is imported: so it runs in a subprocess.
 _WRITE = """
 import json, sys
 from trackio import SQLiteStorage

@@ -1,4 +1,4 @@
-"""Weights & Biases: ``energy/*`` in an offline run; ``wandb sync`` sends it if that is wanted."""
+"""Weights & Biases: ``energy/*`` in an offline run, which ``wandb sync`` can send."""
 
 from __future__ import annotations
 

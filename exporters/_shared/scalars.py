@@ -1,4 +1,4 @@
-"""What trackers are told: ``energy/*`` per step, ``energy_final/*`` as the report has it.
+"""Scalars for trackers: ``energy/*`` per step, ``energy_final/*`` as in the report.
 
 No meter resolves one step. A row therefore stands for the steps since the row before, over at
 least some updates of the meters, and what it says of a step is the mean over those.
@@ -36,8 +36,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
-    """``rows`` over the run's steps, ``energy/*``; ``final``: the report's figures, with a name of
-    their own, ``energy_final/*``, for trackers show the last row where a run has a summary.
+    """A run's energy for trackers.
+
+    ``rows``: ``energy/*`` over the run's steps. ``final``: the report's figures; their separate
+    name ``energy_final/*`` is needed because trackers show the last row as the run's summary.
     """
 
     rows: list[Row]
@@ -46,12 +48,12 @@ class Scalars:
 
 
 def plain(name: str) -> str:
-    """In the characters that all trackers take."""
+    """The name with only the characters that all trackers accept."""
     return re.sub(r"[^A-Za-z0-9_.\-/ ]+", "_", name)[:200]
 
 
 def scalars(run: StoredRun) -> Scalars:
-    """Of a run whose energy is known. Raises ExportRefused for another."""
+    """The scalars of a run. Raises ExportRefused if its energy is unknown."""
     report = run.report
     final = _final(report)
     if not final:
