@@ -7,7 +7,7 @@ from typing import Any
 
 from probe.report.sentences import short
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, told_apart
+from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
 from .phase_bars import bars
 from .phase_totals import largest_phase, measured, pooled
 from .style import figure, plain
@@ -56,7 +56,7 @@ def phases(run: Overview) -> Chart:
             else "No phase was recorded."
         )
         return Chart(why, None, COLUMNS, table)
-    apart = told_apart(rows)
+    apart = with_known_phases(rows)
     shared = len({row.device for row in rows}) - len({row.device for row in apart})
     rows = pooled(apart)
     devices = list(dict.fromkeys(row.device for row in rows))

@@ -7,7 +7,7 @@ from typing import Any
 
 from probe.report.numbers import duration, energy
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, told_apart
+from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
 from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ WASTE = ("waiting for data", "waiting for other ranks", "before, after, gaps")
 
 def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
     """(what for → joules or seconds, the unit, whether a model's)."""
-    apart = told_apart(run.phases)
+    apart = with_known_phases(run.phases)
     measured = [r for r in apart if r.energy_j is not None and r.provenance != MODELLED]
     modelled = [r for r in apart if r.energy_j is not None and r.provenance == MODELLED]
     rows: list[PhaseRow] = measured or modelled

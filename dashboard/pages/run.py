@@ -18,7 +18,7 @@ from probe.errors import ProbeError
 from .. import urls
 from ..components import DAMAGED, aria, cannot_show, card, part_id, room, shell, trouble
 from ..context import AppContext, app_context
-from ..data.power import speaking
+from ..data.power import main_meters
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, ChartKind, draw
 from ..urls import Selection
@@ -47,7 +47,7 @@ def _layout(context: AppContext, address: Address) -> Any:
     try:
         run = context.library.open(run_id)
         live, newest = run.live, run.newest()
-        devices = [meter.source.device for meter in speaking(run.meters())]
+        devices = [meter.source.device for meter in main_meters(run.meters())]
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     selection = Selection.of(address.get("t"), address.get("d"))

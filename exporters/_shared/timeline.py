@@ -139,6 +139,7 @@ def _levels(run: StoredRun) -> Iterator[Levels]:
             label = "power" if device.source.provenance == "measured" else "power (model)"
             yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
     for series in analysis.series:
-        device, quantity = series.source.device, series.source.quantity
-        if quantity in _COUNTERS:
-            yield Levels(device, quantity, _COUNTERS[quantity], series.time_ns, series.value)
+        source = series.source
+        if source.quantity in _COUNTERS:
+            unit = _COUNTERS[source.quantity]
+            yield Levels(source.device, source.quantity, unit, series.time_ns, series.value)
