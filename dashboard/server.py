@@ -93,11 +93,11 @@ class Serving:
         """Stop listening."""
         if serving(self._directory) == self.port:
             dashboard_path(self._directory).unlink(missing_ok=True)
-        # Answers that are on their way first: closed under them, waitress would complain of it.
+        # Pending answers first: if they were cut off, waitress would log an error.
         self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
-        # In its own thread: what it waits for must not be closed under it.
+        # In the server's own thread, which waits on these sockets.
         self._server.trigger.pull_trigger(self._server.close)
-        self._thread.join(0.5)  # it goes on for as long as a browser holds a connection open
+        self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
 
     def _announce(self) -> None:
         """Publish the address for runs to find it; only the first server of a directory does."""

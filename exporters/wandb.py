@@ -54,7 +54,7 @@ class WeightsAndBiases:
             )
             for row in logged.rows:
                 offline.log(dict(row.values), step=row.step)
-            offline.summary.update(dict(logged.final))
+            offline.summary.update(dict(logged.final.values))
             offline.finish()
             (made,) = Path(folder).glob("wandb/offline-run-*")
             for old in home.glob(f"offline-run-*-{id_}"):

@@ -1,7 +1,7 @@
 """What a training will be: one immutable value that techniques change, one after the other.
 
-Nothing here does anything. The trainer reads it once, before the first step, and it stands in
-run.json, so that two runs can be told apart by what they were meant to be.
+A plan holds settings only. The trainer reads it once, before the first step, and stores it in
+run.json, so that runs can be compared by their settings.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def discover() -> dict[str, type[Technique]]:
     """Every technique class by name: our modules', then third parties'.
 
     Raises:
-        TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
+        TechniqueRefused: a third party's cannot be loaded, or has the name of another technique.
     """
     by_name: dict[str, type[Technique]] = {}
     for info in pkgutil.iter_modules(techniques.__path__):

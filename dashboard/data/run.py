@@ -22,7 +22,7 @@ from .cache import Cache, cached
 from .overview import of_live_page, of_report, of_run_file
 
 _LOOK_S = 0.1  # every chart of every tab asks whether there is something new
-_FRESH_S = 0.2  # samples are looked for at most so often, however many tabs ask
+_FRESH_S = 0.2  # new samples are looked for at most so often, for all tabs together
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class OpenRun:
             return self._steps
 
     def report(self) -> dict[str, Any]:
-        """The report's JSON without ``rates``, of this moment if it goes on. Raises StoreError."""
+        """The report's JSON without ``rates``; of a live run, as of now. Raises StoreError."""
         with self._reporting:  # building takes long: its own lock lets other threads read meanwhile
             reader = self.reader
             key = (self._stamp, str(reader.status))
@@ -109,7 +109,7 @@ class OpenRun:
 
     @cached
     def overview(self) -> Overview:
-        """From the recorders' live pages while it goes on, else from the report."""
+        """The run at a glance: from the recorders' live pages while it is live, else the report."""
         reader = self.reader
         if self.live:
             live = read_live(self.path)

@@ -1,4 +1,4 @@
-"""Single steps, and what a step costs as training goes on."""
+"""Single steps, and the cost of a step over the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does the gain of a comparison lie?"""
+"""Which parts make the gain of a comparison?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probe.report.sentences import short
-from probe.report.text_tables import joules as said_joules
-from probe.report.text_tables import seconds as said_seconds
+from probe.report.text_tables import joules as joules_text
+from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
 from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
@@ -31,7 +31,9 @@ Json = Mapping[str, Any]
 def by_cell(pair: Json) -> Chart:
     """Waterfall of the gain over stage × class, with intervals; cells add up to the total."""
     joules = pair["energy_j"]["provenance"] == "measured" and pair["energy_j"]["gain"] is not None
-    key, unit, said = ("energy_j", "J", said_joules) if joules else ("time_s", "s", said_seconds)
+    key, unit, formatted = (
+        ("energy_j", "J", joules_text) if joules else ("time_s", "s", seconds_text)
+    )
     verdict_key = "verdict" if joules else "time_verdict"
     columns = [
         Column("stage", "stage"),
@@ -62,14 +64,14 @@ def by_cell(pair: Json) -> Chart:
         for stage, class_, _, gain, low, high, verdict in rows
     ]
     total = Part("all together", pair[key]["gain"], pair[key]["interval"], pair[key]["verdict"])
-    drawn = waterfall(parts, total, unit, said)
+    drawn = waterfall(parts, total, unit, formatted)
     sure = [cell for cell in cells if cell[verdict_key] != "no evidence"]
     if sure:
         best = max(sure, key=lambda cell: abs(cell[key]))
         better = "saves" if best[key] > 0 else "costs"
         caption = (
             f"The largest part that is sure: {best['stage']} {best['class']} {better} "
-            f"{said(abs(best[key]))}. "
+            f"{formatted(abs(best[key]))}. "
         )
     else:
         caption = "No single part is sure. "

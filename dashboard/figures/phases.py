@@ -60,7 +60,7 @@ def phases(run: Overview) -> Chart:
     shared = len({row.device for row in rows}) - len({row.device for row in apart})
     rows = pooled(apart)
     devices = list(dict.fromkeys(row.device for row in rows))
-    if any(measured(row) for row in rows):  # a model's stand in the table
+    if any(measured(row) for row in rows):  # a model's devices are only in the table
         devices = [d for d in devices if any(r.device == d and measured(r) for r in rows)]
     with_joules = [
         d for d in devices if any(r.device == d and r.energy_j is not None for r in rows)

@@ -77,7 +77,7 @@ def waste(run: Overview) -> Chart:
             "Nothing is known yet." if run.live else "Nothing is known of it.", None, columns
         )
     rows: list[list[Any]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
-    said = energy if unit == "J" else duration
+    formatted = energy if unit == "J" else duration
     data: list[dict[str, Any]] = []
     for name, value in amounts.items():
         share = value / total
@@ -92,7 +92,7 @@ def waste(run: Overview) -> Chart:
                     "opacity": 0.6 if modelled else 1.0,
                     "pattern": {"shape": "/" if modelled else "", "fgopacity": 0.6},
                 },
-                "text": [f" {100 * share:.1f} %, {said(value)}"],
+                "text": [f" {100 * share:.1f} %, {formatted(value)}"],
                 "textposition": "outside",
                 "cliponaxis": False,
                 "hoverinfo": "skip",

@@ -1,7 +1,7 @@
 """Scalars for trackers: ``energy/*`` per step, ``energy_final/*`` as in the report.
 
-No meter resolves one step. A row therefore stands for the steps since the row before, over at
-least some updates of the meters, and what it says of a step is the mean over those.
+No meter resolves one step. A row therefore covers the steps since the row before, over at least
+some updates of the meters, and its values per step are means over those.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Scalars:
     """
 
     rows: list[Row]
-    final: Mapping[str, float]
+    final: Row  # after the last step, at the run's end
     config: Mapping[str, Any]
 
 
@@ -69,7 +69,7 @@ def scalars(run: StoredRun) -> Scalars:
             sorted({row["model"] or row["device"] for row in report["sources"] if row["in_total"]})
         ),
     }
-    return Scalars(_rows(run), final, config)
+    return Scalars(_rows(run), Row(fields["steps"], run.end_s, final), config)
 
 
 def _final(report: Mapping[str, Any]) -> dict[str, float]:

@@ -163,7 +163,7 @@ def _shapley(
 
 
 def _silence(result: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
-    """Blank the cells whose joules could not be identified; those stand in `unidentified`."""
+    """Blank the cells whose joules could not be identified; `unidentified` has those."""
     for at, cell in enumerate(layout.cells):
         stated, refused, _ = layout.known(cell, trials)
         if refused and not stated:

@@ -1,4 +1,4 @@
-"""Runs an ablation's trials, each in a fresh process, one at a time; goes on where it was ended.
+"""Runs an ablation's trials, each in a fresh process, one at a time; can be continued.
 
 The folder of an ablation::
 
@@ -136,7 +136,7 @@ class Ablation:
         """Run what is missing.
 
         Raises:
-            TrialFailed: a trial did; the same command goes on with it.
+            TrialFailed: a trial failed; the same command continues.
             UsageError: another process runs this ablation.
         """
         with self._alone():

@@ -2,7 +2,7 @@
 
 √L asks nothing of the model. This measures every layer: what it keeps and how long its forward
 takes, and drops those first that give back most bytes per second of running again. Each dropped
-layer is a segment of its own: for a transformer, whose layers keep far more than their input, no
+layer is its own segment: for a transformer, whose layers keep far more than their input, no
 longer segment has a lower peak.
 """
 

@@ -26,7 +26,7 @@ from probe.store.reader import RunReader
 
 from ..errors import UsageError
 
-LAST = 20  # steps whose loss and gradient stand for the end of a run
+LAST = 20  # steps over which loss and gradient are averaged at the end of a run
 _QUALITIES = ("eval_loss", "loss")
 
 

@@ -1,4 +1,4 @@
-"""Which part of a step waits for memory: every operation held against the device's roofline.
+"""Which part of a step waits for memory: every operation against the device's roofline.
 
 One step is run on the ``meta`` device, where nothing is computed. An operation of f floating-point
 operations that moves b bytes takes at least max(f/F, b/B) seconds on a device that computes F
@@ -86,7 +86,7 @@ def memory_bound(
     """Phase → part of its roofline time that waits for memory; None if it cannot be counted.
 
     What an operation does and moves grows by the same amount with every sample, beside what it
-    moves anyway (the weights). So two small batches tell what a batch of ``size`` is. A model that
+    moves anyway (the weights). So two small batches determine a batch of ``size``. A model that
     looks at values cannot run on ``meta``; the small batches are computed for real, on the device.
 
     Args:

@@ -1,6 +1,6 @@
 """Batches in an order that depends on the seed and on the samples consumed, on nothing else.
 
-So a resumed run goes on with the very next sample, whatever k was and wherever it stopped.
+So a resumed run continues with the very next sample, for every k and every place it stopped at.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def agreed(value: _Value) -> _Value:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Around a script's main: leaves the process group at the end, whatever happened."""
+    """Around a script's main: leaves the process group at the end, also after an error."""
     try:
         yield
     finally:

@@ -165,7 +165,7 @@ class Trainer:
         """Train until a budget is used up or the target is reached.
 
         Args:
-            resume: go on from the newest snapshot, if there is one.
+            resume: continue from the newest snapshot, if there is one.
 
         Raises:
             TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
@@ -425,7 +425,7 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
 def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    message = str(error)  # torch's allocator of a CPU has no class of its own
+    message = str(error)  # torch's CPU allocator raises a plain RuntimeError
     return "allocate memory" in message or "not enough memory" in message
 
 
