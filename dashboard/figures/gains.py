@@ -169,6 +169,10 @@ def waterfall(
     bars = [*parts, total]
     begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
     ends = [begin + bar.gain for begin, bar in zip(begins, bars, strict=True)]
+    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
+    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
+    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
+    width = (right - left) or 1.0
     data: list[dict[str, Any]] = [
         {
             "type": "bar",
@@ -179,10 +183,7 @@ def waterfall(
             "marker": {"color": [_COLOURS.get(bar.verdict, UNSURE) for bar in bars]},
             "hovertext": [f"{bar.name}<br>{text(bar.gain)}<br>{bar.verdict}" for bar in bars],
             "hoverinfo": "text",
-        }
-    ]
-    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
-    data.append(
+        },
         {
             "type": "scatter",
             "mode": "markers",
@@ -194,12 +195,7 @@ def waterfall(
                 (limits[1] - gain for _, gain, limits in limited),
                 (gain - limits[0] for _, gain, limits in limited),
             ),
-        }
-    )
-    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
-    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
-    width = (right - left) or 1.0
-    data.append(
+        },
         {
             "type": "scatter",
             "mode": "text",
@@ -209,8 +205,8 @@ def waterfall(
             "text": [f"  {text(bar.gain)}" for bar in bars],
             "cliponaxis": False,
             "hoverinfo": "skip",
-        }
-    )
+        },
+    ]
     return figure(
         data,
         height=90 + 30 * len(bars),

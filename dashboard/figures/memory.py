@@ -44,7 +44,8 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         x, y = scale.values(level.time_s), listed(level.value / _GIB)
         name = plain(_name(level), 30)
         colour = SERIES[place % len(SERIES)]
-        data.append(
+        last = max(i for i, value in enumerate(y) if value is not None)
+        data += [
             {
                 "type": "scatter",
                 "mode": "lines",
@@ -54,10 +55,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "line": {"color": colour, "width": 1.8, "dash": DASHES[place]},
                 "connectgaps": False,
                 "hovertemplate": "%{y:.3f} GiB",
-            }
-        )
-        last = max(i for i, value in enumerate(y) if value is not None)
-        data.append(
+            },
             {
                 "type": "scatter",
                 "mode": "text",
@@ -68,8 +66,8 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "textposition": "top left" if place % 2 == 0 else "bottom left",
                 "textfont": {"color": colour, "size": 12},
                 "cliponaxis": False,
-            }
-        )
+            },
+        ]
     limits = sorted({level.limit for level in shown if level.limit})
     ends = [data[0]["x"][0], data[0]["x"][-1]]
     data += [

@@ -86,20 +86,21 @@ def lines(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
         colour = SERIES[place % len(SERIES)]
         if not modelled and _spread(watts, place):
             data += _band(x, step(watts.low_w[place]), step(watts.high_w[place]), _faint(colour))
+        name = plain(device, 24) + (" (model)" if modelled else "")
         y = step(watts.mean_w[place])
-        data.append(
+        data += [
             {
                 "type": "scatter",
                 "mode": "lines",
                 "x": x,
                 "y": y,
                 "connectgaps": False,
-                "name": plain(device, 24) + (" (model)" if modelled else ""),
+                "name": name,
                 "line": {"color": colour, "width": 1.8, "dash": "dash" if modelled else "solid"},
                 "hovertemplate": "%{y:.4g} W",
-            }
-        )
-        data += _label(x, y, plain(device, 24) + (" (model)" if modelled else ""), colour)
+            },
+            *_label(x, y, name, colour),
+        ]
     return data
 
 

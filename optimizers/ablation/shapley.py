@@ -1,9 +1,9 @@
 """Who of several players made how much of a gain (Shapley 1953), where not every set can play.
 
 A game gives the worth of each set of players; worths may be arrays, so that one call attributes
-every cell of a comparison at once. What a player adds is averaged over the orders in which players can
-join. Sets that cannot play (techniques that conflict, or need each other) leave only orders that
-pass through sets which can; over those the worths still add up to that of all players.
+every cell of a comparison at once. What a player adds is averaged over the orders in which players
+can join. Sets that cannot play (techniques that conflict, or need each other) leave only orders
+that pass through sets which can; over those the worths still add up to that of all players.
 """
 
 from __future__ import annotations
