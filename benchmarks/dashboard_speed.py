@@ -36,7 +36,7 @@ from dashboard_cost import cost, server
 
 sys.path.insert(0, str(ROOT))
 
-from dashboard.data.power import speaking
+from dashboard.data.power import main_meters
 from dashboard.data.run import OpenRun
 from probe.store.layout import RUN_FILE
 from probe.store.tail import Tail
@@ -212,7 +212,7 @@ def stored(run: Path, stop: threading.Event, found: list[tuple[float, float]]) -
     chart of power shows, when it was on disk).
     """
     begin_ns = json.loads((run / RUN_FILE).read_text())["begin_ns"]
-    shown = pa.array([meter.index for meter in speaking(OpenRun(run).meters())], pa.uint16())
+    shown = pa.array([meter.index for meter in main_meters(OpenRun(run).meters())], pa.uint16())
     tails: dict[Path, Tail] = {}
     while not stop.is_set():
         for path in run.glob("node-*/hot/samples-*.arrows"):

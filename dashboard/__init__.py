@@ -1,4 +1,4 @@
-"""The dashboard: runs as they go on, what burns the energy, what paid.
+"""The dashboard: live and stored runs, what burns the energy, what paid.
 
     store reader, live page -> data -> figures (pure: rows -> chart) -> pages -> browser
 

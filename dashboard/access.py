@@ -1,9 +1,9 @@
-"""Who may look: by Host, by token, and no other site's pages.
+"""Access control: by Host header, by token, and never for other sites' pages.
 
 A page on the internet that a user of this machine has open must not read the dashboard, though it
 listens on loopback: a foreign Host header (DNS rebinding) and requests that another site made are
-refused. Whoever can reach the port otherwise needs the token, if there is one; on other addresses
-than loopback there must be one.
+refused. All other requests need the token, if there is one; on addresses other than loopback there
+must be one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COOKIE_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where to listen, and who may ask.
+    """Where to listen, and what guards the server.
 
     ``allowed`` are further names by which a proxy or another machine may call this one.
 
@@ -65,7 +65,7 @@ class Access:
             return True
         if is_loopback(self.host):
             return False
-        try:  # a name can be made to point here by anybody, an address cannot
+        try:  # anyone can make a name point to this machine (DNS rebinding), but not an address
             ipaddress.ip_address(name)
         except ValueError:
             return False
@@ -78,7 +78,7 @@ class Access:
         return own - {""}
 
     def matches(self, given: str | None) -> bool:
-        """Whether this is the token."""
+        """Whether a text is the token, compared in constant time."""
         return (
             self.token is not None
             and given is not None
@@ -87,7 +87,7 @@ class Access:
 
 
 def guard(server: Flask, access: Access, base: str) -> None:
-    """Every request passes here first, every answer last."""
+    """Check every request before anything else, and add security headers to every answer."""
 
     @server.before_request
     def admit() -> Any:
@@ -111,14 +111,14 @@ def guard(server: Flask, access: Access, base: str) -> None:
         headers.setdefault("Referrer-Policy", "same-origin")
         if response.mimetype == "text/html":
             headers.setdefault("Content-Security-Policy", server.config["CSP"]())
-        # Scripts are the same for everybody until another version is installed.
+        # Scripts change only when another version is installed.
         suites = request.path.startswith(f"{base}_dash-component-suites/")
         headers.setdefault("Cache-Control", "private, max-age=600" if suites else "no-store")
         return response
 
 
 def refusal(code: int, why: str) -> Response:
-    """One clear line."""
+    """An error response of one line of text."""
     response = Response(f"{why}\n", code, mimetype="text/plain")
     if code == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
@@ -156,8 +156,8 @@ def _authorised(access: Access) -> bool:
 def _welcome(access: Access, base: str) -> Response:
     """Keep the token in a cookie and take it out of the address.
 
-    By a page and no redirect: whoever came by a link from another site is from that site until a
-    page of ours asks, and the cookie is not sent.
+    With a page, not a redirect: after a link from another site, the browser sends a strict cookie
+    only with requests that come from a page of this server.
     """
     rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
     where = "/" + request.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")

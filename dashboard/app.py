@@ -78,7 +78,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     _register(app)
     server.before_request(_prefetch)
     app.layout = _frame
-    # Asked for each time: Dash adds scripts of its own when it is first asked for a page.
+    # Computed for each answer: Dash adds more scripts when it serves its first page.
     server.config["CSP"] = lambda: _CSP.format(hashes=" ".join(app.csp_hashes()))
     server.register_error_handler(Exception, _failed)
     return server
@@ -104,12 +104,12 @@ def _register(app: Dash) -> None:
 
 
 def _layout_of(page: Page) -> Any:
-    """As Dash calls it, with the parts of the path and of the query by name."""
+    """The layout as Dash calls it: with the parts of path and query as keyword arguments."""
     return lambda **address: page.layout(app_context(), address)
 
 
 def _frame() -> Any:
-    """Around every page."""
+    """The frame around every page: navigation and the page's container."""
     links = sorted((*page.navigation, page.path) for page in pages().values() if page.navigation)
     href = app_context().href
     return html.Div(
@@ -133,7 +133,7 @@ def _frame() -> Any:
 
 
 def _prefetch() -> None:
-    """Somebody opens a page: the scripts come first, but what they will ask for is known."""
+    """Start to compute what an opened page will ask for, while the browser loads its scripts."""
     if request.method != "GET":
         return
     path = request.path.removeprefix(app_context().base.rstrip("/"))
@@ -152,7 +152,7 @@ def _not_found(**_: Any) -> Any:
 
 
 def _failed(error: Exception) -> Any:
-    """No traceback leaves this machine; one line of it stays in the server's log."""
+    """Answer an error without its traceback; one line goes to the server's log."""
     if isinstance(error, HTTPException):
         return refusal(error.code or 400, error.name)
     print(

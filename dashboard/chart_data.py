@@ -37,9 +37,11 @@ class PhaseRow:
         return device_kind(self.device, self.device_kind) is DeviceKind.ACCELERATOR
 
 
-def told_apart(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
-    """Rows of devices that phases are told of. A meter that several ranks share has but one row,
-    ``unattributed``, and says nothing of what they did; the ranks' own rows have times.
+def with_known_phases(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
+    """The rows of devices whose phases are known; all rows if there are none.
+
+    A meter that several ranks share has one row, ``unattributed``: it cannot show what they did.
+    The ranks' own rows have times.
     """
     named = {row.device for row in rows if row.phase != "unattributed"}
     return [row for row in rows if row.device in named] or list(rows)
@@ -47,7 +49,7 @@ def told_apart(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A run at a glance. While it goes on, it is what its recorders said last."""
+    """A run at a glance; of a live run, the newest live pages of its recorders."""
 
     id: str
     name: str
@@ -78,17 +80,17 @@ class Overview:
 
     @property
     def live(self) -> bool:
-        """Whether it goes on."""
+        """True while the run goes on."""
         return self.status == "running"
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Power of devices in common bins: ``edges_s`` (bins + 1) since the run's begin; the matrices
-    are devices × bins, NaN where nothing was read.
+    """Power of devices in common bins.
 
-    ``low_w`` and ``high_w`` are the least and the most that was seen in a bin; ``newest_s`` is when
-    the last reading was made.
+    ``edges_s`` (bins + 1) are seconds since the run's begin. The matrices are devices × bins, NaN
+    without a reading; ``low_w`` and ``high_w`` are the least and the most within a bin.
+    ``newest_s`` is the time of the last reading.
     """
 
     edges_s: Floats
@@ -155,7 +157,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """The ranks of a job; rows as in the report, ``balance`` None where nobody knows who waits."""
+    """The ranks of a job; rows as in the report, ``balance`` None where waiting is unknown."""
 
     live: bool
     ranks: Sequence[Mapping[str, Any]] = ()

@@ -48,8 +48,10 @@ def dashboard(options: argparse.Namespace) -> int:
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow loads pandas on its first array if it can: 40 MB that nothing here needs, and in
-    whatever thread, so that plotly may see it half loaded.
+    """Refuses to import pandas.
+
+    pyarrow loads it with its first array if it can: 40 MB that nothing here needs, and in any
+    thread, so that plotly may see it half loaded.
     """
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
@@ -58,8 +60,9 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def _stay_small() -> None:
-    """A server of eight threads beside a training: it comes second, has few arenas, and what was
-    read goes back to the system.
+    """Limit processor time and memory: the server runs beside a training.
+
+    It has a lower priority and few malloc arenas, and gives memory back to the system.
     """
     os.nice(_NICE)
     sys.meta_path.insert(0, _WithoutPandas())
@@ -76,7 +79,7 @@ def _stay_small() -> None:
 
 
 def _wait(done: threading.Event, serving: Any, idle_s: float | None) -> None:
-    """Until it is told to end, or nothing goes on and nobody has looked for ``idle_s``."""
+    """Wait for SIGTERM, or until no run is live and no request came for ``idle_s``."""
     while not done.wait(1.0):
         if (
             idle_s is not None

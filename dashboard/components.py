@@ -1,4 +1,4 @@
-"""What pages are made of."""
+"""Building blocks of the pages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CONFIG: Any = {
 }
 
 
-# What a run that is damaged, or of another version, makes of those who read it.
+# Errors of reading a run that is damaged, or was written by another version.
 DAMAGED = (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 def aria(**values: str) -> dict[str, Any]:
-    """Attributes for people who do not see the page."""
+    """ARIA attributes, for screen readers."""
     return {f"aria-{key}": value for key, value in values.items()}
 
 
@@ -43,12 +43,12 @@ def shell(*children: Any, title: str = "", sub: Sequence[Any] = (), wide: bool =
 
 
 def badge(status: str) -> Any:
-    """How a run stands; in words, colour only repeats them."""
+    """The status of a run as a coloured word."""
     return html.Span(status, className=f"badge {status if status.isalpha() else ''}")
 
 
 def tile(label: str, value: str, note: str = "", kind: str = "") -> Any:
-    """One figure with what it is."""
+    """One number with its label."""
     return html.Div(
         [html.Dt(label), html.Dd([value, html.Small(note) if note else ""])],
         className=f"tile {kind}".strip(),
@@ -56,22 +56,22 @@ def tile(label: str, value: str, note: str = "", kind: str = "") -> Any:
 
 
 def tiles(children: Sequence[Any]) -> Any:
-    """Side by side, as many as fit."""
+    """Tiles side by side, as many as fit."""
     return html.Dl(list(children), className="tiles")
 
 
 def notice(text: Any, kind: str = "") -> Any:
-    """Something that the reader must know."""
+    """A box with a message for the reader."""
     return html.Div(text, className=f"notice {kind}".strip(), role="status")
 
 
 def trouble(reason: object, *more: Any) -> Any:
-    """Something could not be shown, and why."""
+    """A box that says why something cannot be shown."""
     return html.Div([html.P(str(reason)[:600]), *more], className="notice bad", role="alert")
 
 
 def cannot_show(error: object, home: str) -> Any:
-    """A page in place of a run's that cannot be read; ``home``: where all runs are."""
+    """The page of a run that cannot be read; ``home`` is the address of the list of runs."""
     link = dcc.Link("All runs", href=home)
     return shell(trouble(error), link, title="This run cannot be shown")
 
@@ -120,7 +120,7 @@ def card(
 
 
 def room(chart: Chart | None) -> dict[str, str]:
-    """The place that a figure takes: as high as it wants to be, as wide as there is."""
+    """Style of the box around a figure: the height that its layout asks for."""
     if chart is None or chart.figure is None:
         return {"display": "none"}
     return {"height": f"{chart.figure['layout']['height']}px"}
@@ -174,7 +174,7 @@ def chart_table(chart: Chart, *, caption: str, numbers: Sequence[int]) -> Any:
 
 
 def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
-    """Power over a run, as small as a word; the figures stand in the alternative text."""
+    """Power over a run as a word-sized line; the alternative text has the figures."""
     if len(watts) < 2:
         return ""
     top, width, height = max(*watts, 1e-9), 96.0, 22.0
@@ -193,5 +193,5 @@ def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
 
 
 def with_code(text: str) -> list[Any]:
-    """What stands between backticks, as code."""
+    """The text with its parts between backticks as code elements."""
     return [html.Code(part) if i % 2 else part for i, part in enumerate(text.split("`"))]

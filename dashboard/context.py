@@ -1,4 +1,4 @@
-"""What all pages of one app share."""
+"""The state that all pages of one app share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AppContext:
         object.__setattr__(self, "sensors", Sensors())
 
     def href(self, path: str) -> str:
-        """A path of ours as a link."""
+        """A path of the app as a link, below the base path."""
         return self.base.rstrip("/") + path
 
     def chart_links(self, *place: str, asked: object = ()) -> tuple[str, str]:
@@ -41,6 +41,6 @@ class AppContext:
 
 
 def app_context() -> AppContext:
-    """Of the app that answers now. Only within a request."""
+    """The context of the app that answers. Only within a request."""
     context: AppContext = current_app.config[CONFIG_KEY]
     return context

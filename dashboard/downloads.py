@@ -13,6 +13,7 @@ from flask import Blueprint, Response, request
 
 from probe.errors import ProbeError
 
+from .access import refusal
 from .context import app_context
 from .page import ChartTable, FindTable
 from .pages import pages
@@ -38,15 +39,11 @@ def _add(
         try:
             return render(find(app_context(), **parts))
         except (ProbeError, OSError) as error:
-            return _refused(str(error))
+            return refusal(404, str(error))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            return _refused(f"this cannot be shown: {type(error).__name__}")
+            return refusal(404, f"this cannot be shown: {type(error).__name__}")
 
     routes.add_url_rule(rule, re.sub(r"\W+", "-", rule).strip("-"), answer)
-
-
-def _refused(why: str) -> Response:
-    return Response(f"{why}\n", 404, mimetype="text/plain")
 
 
 def _csv(table: ChartTable) -> Response:
@@ -64,7 +61,7 @@ def _csv(table: ChartTable) -> Response:
 
 
 def _harmless(row: Sequence[Any]) -> Iterable[Any]:
-    """A name that begins like a formula is one to a spreadsheet (CSV injection, OWASP)."""
+    """Quote cells that a spreadsheet would take for formulas (CSV injection, OWASP)."""
     return (
         f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell for cell in row
     )

@@ -1,4 +1,4 @@
-"""What a page tells the app of itself. A module in ``pages`` that has a ``PAGE`` is one."""
+"""The interface between a page and the app. Each module in ``pages`` defines a ``PAGE``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .chart_data import Chart
 from .context import AppContext
 
 URL_ID = "url"  # the address of the browser; every page may write its ``search``
-Address = Mapping[str, Any]  # parts of the path and of the query, as somebody typed them
+Address = Mapping[str, Any]  # parts of the path and of the query, unchecked
 
 
 @dataclass(frozen=True, slots=True)
 class ChartTable:
-    """A chart whose rows are asked for."""
+    """A chart whose rows are shown as a table or CSV."""
 
     title: str
     file_name: str  # without its ending
     chart: Chart
 
 
-# (context, parts of the path by name); the query is that of the request. What it raises about a
-# wrong address (ProbeError, KeyError, ValueError, ...) becomes a refusal in one line.
+# Called with (context, parts of the path by name); it reads the query from the request. Its errors
+# about a wrong address (ProbeError, KeyError, ValueError, ...) become a 404 with one line.
 FindTable = Callable[..., ChartTable]
 
 
@@ -37,10 +37,10 @@ class Page:
         path: below the base path, ``<name>`` for a part that becomes one of the address.
         title: of the browser's tab, or what makes it from the parts of the path.
         layout: makes the page.
-        callbacks: adds them to the app, once.
+        callbacks: adds the page's callbacks to the app, once.
         navigation: (place, label) in the bar on top; None if it is not there.
         tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
-        prefetch: begins to make what the browser will ask for, without waiting for it.
+        prefetch: starts to compute what the browser will ask for, without waiting for it.
     """
 
     path: str

@@ -18,8 +18,10 @@ from .urls import Selection
 
 @dataclass(frozen=True, slots=True)
 class ChartKind:
-    """``first`` charts are drawn before all others, and again twice a second while a run goes on;
-    others every few seconds. Those over ``time`` are when another part of it is looked at.
+    """A chart of a run, and when it is drawn.
+
+    ``first`` charts are drawn before all others, and twice a second while a run is live; the others
+    every few seconds. Charts over ``time`` are drawn again when another part of it is selected.
     """
 
     title: str

@@ -29,17 +29,17 @@ _LAST_ANSWERS_S = 3.0
 
 
 class Serving:
-    """Serves from now on, until :meth:`close`."""
+    """A server for the runs of one directory, from its creation until :meth:`close`."""
 
     def __init__(self, directory: Path, access: Access, base: str = "/"):
         """Raises UsageError if the address cannot be listened on."""
         logging.getLogger("waitress").setLevel(logging.ERROR)
         self._asked_at = time.monotonic()
-        # What the first page would else have to wait for.
+        # Imported here, or the first page would wait for it.
         import probe.compare  # noqa: F401
 
         self._app = create_app(directory, access, base)
-        self._access, self._base = access, f"/{base.strip('/')}/" if base.strip("/") else "/"
+        self._access, self._base = access, self._app.config[CONFIG_KEY].base
         self._app.before_request(self._note)
         try:
             self._server: Any = create_server(
@@ -64,12 +64,12 @@ class Serving:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return int(self._server.effective_port)
 
     @property
     def url(self) -> str:
-        """To be opened; with the token, if there is one."""
+        """The address of the first page; with the token, if there is one."""
         host = self._access.host.strip("[]")
         if host in ("0.0.0.0", "::"):
             import socket
@@ -80,11 +80,11 @@ class Serving:
         return f"http://{shown}:{self.port}{self._base}{token}"
 
     def asked_at(self) -> float:
-        """When somebody asked last (monotonic seconds)."""
+        """Time of the last request (monotonic seconds)."""
         return self._asked_at
 
     def live(self) -> bool:
-        """Whether any run goes on."""
+        """True if any run is live."""
         return any(
             row["status"] == "running" for row in self._app.config[CONFIG_KEY].library.rows()
         )
@@ -93,14 +93,14 @@ class Serving:
         """Stop listening."""
         if serving(self._directory) == self.port:
             dashboard_path(self._directory).unlink(missing_ok=True)
-        # Answers that are on their way first: closed under them, waitress would complain of it.
+        # Pending answers first: if they were cut off, waitress would log an error.
         self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
-        # In its own thread: what it waits for must not be closed under it.
+        # In the server's own thread, which waits on these sockets.
         self._server.trigger.pull_trigger(self._server.close)
-        self._thread.join(0.5)  # it goes on for as long as a browser holds a connection open
+        self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
 
     def _announce(self) -> None:
-        """So that a run that wants a dashboard finds this one; the first of a directory speaks."""
+        """Publish the address for runs to find it; only the first server of a directory does."""
         if self._base != "/" or serving(self._directory) is not None:
             return
         with contextlib.suppress(OSError):  # a directory that is only to be read

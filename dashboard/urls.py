@@ -1,5 +1,6 @@
-"""The state of a page is its URL. What several pages link to is written here, each other
-address in its page.
+"""Addresses that several pages link to; the state of a page is its URL.
+
+Addresses that only one page uses are in that page.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ _MAX_DEVICES = 512
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of a run that is looked at: ``span`` in seconds since its begin, ``last`` so many
-    seconds before now, neither for all of it; ``devices`` empty for all.
+    """The selected part of a run.
+
+    ``span`` is in seconds since its begin, ``last`` the last so many seconds; without both it is
+    the whole run. ``devices`` is empty for all devices.
     """
 
     span: tuple[float, float] | None = None
@@ -26,8 +29,9 @@ class Selection:
 
     @classmethod
     def of(cls, t: object = None, d: object = None) -> Selection:
-        """From the query ``t=12.5-80`` or ``t=last-60`` and ``d=gpu0,gpu1``; nonsense is as if it
-        were not there.
+        """Parse the query ``t=12.5-80`` or ``t=last-60`` and ``d=gpu0,gpu1``.
+
+        Values that cannot be parsed are ignored.
         """
         span = last = None
         if isinstance(t, str):
@@ -41,7 +45,7 @@ class Selection:
         return cls(span, last, tuple(dict.fromkeys(names[:_MAX_DEVICES])))
 
     def query(self) -> dict[str, str]:
-        """As :meth:`of` reads it."""
+        """The selection as the query that :meth:`of` parses."""
         query = {}
         if self.span is not None:
             query["t"] = "-".join(map(_fixed, self.span))
@@ -52,7 +56,7 @@ class Selection:
         return query
 
     def within(self, duration_s: float) -> tuple[float, float]:
-        """The seconds that are meant, of a run of ``duration_s``."""
+        """(begin, end) of the selection in seconds, for a run of ``duration_s``."""
         if self.last is not None:
             return max(0.0, duration_s - self.last), max(duration_s, 1e-3)
         if self.span is None:

@@ -3,7 +3,7 @@
     python examples/02_stdlib_gpt.py
 
 A hand-written loop without a DataLoader, with gradient accumulation; no download: the text is
-the `.py` files of the Python that runs this. phasewatt is told nothing but the name: it finds
+the `.py` files of the Python that runs this. phasewatt is given nothing but the name: it finds
 the model at the first optimizer step. `--bare` leaves it out.
 """
 

@@ -3,7 +3,7 @@
     python examples/03_did_it_pay.py [--stack precision,fused] [--seeds 4]
 
 Trains both for the same number of samples, once for every seed, in turn and each in a process of
-its own, so that whatever the machine does it does to both; then holds one against the other. The
+its own, so that changes of the machine affect both alike; then compares them. The
 data ship with scikit-learn. What comes out may well be a loss: on a CPU most of these techniques
 cost time.
 """
@@ -26,9 +26,9 @@ options.add_argument("--samples", type=int, default=3200)
 options.add_argument("--train", type=int, metavar="SEED", help="only train the stack once")
 args = options.parse_args()
 
-found = load_digits()
-images = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16
-data = torch.utils.data.TensorDataset(images, torch.tensor(found.target))
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
+data = torch.utils.data.TensorDataset(images, torch.tensor(digits.target))
 train, test = torch.utils.data.random_split(data, [1500, 297], torch.Generator().manual_seed(0))
 test_images, test_labels = test[:]
 

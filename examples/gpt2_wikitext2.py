@@ -39,15 +39,15 @@ args = options.parse_args()
 
 def main():
     tiny = (args.size or ("full" if torch.cuda.is_available() else "tiny")) == "tiny"
-    found = text.load(args.data, args.bpe)
+    corpus = text.load(args.data, args.bpe)
     window = 64 if tiny else 1024
-    train, valid = text.Windows(found.train, window), text.Windows(found.valid, window)
+    train, valid = text.Windows(corpus.train, window), text.Windows(corpus.valid, window)
 
     torch.manual_seed(args.seed)
     shape = {"n_embd": 96, "n_layer": 4, "n_head": 4} if tiny else {}  # the defaults are GPT-2's
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=found.vocabulary,
+            vocab_size=corpus.vocabulary,
             n_positions=window,
             use_cache=False,
             bos_token_id=None,
@@ -84,7 +84,7 @@ def main():
         target=args.target,
         seed=args.seed,
         name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}",
-        data_name=found.name,
+        data_name=corpus.name,
         snapshots=args.snapshots,
         snapshot_every=200,
     )
@@ -92,13 +92,13 @@ def main():
         parameters = sum(p.numel() for p in model.parameters())
         print(
             f"{'a small GPT-2' if tiny else 'GPT-2 small'}, {parameters / 1e6:.1f} M parameters, "
-            f"on {found.name} as {found.tokens}, {trainer.device}"
+            f"on {corpus.name} as {corpus.tokens}, {trainer.device}"
         )
         print(trainer.table)
     result = trainer.fit(resume=args.resume)
     if trainer.rank == 0:
         print(result)
-        print(text.perplexity(result.metrics["loss"], found))
+        print(text.perplexity(result.metrics["loss"], corpus))
         print(f"\n{trainer.report()}\n")
 
 

@@ -67,11 +67,11 @@ def digits() -> Images:
     """1,797 handwritten digits that ship with scikit-learn, as 32 × 32 in three equal colours."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    small = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) * (255 / 16)
+    handwritten = load_digits()
+    small = torch.tensor(handwritten.images, dtype=torch.float32).unsqueeze(1) * (255 / 16)
     large = torch.nn.functional.interpolate(small, size=32, mode="bilinear", align_corners=False)
     pixels = large.round().to(torch.uint8).expand(-1, 3, -1, -1).contiguous()
-    labels = torch.tensor(found.target)
+    labels = torch.tensor(handwritten.target)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     train, test = order[:1500], order[1500:]
     return Images(
@@ -114,10 +114,10 @@ def _bytes(path: Path, checked: bool) -> bytes:
 
 def _check(name: str, data: bytes, checked: bool) -> None:
     wanted = MD5.get(name)
-    found = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    if checked and wanted is not None and found != wanted:
+    digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    if checked and wanted is not None and digest != wanted:
         raise DataProblem(
-            f"{name} has md5 {found}, not {wanted}: download it again, or say "
+            f"{name} has md5 {digest}, not {wanted}: download it again, or say "
             "--unchecked if it is meant to differ"
         )
 
@@ -127,13 +127,13 @@ def _archive(path: Path, checked: bool) -> Images:
     _check(path.name, data, checked)
     try:
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-            held = {Path(member.name).name: member for member in tar.getmembers()}
-            names = BINARY if BINARY[0] in held else PYTHON
-            missing = [name for name in names if name not in held]
+            members = {Path(member.name).name: member for member in tar.getmembers()}
+            names = BINARY if BINARY[0] in members else PYTHON
+            missing = [name for name in names if name not in members]
             if missing:
                 raise DataProblem(f"{path} has no {missing[0]}: it is not CIFAR-10")
             read = _binary if names is BINARY else _pickled
-            files = [tar.extractfile(held[name]) for name in names]
+            files = [tar.extractfile(members[name]) for name in names]
             return _split(
                 [
                     read(name, file.read() if file else b"")
@@ -167,8 +167,8 @@ class _Arrays(pickle.Unpickler):
 
 def _pickled(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     try:
-        found = _Arrays(io.BytesIO(data), encoding="bytes").load()
-        pixels, labels = np.asarray(found[b"data"]), np.asarray(found[b"labels"])
+        batch = _Arrays(io.BytesIO(data), encoding="bytes").load()
+        pixels, labels = np.asarray(batch[b"data"]), np.asarray(batch[b"labels"])
     except DataProblem:
         raise
     except Exception as error:

@@ -38,10 +38,10 @@ args = options.parse_args()
 
 def main():
     tiny = (args.size or ("full" if torch.cuda.is_available() else "tiny")) == "tiny"
-    found = images.load(args.data, checked=not args.unchecked)
-    mirror = found.name == "CIFAR-10"  # a mirrored digit is none
-    train = images.Augmented(found.train, train=True, mirror=mirror)
-    test = images.Augmented(found.test, train=False, mirror=False)
+    data = images.load(args.data, checked=not args.unchecked)
+    mirror = data.name == "CIFAR-10"  # a mirrored digit is none
+    train = images.Augmented(data.train, train=True, mirror=mirror)
+    test = images.Augmented(data.test, train=False, mirror=False)
 
     torch.manual_seed(args.seed)
     shape = (
@@ -76,7 +76,7 @@ def main():
         eval_every=min(len(train), samples),
         target=args.target,
         seed=args.seed,
-        data_name=found.name,
+        data_name=data.name,
         name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
         snapshots=args.snapshots,
         snapshot_every=200,
@@ -85,7 +85,7 @@ def main():
         parameters = sum(p.numel() for p in model.parameters())
         print(
             f"{'a small ResNet' if tiny else 'ResNet-50'}, {parameters / 1e6:.1f} M parameters, "
-            f"on {found.name}, {trainer.device}"
+            f"on {data.name}, {trainer.device}"
         )
         print(trainer.table)
     result = trainer.fit(resume=args.resume)

@@ -18,7 +18,7 @@ class Text(NamedTuple):
     """Token ids to train on and to validate with.
 
     ``words`` is how many words the validation text has: losses of different tokenisations compare
-    only as nats per word. None where nobody has published such losses.
+    only as nats per word. None for a text without published losses.
     """
 
     name: str
@@ -77,19 +77,16 @@ def load(folder: str | None, bpe: str | None = None) -> Text:
 
 
 def perplexity(nats_per_token: float, text: Text) -> str:
-    """In words, and whether it can be held against published ones."""
-    told = f"perplexity {math.exp(min(nats_per_token, 700)):.2f} per {_one(text)}"
+    """The perplexity in words, and whether it can be compared with published ones."""
+    unit = "byte" if text.tokens == "bytes" else "token"
+    per_token = f"perplexity {math.exp(min(nats_per_token, 700)):.2f} per {unit}"
     if text.words is None:
-        return f"{told}, which compares only with runs on the same text"
+        return f"{per_token}, which compares only with runs on the same text"
     per_word = nats_per_token * len(text.valid) / text.words
     return (
-        f"{told}, {math.exp(min(per_word, 700)):.2f} per word: only the latter compares with "
+        f"{per_token}, {math.exp(min(per_word, 700)):.2f} per word: only the latter compares with "
         "published WikiText-2 perplexities, and only if the text was not changed"
     )
-
-
-def _one(text: Text) -> str:
-    return "byte" if text.tokens == "bytes" else "token"
 
 
 def _stdlib() -> tuple[str, str]:
@@ -103,7 +100,7 @@ def _stdlib() -> tuple[str, str]:
 def _wikitext(root: Path) -> tuple[str, str]:
     if not root.is_dir():
         raise DataProblem(f"--data {root}: there is no such folder")
-    found = []
+    texts = []
     for part, other in (("train", "train"), ("valid", "validation")):
         files = [
             f
@@ -119,8 +116,8 @@ def _wikitext(root: Path) -> tuple[str, str]:
             raise DataProblem(
                 f"--data {root} holds no wiki.{part}.tokens, wiki.{part}.raw or {other}….parquet"
             )
-        found.append(_read(files[0]))
-    return found[0], found[1]
+        texts.append(_read(files[0]))
+    return texts[0], texts[1]
 
 
 def _read(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""A run, handed on: one file per destination.
+"""Exporters of a run: one file per destination.
 
-A module here whose name does not begin with ``_`` and that defines ``EXPORTER`` is found by
-itself; a third party's comes through an entry point of the group ``probe.exporters`` that names
-such an object. All of them pass ``tests/contract/test_exporters.py``.
+A module here whose name does not begin with ``_`` and that defines ``EXPORTER`` is found
+automatically; a third party's comes through an entry point of the group ``probe.exporters`` that
+names such an object. All of them pass ``tests/contract/test_exporters.py``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ class Exporter(Protocol):
 
     @property
     def name(self) -> str:
-        """As in ``probe export RUN --to NAME``."""
-        ...
+        """The name in ``probe export RUN --to NAME``."""
 
     @property
     def output(self) -> str:
-        """What is written where no output is given: a file or directory, ``{id}`` the run's."""
-        ...
+        """The default file or directory; ``{id}`` stands for the run's id."""
 
     def export(self, run: StoredRun, output: Path) -> str:
         """Write it; returns one line that says what and where.
@@ -40,7 +38,6 @@ class Exporter(Protocol):
             ExportRefused: the run lacks what this needs, or a package does.
             OSError: it cannot be written; nothing half-written stays.
         """
-        ...
 
 
 def exporters() -> dict[str, Exporter]:
@@ -50,9 +47,8 @@ def exporters() -> dict[str, Exporter]:
         if module.name.startswith("_"):
             continue
         loaded = importlib.import_module(f"{__name__}.{module.name}")
-        exporter = getattr(loaded, "EXPORTER", None)
-        if exporter is not None:
-            by_name[exporter.name] = exporter
+        if hasattr(loaded, "EXPORTER"):
+            by_name[loaded.EXPORTER.name] = loaded.EXPORTER
     for name in discover(EXPORTERS):
         if name not in by_name:
             by_name[name] = cast(Exporter, load(EXPORTERS, name))
@@ -60,7 +56,7 @@ def exporters() -> dict[str, Exporter]:
 
 
 def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
-    """One of them, with options as they come from a command line.
+    """The exporter of that name, with options as a command line gives them.
 
     Raises:
         UsageError: no such exporter or option, or a value of the wrong type.

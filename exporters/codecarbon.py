@@ -1,7 +1,7 @@
 """CodeCarbon's ``emissions.csv``: kWh, kg, W, seconds; a row per run.
 
 The columns and their order are those of CodeCarbon's own dataclass, so that its dashboard and
-whatever else reads such files takes ours. What we do not know (place, cloud) stays empty.
+other readers accept ours. Unknown fields (place, cloud) stay empty.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CodeCarbon:
 
 
 def emissions(run: StoredRun) -> EmissionsData:
-    """The run in CodeCarbon's own words and units. Raises ExportRefused."""
+    """The run as CodeCarbon's dataclass, in its units. Raises ExportRefused."""
     with silently():
         from codecarbon import __version__ as version
         from codecarbon.output_methods.emissions_data import EmissionsData
@@ -90,7 +90,7 @@ def emissions(run: StoredRun) -> EmissionsData:
 
 
 def _rows(path: Path, columns: list[str]) -> list[dict[str, Any]]:
-    """Those of a file that has the same columns; none of any other file."""
+    """The rows of a file that has the same columns; none of any other file."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

@@ -23,7 +23,7 @@ def export(options: argparse.Namespace) -> int:
     """Write one run where ``--to`` says. Raises ProbeError."""
     if options.to is None:
         for name, exporter in sorted(exporters().items()):
-            print(f"{name:14}{_first_line(exporter)}")
+            print(f"{name:14}{(type(exporter).__doc__ or '').strip().splitlines()[0]}")
         return 0
     exporter = exporter_of(options.to, dict(map(_option, options.set)))
     run = StoredRun(find_run(options.run, runs_dir(options.dir)))
@@ -32,8 +32,8 @@ def export(options: argparse.Namespace) -> int:
     output = Path(options.output or exporter.output.format(id=run.id))
     going_on = run.report["run"]["status"] == RunStatus.RUNNING
     try:
-        said = exporter.export(run, output)
-        print(f"{said} (the run is still going on: figures of this moment)" if going_on else said)
+        line = exporter.export(run, output)
+        print(f"{line} (the run is still going on: figures of this moment)" if going_on else line)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
     return 0
@@ -74,7 +74,3 @@ def _option(text: str) -> tuple[str, str]:
     if not sign or not name:
         raise ExportRefused(f"--set {text!r}: write OPTION=VALUE")
     return name, value
-
-
-def _first_line(exporter: object) -> str:
-    return (type(exporter).__doc__ or "").strip().splitlines()[0]

@@ -24,7 +24,7 @@ class HuggingFace:
         return f"{output}: model card metadata, {figures.grams(run.report):.4g} g CO2e"
 
     def card(self, run: StoredRun) -> Any:
-        """A ``ModelCardData``. Raises ExportRefused."""
+        """The run as a ``ModelCardData``. Raises ExportRefused."""
         try:
             from huggingface_hub import ModelCardData
         except ImportError:

@@ -1,4 +1,4 @@
-"""MLflow: ``energy/*`` as metrics of a run in a local database, or on the server that is named."""
+"""MLflow: ``energy/*`` as metrics of a run in a local database or on a server."""
 
 from __future__ import annotations
 
@@ -53,13 +53,8 @@ class MLflow:
             ).info.run_id
             metrics = [
                 Metric(plain(name), value, round(row.wall_s * _MS), row.step)
-                for row in logged.rows
+                for row in [*logged.rows, logged.final]
                 for name, value in row.values.items()
-            ]
-            last = run.report["run"]["steps"]
-            metrics += [
-                Metric(plain(name), value, round(run.end_s * _MS), last)
-                for name, value in logged.final.items()
             ]
             for begin in range(0, len(metrics), _BATCH):
                 client.log_batch(made, metrics=metrics[begin : begin + _BATCH])

@@ -1,12 +1,13 @@
-"""A power log in the manner of MLPerf Training's ``:::MLLOG`` lines. It is no MLPerf power result:
-those are measured at the node's supply, all nodes and the interconnect included.
+"""A power log in the style of MLPerf Training's ``:::MLLOG`` lines.
+
+It is no MLPerf power result: those are measured at the node's supply, with all nodes and the
+interconnect included.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ class MlLog:
         if not measured:
             raise ExportRefused(f"{run.id} has no measured power")
         step_s = min(row["step_s"] for row in measured)
-        begin_ms = _milliseconds(report["run"]["started"])
+        begin_ms = 1e3 * run.begin_s
         meta = {"file": "phasewatt", "lineno": 0}
         lines = [
             _line(
@@ -73,10 +74,6 @@ def _line(time_ms: float, key: str, value: Any, metadata: dict[str, Any]) -> str
         "metadata": metadata,
     }
     return f":::MLLOG {json.dumps(content)}"
-
-
-def _milliseconds(iso: str) -> float:
-    return datetime.fromisoformat(iso).timestamp() * 1e3
 
 
 EXPORTER = MlLog()

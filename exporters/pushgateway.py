@@ -1,7 +1,7 @@
 """Prometheus' pushgateway: final figures of a job that was too short to be scraped.
 
-A gateway never forgets: what was pushed stays until somebody deletes it. Only final figures go
-there, grouped by run, so that a second push of the same run replaces the first.
+A gateway keeps what was pushed until it is deleted. Only final figures go there, grouped by run,
+so that a second push of the same run replaces the first.
 """
 
 from __future__ import annotations

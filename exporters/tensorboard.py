@@ -41,14 +41,14 @@ class TensorBoard:
             )
             write(wall_s, step=step, summary=summary)
 
-        begin_s, end_s = run.begin_s, run.end_s
-        write(begin_s, file_version="brain.Event:2")
+        write(run.begin_s, file_version="brain.Event:2")
         for row in logged.rows:
             write_scalars(row.wall_s, row.step, dict(row.values))
         last = logged.rows[-1].step if logged.rows else 0
-        write_scalars(end_s, max(last, run.report["run"]["steps"]), dict(logged.final))
-        # TensorBoard reads what has tfevents in its name; the same run replaces its own file.
-        file = output / f"events.out.tfevents.{int(begin_s)}.probe-{plain(run.id)}"
+        final = logged.final
+        write_scalars(final.wall_s, max(last, final.step), dict(final.values))
+        # TensorBoard reads files with tfevents in their name; the same run replaces its own file.
+        file = output / f"events.out.tfevents.{int(run.begin_s)}.probe-{plain(run.id)}"
         write_whole(file, content.getvalue())
         return f"{output}: {len(logged.rows)} rows of energy/*, for tensorboard --logdir {output}"
 

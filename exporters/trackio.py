@@ -15,7 +15,7 @@ from typing import ClassVar
 from ._shared.run import ExportRefused, StoredRun
 from ._shared.scalars import plain, scalars
 
-# trackio takes its directory from the environment when it is imported: hence a process of its own.
+# trackio takes its directory from the environment when it is imported: so it runs in a subprocess.
 _WRITE = """
 import json, sys
 from trackio import SQLiteStorage
@@ -41,17 +41,15 @@ class Trackio:
         if importlib.util.find_spec("trackio") is None:
             raise ExportRefused("trackio is needed: pip install trackio")
         logged = scalars(run)
-        last = run.report["run"]["steps"]
-        rows = [(row.step, row.wall_s, dict(row.values)) for row in logged.rows]
-        rows.append((last, run.end_s, dict(logged.final)))
+        rows = [*logged.rows, logged.final]
         output.mkdir(parents=True, exist_ok=True)
         content = {
             "project": plain(self.project),
             "name": plain(f"{run.name} {run.id}"),
             "config": dict(logged.config),
-            "steps": [step for step, _, _ in rows],
-            "times": [datetime.fromtimestamp(wall_s, UTC).isoformat() for _, wall_s, _ in rows],
-            "rows": [values for _, _, values in rows],
+            "steps": [row.step for row in rows],
+            "times": [datetime.fromtimestamp(row.wall_s, UTC).isoformat() for row in rows],
+            "rows": [dict(row.values) for row in rows],
         }
         done = subprocess.run(
             [sys.executable, "-c", _WRITE],

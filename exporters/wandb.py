@@ -1,4 +1,4 @@
-"""Weights & Biases: ``energy/*`` in an offline run; ``wandb sync`` sends it if that is wanted."""
+"""Weights & Biases: ``energy/*`` in an offline run, which ``wandb sync`` can send."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WeightsAndBiases:
             )
             for row in logged.rows:
                 offline.log(dict(row.values), step=row.step)
-            offline.summary.update(dict(logged.final))
+            offline.summary.update(dict(logged.final.values))
             offline.finish()
             (made,) = Path(folder).glob("wandb/offline-run-*")
             for old in home.glob(f"offline-run-*-{id_}"):

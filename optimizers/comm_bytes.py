@@ -1,4 +1,4 @@
-"""Bytes that gradients of this rank put on the wire, counted where they are handed over.
+"""Bytes that gradients of this rank put on the wire, counted where they are sent.
 
 A ring all-reduce of N bytes sends 2 N (R−1)/R per rank, an all-gather N (R−1): what is counted is
 the payload N, which is what compression changes, and it is called that.
@@ -17,7 +17,7 @@ Hook = Callable[[Any, Any], torch.futures.Future[torch.Tensor]]
 
 @dataclass
 class Wire:
-    """Payload handed to collectives, and what it would be uncompressed, in bytes."""
+    """Payload of collectives, and its size without compression, in bytes."""
 
     sent: int = 0
     whole: int = 0

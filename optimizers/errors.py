@@ -1,4 +1,4 @@
-"""What a person who trains is told; each one line that says what to do."""
+"""Errors for the user; each message is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from probe.errors import ProbeError, UsageError
 
 
 class TrainingFailed(ProbeError):
-    """The training cannot go on (a loss that is not finite, no memory); the run is kept."""
+    """The training cannot continue (a loss that is not finite, no memory); the run is kept."""
 
 
 class TechniqueRefused(UsageError):

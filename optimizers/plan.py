@@ -1,7 +1,7 @@
 """What a training will be: one immutable value that techniques change, one after the other.
 
-Nothing here does anything. The trainer reads it once, before the first step, and it stands in
-run.json, so that two runs can be told apart by what they were meant to be.
+A plan holds settings only. The trainer reads it once, before the first step, and stores it in
+run.json, so that runs can be compared by their settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import nn
 
 from .comm_bytes import Hook, Wire
 
-__all__ = ["Hook", "Plan", "Wire"]
+Loss = Callable[[nn.Module, Any], torch.Tensor]  # (model, batch) → mean over the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ class Schedule:
 
     @property
     def constant(self) -> bool:
-        """It is the base rate in every step."""
+        """True if every step has the base rate."""
         return self.warmup == 0 and self.floor == 1 and self.scaling == "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Given: device, ranks, batch, rate. The rest is decided by techniques."""
+    """Device, ranks, batch and rate as the user gave them; techniques decide the rest."""
 
     device: str = "cpu"
     world: int = 1
@@ -75,14 +75,14 @@ class Plan:
     zero_stage: int | None = None
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], tuple[Any, Hook]] | None = None  # DDP's hook
-    models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # what is done to it, in order
+    models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, Any] = field(default_factory=dict)  # arguments beside the rate
     loader: dict[str, Any] = field(default_factory=dict)
     tf32: bool = False
     notes: tuple[str, ...] = ()
 
     def note(self, text: str) -> Plan:
-        """With a remark that the stack's table shows."""
+        """The plan with a remark that the stack's table shows."""
         return replace(self, notes=(*self.notes, text))
 
     @property
@@ -91,7 +91,7 @@ class Plan:
         return self.batch_size // self.world
 
     def prepared(self, model: nn.Module) -> nn.Module:
-        """The model with everything done to it that techniques ask for."""
+        """The model after the changes of all techniques, in their order."""
         for change in self.models:
             model = change(model)
         return model

@@ -27,7 +27,8 @@ class Stack:
     """A set of techniques: ``Stack([MixedPrecision(), WarmupCosine()])``."""
 
     def __init__(self, techniques: Iterable[Technique] = (), *, name: str = "custom"):
-        """
+        """Order the techniques.
+
         Raises:
             TechniqueRefused: two of them conflict, one lacks what it requires, or is there twice.
         """
@@ -41,8 +42,9 @@ class Stack:
 
     @classmethod
     def paper(cls) -> Stack:
-        """All that the paper stacks: bf16 for its half precision, except on CPUs that have none;
-        ZeRO-2 where there are ranks.
+        """All techniques of the paper's stack.
+
+        Half precision is bf16, fp32 on a CPU without bf16; ZeRO-2 only on several ranks.
         """
         return cls(
             [
@@ -58,7 +60,7 @@ class Stack:
 
     @classmethod
     def of(cls, text: str) -> Stack:
-        """From a command line: ``baseline``, ``paper``, or names: ``accumulation,precision``.
+        """Parse a command line: ``baseline``, ``paper``, or names: ``accumulation,precision``.
 
         Raises:
             TechniqueRefused: an unknown name.
@@ -81,26 +83,27 @@ class Stack:
     def __contains__(self, name: str) -> bool:
         return any(technique.name == name for technique in self.techniques)
 
-    def plan(self, given: Plan) -> Plan:
-        """What the training will be. Raises TechniqueRefused."""
+    def plan(self, plan: Plan) -> Plan:
+        """The plan with all techniques in it. Raises TechniqueRefused."""
         for technique in self.techniques:
-            given = technique.plan(given)
-        return given
+            plan = technique.plan(plan)
+        return plan
 
-    def table(self, given: Plan) -> str:
-        """What is on, where it comes from and what it should change."""
-        plan = self.plan(given)
+    def table(self, plan: Plan) -> str:
+        """A table for a terminal: each technique, its equation, settings and predicted effect.
+
+        Args:
+            plan: as it is without the stack.
+        """
+        plan = self.plan(plan)
         if not self.techniques:
             return f"stack {self.name}: no technique, fp32, constant rate"
         rows = [("technique", "equation", "settings", "should change")]
-        for technique in self.techniques:
-            rows.append(
-                (technique.name, technique.equation, settings(technique), technique.predicts(plan))
-            )
-        wide = [max(len(row[i]) for row in rows) for i in range(3)]
+        rows += [(t.name, t.equation, settings(t), t.predicts(plan)) for t in self.techniques]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"stack {self.name}"]
         for row in rows:
-            front = "  ".join(cell.ljust(wide[i]) for i, cell in enumerate(row[:3]))
+            front = "  ".join(cell.ljust(widths[i]) for i, cell in enumerate(row[:3]))
             lines.append(f"  {front}  {row[3]}".rstrip())
         return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
 
@@ -110,7 +113,7 @@ class Stack:
 
 
 def settings(technique: Technique) -> str:
-    """Its fields that are not None: ``k=4 mode=split``."""
+    """The fields of a technique that are not None: ``k=4 mode=split``."""
     if not dataclasses.is_dataclass(technique):
         return ""
     values = (
@@ -123,14 +126,14 @@ def discover() -> dict[str, type[Technique]]:
     """Every technique class by name: our modules', then third parties'.
 
     Raises:
-        TechniqueRefused: a third party's cannot be loaded, or takes a name of ours.
+        TechniqueRefused: a third party's cannot be loaded, or has the name of another technique.
     """
     by_name: dict[str, type[Technique]] = {}
     for info in pkgutil.iter_modules(techniques.__path__):
         module = importlib.import_module(f"{techniques.__name__}.{info.name}")
         kinds: list[Any] = [v for v in vars(module).values() if inspect.isclass(v)]
         for kind in kinds:
-            if kind.__module__ == module.__name__ and _is_one(kind):
+            if kind.__module__ == module.__name__ and _is_technique(kind):
                 by_name[kind.name] = kind
     for entry in sorted(entry_points(group=GROUP)):
         try:
@@ -140,7 +143,7 @@ def discover() -> dict[str, type[Technique]]:
                 f"the technique {entry.name!r} ({entry.value}) cannot be "
                 f"loaded: {type(error).__name__}: {error}"
             ) from error
-        if not _is_one(kind):
+        if not _is_technique(kind):
             raise TechniqueRefused(
                 f"{entry.value} is no technique: it lacks one of name, "
                 "equation, requires, conflicts, after, plan, predicts"
@@ -151,7 +154,7 @@ def discover() -> dict[str, type[Technique]]:
     return by_name
 
 
-def _is_one(kind: Any) -> bool:
+def _is_technique(kind: Any) -> bool:
     named = isinstance(getattr(kind, "name", None), str)
     return named and all(
         hasattr(kind, part)

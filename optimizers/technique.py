@@ -30,15 +30,13 @@ class Technique(Protocol):
         Raises:
             TechniqueRefused: it cannot be done here; one line says why.
         """
-        ...
 
     def predicts(self, plan: Plan) -> str:
         """What should change against the plan without it."""
-        ...
 
 
 class Base:
-    """Nothing required, nothing excluded, no order."""
+    """Defaults of a technique: no equation, no requirement, no conflict, no order."""
 
     equation: ClassVar[str] = ""
     requires: ClassVar[frozenset[str]] = frozenset()

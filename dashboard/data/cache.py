@@ -1,4 +1,4 @@
-"""What is computed of a run is computed once, for all tabs, until the run has something new."""
+"""Computes each figure of a run once for all tabs, until the run has something new."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
-_KEPT = 64  # answers
 Args = ParamSpec("Args")
 Answer = TypeVar("Answer")
 
 
 class Changing(Protocol):
-    """What may have something new at any time."""
+    """A source of answers that may change at any time."""
 
     @property
     def cache(self) -> Cache:
-        """Its own."""
-        ...
+        """The answers computed from it."""
 
     def newest(self) -> str:
-        """A word that changes whenever there is something new."""
-        ...
+        """A string that changes whenever there is something new."""
 
 
 Source = TypeVar("Source", bound=Changing)
@@ -43,17 +40,22 @@ def cached(
 
 
 class Cache:
-    """Answers by key, the last used ones. Safe to use from many threads: one computes, the others
-    wait for it.
+    """The last used answers by key.
+
+    Safe to use from many threads: the first that asks computes, the others wait.
+
+    Args:
+        most: answers that are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
         self._lock = threading.Lock()
-        self._answers: OrderedDict[Hashable, tuple[str, object]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[Hashable, object]] = OrderedDict()
         self._locks: dict[Hashable, threading.Lock] = {}
 
-    def get(self, key: Hashable, version: str, compute: Callable[[], Answer]) -> Answer:
-        """The answer of this version, computed if it is not there."""
+    def get(self, key: Hashable, version: Hashable, compute: Callable[[], Answer]) -> Answer:
+        """The answer of this version, computed if the cache does not have it."""
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -65,6 +67,6 @@ class Cache:
             answer = compute()
             with self._lock:
                 self._answers[key] = version, answer
-                while len(self._answers) > _KEPT:
+                while len(self._answers) > self._most:
                     self._locks.pop(self._answers.popitem(last=False)[0], None)
         return answer

@@ -1,9 +1,8 @@
-"""Comparisons and ablations, computed once for everybody who asks the same."""
+"""Comparisons and ablations, each computed once for all tabs."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,22 @@ from probe.store import files
 from probe.store.layout import RUN_FILE
 from probe.store.runs import find_runs
 
-_KEPT = 16
+from .cache import Cache
+
 _LONGEST_REFERENCE = 2000
 _RESULT = "result.json"  # of `probe ablate`
 
 
 class Comparisons:
-    """Of the runs of one directory. Safe to use from many threads; one is computed at a time."""
+    """Comparisons of the runs of one directory.
+
+    Safe to use from many threads; one comparison is computed at a time.
+    """
 
     def __init__(self, directory: Path):
         self._directory = directory
         self._lock = threading.Lock()
-        self._answers: OrderedDict[object, dict[str, Any]] = OrderedDict()
+        self._cache = Cache(most=16)
 
     def compare(self, base: str, others: Sequence[str], target: str | None) -> dict[str, Any]:
         """The JSON of ``probe compare``.
@@ -36,15 +39,13 @@ class Comparisons:
         for reference in (base, *others):
             self._check(reference)
         with self._lock:
-            key = (base, tuple(others), target, self._stamps(base, *others))
-            answer = self._answers.get(key)
-            if answer is None:
-                answer = self._answers[key] = compare(
+            return self._cache.get(
+                (base, tuple(others), target),
+                self._stamps(base, *others),
+                lambda: compare(
                     base, list(others), directory=self._directory, target=target or None
-                )
-                while len(self._answers) > _KEPT:
-                    self._answers.popitem(last=False)
-            return answer
+                ),
+            )
 
     def ablations(self) -> list[dict[str, Any]]:
         """Results of ``probe ablate`` beside the runs, newest first."""
@@ -57,7 +58,7 @@ class Comparisons:
         return results
 
     def _check(self, reference: str) -> None:
-        """Names and ids of this directory only: a path must not lead out of it."""
+        """Accept names and ids only: a path could lead out of the directory."""
         parts = [part.strip() for part in reference.split(",")]
         if len(reference) > _LONGEST_REFERENCE or any(
             "/" in part or "\0" in part or part.startswith((".", "~")) for part in parts

@@ -1,4 +1,4 @@
-"""A directory of runs, read once for everybody who looks at it."""
+"""A directory of runs, read once for all tabs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from probe.store.live import read_live
 from .overview import modelled_j
 from .run import OpenRun
 
-_FRESH_S = 0.4  # for so long everybody gets the same answer
-_OPEN = 8  # runs that are kept open
+_FRESH_S = 0.4  # summaries are read again after so long
+_OPEN = 8  # the most runs that are kept open
 _Stamp = tuple[int, int]
 
 
@@ -33,7 +33,7 @@ class Library:
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
 
     def rows(self) -> list[dict[str, Any]]:
-        """A summary of every run, those that go on first, then the newest."""
+        """A summary of every run, live runs first, then the newest."""
         with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_S:
                 self._rows = self._read()

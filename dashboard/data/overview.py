@@ -1,4 +1,4 @@
-"""A run at a glance, from whatever knows of it: the report, a live page, or run.json alone."""
+"""A run at a glance, from its report, its live pages, or run.json alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from probe.store.reader import RunReader
 
 from ..chart_data import Overview, PhaseRow
 
-_SPOKEN_FOR = 0.6  # share of the energy that phases must have before any of them is called largest
+_KNOWN_SHARE = 0.6  # share of the energy that phases must have before any of them is called largest
 _REST = ("unattributed", "unresolved")
 
 
 def of_run_file(reader: RunReader) -> Overview:
-    """Of a run that goes on and whose recorders have said nothing yet."""
+    """The overview of a live run without a live page yet."""
     meta = reader.meta
     return Overview(
         id=reader.id,
@@ -31,7 +31,7 @@ def of_run_file(reader: RunReader) -> Overview:
 
 
 def of_live_page(reader: RunReader, live: Live) -> Overview:
-    """Of a run that goes on: what its recorders said last."""
+    """The overview of a live run, from its newest live pages."""
     meta = reader.meta
     values = {
         (value.device, value.quantity): value.value for page in live.pages for value in page.values
@@ -52,23 +52,23 @@ def of_live_page(reader: RunReader, live: Live) -> Overview:
 
 
 def modelled_j(live: Live) -> float | None:
-    """Joules of the devices that only a model speaks for; None without any."""
+    """Joules of the devices that only have a model; None without any."""
     joules = [d.energy_j for d in live.devices if d.provenance == "modelled"]
     return sum(joules) if joules else None
 
 
 def _live_phases(pages: Sequence[LivePage]) -> list[PhaseRow]:
-    """Joules once the estimator speaks for most of the energy, else the time of each phase."""
+    """Joules once phases have most of the energy, else the time of each phase."""
     joules = [row for page in pages for row in _joules(page, len(pages) > 1)]
     measured = sum(d.energy_j for page in pages for d in page.devices if d.provenance == "measured")
-    spoken_for = sum(row.energy_j or 0.0 for row in joules if row.phase not in _REST)
-    if measured and spoken_for > _SPOKEN_FOR * measured:
+    known_j = sum(row.energy_j or 0.0 for row in joules if row.phase not in _REST)
+    if measured and known_j > _KNOWN_SHARE * measured:
         return joules
     return [row for page in pages for row in _seconds(page, len(pages) > 1)]
 
 
 def _joules(page: LivePage, several: bool) -> list[PhaseRow]:
-    """Of every measured device; what no phase has yet is unresolved."""
+    """Joules of the phases of every measured device; the rest is ``unresolved``."""
     prefix = f"{page.node}/" if several else ""
     alone = len({time.rank for time in page.times}) == 1
     times = {time.phase: time for time in page.times} if alone else {}
@@ -118,7 +118,7 @@ def _limits(phase: LivePhase) -> tuple[float, float] | None:
 
 
 def _seconds(page: LivePage, several: bool) -> list[PhaseRow]:
-    """Of the node's first rank."""
+    """Time in the phases of the node's first rank."""
     prefix = f"{page.node}/" if several else ""
     first = min((time.rank for time in page.times), default=0)
     return [
@@ -135,7 +135,7 @@ def _seconds(page: LivePage, several: bool) -> list[PhaseRow]:
 
 
 def of_report(report: Mapping[str, Any]) -> Overview:
-    """Of a run that is over."""
+    """The overview of a finished run, from its report."""
     run, total, cost = report["run"], report["total"], report.get("cost")
     values = report["values"]
     logged = {
@@ -145,6 +145,22 @@ def of_report(report: Mapping[str, Any]) -> Overview:
     }
     joules, price = total["energy_j"], total["cost"]
     kinds = {row["device"]: row.get("device_kind", "") for row in report["sources"]}
+    phases = tuple(
+        PhaseRow(
+            phase=row["phase"],
+            device=row["device"],
+            count=row["count"],
+            time_s=row["time_s"],
+            energy_j=row["energy_j"],
+            interval_j=_pair(row["energy_j_interval"]),
+            bounds_j=_pair(row["bounds_j"]),
+            power_w=row["power_w"],
+            status=row["status"],
+            provenance=row["provenance"],
+            device_kind=kinds.get(row["device"], ""),
+        )
+        for row in report["phases"]
+    )
     return Overview(
         id=run["id"],
         name=run["name"],
@@ -165,28 +181,12 @@ def of_report(report: Mapping[str, Any]) -> Overview:
         carbon="; ".join(tariffs(dict(report))),
         coverage=total["coverage"],
         logged=logged,
-        phases=tuple(_row(row, kinds.get(row["device"], "")) for row in report["phases"]),
+        phases=phases,
         sources=tuple(report["sources"]),
         absent=tuple(report["absent"]),
         quality=tuple(quality(dict(report))),
         machine=tuple(machine(dict(report))),
         warnings=tuple(report["warnings"]),
-    )
-
-
-def _row(row: Mapping[str, Any], device_kind: str) -> PhaseRow:
-    return PhaseRow(
-        phase=row["phase"],
-        device=row["device"],
-        count=row["count"],
-        time_s=row["time_s"],
-        energy_j=row["energy_j"],
-        interval_j=_pair(row["energy_j_interval"]),
-        bounds_j=_pair(row["bounds_j"]),
-        power_w=row["power_w"],
-        status=row["status"],
-        provenance=row["provenance"],
-        device_kind=device_kind,
     )
 
 

@@ -17,10 +17,10 @@ from probe.store.rollup import WIDTHS
 from ..chart_data import Floats, Level, Power
 from .run import Meter, OpenRun
 
-BINS = 400  # of a chart; it has room for no more
+BINS = 400  # of a chart, which has no room for more
 POINTS = 2000  # of a line
 _RAW_S = 600.0  # up to here samples are read themselves
-_SILENT = 3.0  # so many usual distances without an update are a gap
+_SILENT = 3.0  # times the usual distance of updates: a longer one is a gap
 _W = "W"
 Read = Raw | Rolled
 
@@ -28,14 +28,23 @@ Read = Raw | Rolled
 def power(
     run: OpenRun, span: tuple[float, float], devices: Collection[str] = (), bins: int = BINS
 ) -> Power | None:
-    """Of every device that has a meter of energy or power, else a model's; None if nothing was
-    read in ``span`` (seconds since the run's begin).
+    """Power of every device with a meter of energy or power, else a model's.
+
+    Args:
+        span: from, to, in seconds since the run's begin.
+        devices: only these; all if empty.
+        bins: at most so many.
+
+    Returns:
+        None if nothing was read in ``span``.
     """
     meters = run.meters()
     gaps = run.reader.gaps()
     begin_ns = run.reader.begin_ns
     low, high = (begin_ns + int(s * 1e9) for s in span)
-    chosen = [meter for meter in speaking(meters) if not devices or meter.source.device in devices]
+    chosen = [
+        meter for meter in main_meters(meters) if not devices or meter.source.device in devices
+    ]
     if not chosen or high <= low:
         return None
     polled = [_polled(meter, meters) for meter in chosen]
@@ -46,7 +55,7 @@ def power(
     number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
     edges = np.linspace(low, high, number + 1)
     rows = [
-        _binned(meter.source, read, _seen(meter, read, other, by_meter), edges, gaps)
+        _binned(meter.source, read, _extreme_readings(meter, read, other, by_meter), edges, gaps)
         for meter, read, other in zip(chosen, reads, polled, strict=True)
     ]
     mean = np.array([row[0] for row in rows])
@@ -71,7 +80,7 @@ def levels(
     devices: Collection[str] = (),
     points: int = POINTS,
 ) -> list[Level]:
-    """Gauges of some quantities."""
+    """Gauges of some quantities, thinned to ``points``; other arguments as of :func:`power`."""
     begin_ns = run.reader.begin_ns
     low, high = (begin_ns + int(s * 1e9) for s in span)
     chosen = [meter for meter in run.meters() if _is_shown(meter.source, quantities, devices)]
@@ -100,8 +109,8 @@ def levels(
     return read_levels
 
 
-def speaking(meters: Sequence[Meter]) -> list[Meter]:
-    """One per device: what counts into the total, else what a model says."""
+def main_meters(meters: Sequence[Meter]) -> list[Meter]:
+    """One meter per device: the one that counts into the total, else a model."""
     chosen: dict[str, Meter] = {}
     for meter in meters:
         source = meter.source
@@ -114,14 +123,14 @@ def speaking(meters: Sequence[Meter]) -> list[Meter]:
 
 
 def _is_shown(source: Source, quantities: Collection[str], devices: Collection[str]) -> bool:
-    """A gauge that is asked for, of the chosen GPUs and of everything that is none."""
+    """Whether a source is a gauge to be shown: of the chosen GPUs and of all other devices."""
     if source.quantity not in quantities or source.kind is not Kind.GAUGE:
         return False
     return not devices or not source.is_accelerator or source.device in devices
 
 
 def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
-    """What reads a counter's device as power: it shows how far power went within a bin."""
+    """The power meter of a counter's device, which shows the extremes of power within a bin."""
     if not meter.source.is_energy_counter:
         return None
     return next(
@@ -137,10 +146,10 @@ def _polled(meter: Meter, meters: Iterable[Meter]) -> Meter | None:
     )
 
 
-def _seen(
+def _extreme_readings(
     meter: Meter, read: Read | None, polled: Meter | None, reads: Mapping[int, Read]
 ) -> tuple[Read, float] | None:
-    """What tells the least and the most of a bin, and its scale."""
+    """(readings, scale) for the least and the most power in a bin; None without such readings."""
     if not meter.source.is_energy_counter:
         return None if read is None else (read, meter.source.scale)
     other = None if polled is None else reads.get(id(polled))
@@ -148,9 +157,15 @@ def _seen(
 
 
 def read_all(meters: Sequence[Meter], low: int, high: int, points: int = POINTS) -> dict[int, Read]:
-    """Samples of a short span, buckets of a long one (about ``points`` of them), some before and
-    after it; by ``id`` of the meter. Files are read once for all meters of a node. One that says
-    nothing is not there.
+    """Samples of a short span, rollup buckets of a long one; by ``id`` of the meter.
+
+    A margin before and after the span is read too. Files are read once for all meters of a node.
+    Meters without a reading are left out.
+
+    Args:
+        low: begin of the span, in ns.
+        high: its end, in ns.
+        points: about how many buckets of a long span.
     """
     seconds = (high - low) / 1e9
     margin = int(max(2.0, 0.02 * seconds) * 1e9)
@@ -172,8 +187,9 @@ def read_all(meters: Sequence[Meter], low: int, high: int, points: int = POINTS)
 
 
 def _finest_s(meter: Meter, read: Read | None) -> float:
-    """The shortest time over which a meter tells power: an update of a counter may be early or
-    late by much of its period.
+    """The shortest time over which a meter resolves power.
+
+    Twice the period of a counter, whose updates may be early or late by much of it.
     """
     if isinstance(read, Rolled):
         return read.width_ns / 1e9
@@ -191,14 +207,14 @@ def _binned(
     gaps: Sequence[Gap],
 ) -> tuple[Floats, Floats, Floats]:
     """(mean, least, most) in W per bin."""
-    nothing = np.full(len(edges) - 1, np.nan)
+    empty = np.full(len(edges) - 1, np.nan)
     if read is None:
-        return nothing, nothing, nothing
+        return empty, empty, empty
     mean = _means(*knots(source, read, gaps), edges)
     if seen is None:
-        return mean, nothing, nothing
-    low, high = _extremes(seen[0], edges)
-    scale = seen[1]
+        return mean, empty, empty
+    extremes, scale = seen
+    low, high = _extremes(extremes, edges)
     covered = np.isfinite(mean)
     return (
         mean,
@@ -208,9 +224,7 @@ def _binned(
 
 
 def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
-    """Joules between the edges of bins over their length; NaN where updates are too far apart to
-    say.
-    """
+    """Mean power in W per bin; NaN where updates are too far apart to resolve it."""
     if len(at) < 2:
         return np.full(len(edges) - 1, np.nan)
     watts = np.diff(np.interp(edges, at, joules)) / (np.diff(edges) / 1e9)
@@ -268,7 +282,7 @@ def _extremes(read: Read, edges: Floats) -> tuple[Floats, Floats]:
 def _caps(
     chosen: Sequence[Meter], meters: Sequence[Meter], low: int, high: int
 ) -> list[float | None]:
-    """The last limit that was read near the span; it is read now and then only."""
+    """The last power limit near the span, per chosen meter; limits are read only now and then."""
     limits = {
         meter.source.device: meter for meter in meters if meter.source.quantity == "power_limit"
     }
@@ -285,7 +299,7 @@ def _caps(
 
 
 def _with_gaps(at: Floats, value: Floats) -> tuple[Floats, Floats]:
-    """A missing value where nothing came for long, so that no line is drawn across."""
+    """With a missing value in each long gap, so that no line is drawn across it."""
     if len(at) < 3:
         return at, value
     step = np.diff(at)

@@ -1,4 +1,4 @@
-"""The ranks of a job, as the report tells them; of one that goes on, as far as is known."""
+"""The ranks of a job: from the report, or what is known so far of a live job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .run import OpenRun
 
 @cached
 def job_view(run: OpenRun) -> JobView:
-    """Raises StoreError."""
+    """The ranks of a run's job. Raises StoreError."""
     if not run.live:
         report = run.report()
         names = ("ranks", "hosts", "communication", "attempts", "balance")

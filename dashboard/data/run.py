@@ -1,4 +1,4 @@
-"""One run, opened: what is known of it now, cached until it changes."""
+"""One open run: what is known of it now, cached until it changes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .cache import Cache, cached
 from .overview import of_live_page, of_report, of_run_file
 
 _LOOK_S = 0.1  # every chart of every tab asks whether there is something new
-_FRESH_S = 0.2  # samples are looked for at most so often, however many tabs ask
+_FRESH_S = 0.2  # new samples are looked for at most so often, for all tabs together
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """A source of a node: where its samples lie, and under which index."""
+    """A source of a node, with the history that holds its samples and its index there."""
 
     history: History
     index: int
@@ -35,7 +35,7 @@ class Meter:
 
 
 class OpenRun:
-    """Safe to use from many threads; everything it tells is computed once for all of them.
+    """A run whose figures are computed once for all tabs. Safe to use from many threads.
 
     Raises:
         StoreError: it cannot be read.
@@ -70,7 +70,7 @@ class OpenRun:
 
     @property
     def duration_s(self) -> float:
-        """So far. (When a killed run ended is found by reading all of its edges.)"""
+        """Seconds so far; the end of a killed run is found by reading all of its edges."""
         with self._ending:
             reader = self.reader
             key = None if self.live else self._stamp
@@ -80,11 +80,11 @@ class OpenRun:
 
     @property
     def live(self) -> bool:
-        """Whether it goes on."""
+        """True while the run goes on."""
         return str(self.reader.status) == "running"
 
     def step_times(self) -> StepTimes:
-        """Of the first rank."""
+        """Step times of the first rank."""
         with self._lock:
             if self._steps is None:
                 first = min(self.reader.ranks(), default=0)
@@ -92,8 +92,8 @@ class OpenRun:
             return self._steps
 
     def report(self) -> dict[str, Any]:
-        """The report's JSON without ``rates``, of this moment if it goes on. Raises StoreError."""
-        with self._reporting:  # long: others must be able to read meanwhile
+        """The report's JSON without ``rates``; of a live run, as of now. Raises StoreError."""
+        with self._reporting:  # building takes long: its own lock lets other threads read meanwhile
             reader = self.reader
             key = (self._stamp, str(reader.status))
             if self._report is None or self._report[0] != key:
@@ -102,14 +102,14 @@ class OpenRun:
 
     @cached
     def rates(self) -> list[dict[str, Any]]:
-        """How busy each phase kept the devices; of a run that is over. Raises StoreError."""
+        """How busy each phase kept the devices; empty for a live run. Raises StoreError."""
         if self.live:
             return []
         return rates_of(self.path)
 
     @cached
     def overview(self) -> Overview:
-        """From the recorders' live pages while it goes on, else from the report."""
+        """The run at a glance: from the recorders' live pages while it is live, else the report."""
         reader = self.reader
         if self.live:
             live = read_live(self.path)
@@ -117,7 +117,7 @@ class OpenRun:
         return of_report(self.report())
 
     def newest(self) -> str:
-        """Changes whenever there is something new to show; looked for once for all who ask."""
+        """A string that changes whenever there is something new; looked up once for all tabs."""
         with self._lock:
             if time.monotonic() - self._looked[0] >= _LOOK_S:
                 self._looked = time.monotonic(), self._look()
@@ -133,7 +133,7 @@ class OpenRun:
         return f"running {live.time_ns if live else 0} {newest}"
 
     def meters(self) -> list[Meter]:
-        """All sources of all nodes, their newest samples looked for."""
+        """All sources of all nodes, their histories up to date."""
         with self._lock:
             reader = self.reader
             nodes = reader.nodes()

@@ -1,5 +1,6 @@
-"""What ``probe doctor`` finds, asked in a process of its own: opening sensors is not the
-dashboard's business, and their libraries are as large as all the rest of it.
+"""The result of ``probe doctor``, run as a subprocess.
+
+The dashboard opens no sensors: their libraries are as large as all the rest of it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any
 
 from probe.errors import StoreError
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 class Sensors:
-    """Asked once, and again when somebody wants it. Safe to use from many threads."""
+    """The sensors of this machine, examined once, and again on demand.
+
+    Safe to use from many threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +41,7 @@ def _ask() -> dict[str, Any]:
             command,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
             check=False,
         )

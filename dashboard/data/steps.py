@@ -1,4 +1,4 @@
-"""Single steps, and what a step costs as training goes on."""
+"""Single steps, and the cost of a step over the training."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import decode
 
 from ..chart_data import MEASURED, Anatomy, Drift, Floats, Lane
-from .power import knots, power, read_all, speaking
+from .power import knots, main_meters, power, read_all
 from .run import OpenRun
 
-STEPS = 3  # that are shown
+STEPS = 3  # shown in a chart
 _RANKS = 4
 _WIDEST_S = 120.0
 _BLOCKS = 240
 _UPDATES = 10  # of the meter in a block, or its ends are all there is
 _SHORTEST = 6  # points of a level: fewer are an episode
-_CHANGE = 0.02  # a smaller step of the level is none that anybody looks for
+_CHANGE = 0.02  # smaller changes of the level are not reported
 
 
 def anatomy(run: OpenRun, at_s: float, step_s: float) -> Anatomy | None:
@@ -61,7 +61,7 @@ def anatomy(run: OpenRun, at_s: float, step_s: float) -> Anatomy | None:
     times = (closed - reader.begin_ns) / 1e9
     measured = [
         meter.source.device
-        for meter in speaking(run.meters())
+        for meter in main_meters(run.meters())
         if meter.source.provenance.value == MEASURED
     ]
     watts = power(run, (float(times[0]), float(times[-1])), measured, 120) if measured else None
@@ -72,7 +72,7 @@ _Spans = tuple[str, SpanTable, dict[int, str]]
 
 
 def _lanes(run: OpenRun, rank: int, rings: Rings) -> list[_Spans]:
-    """On the host's clock, and on the device's where it has one."""
+    """The phases of a rank on the host's clock, and on the device's where it has one."""
     lanes: list[_Spans] = []
     mains = [(name, rows) for name, rows in rings if name.startswith("main") and len(rows)]
     others = [rows for name, rows in rings if not name.startswith("main")]
@@ -86,7 +86,7 @@ def _lanes(run: OpenRun, rank: int, rings: Rings) -> list[_Spans]:
 
 
 def _steps(lanes: list[_Spans], centre: int) -> tuple[int, Floats] | None:
-    """(number of the first, instants between them): those after ``centre``, else before it."""
+    """(number of the first step, its and the next steps' closing times) near ``centre``."""
     table = lanes[0][1]
     new = np.flatnonzero(np.diff(table.step) > 0) + 1
     closed = table.begin_ns[new]
@@ -111,15 +111,17 @@ def _cut(
 
 
 def drift(run: OpenRun, times: StepTimes) -> Drift | None:
-    """Energy per step over blocks of steps, of all meters together; time where none measures it.
-    None with too few steps to see anything.
+    """Energy per step over blocks of steps, of all meters together; else time per step.
+
+    Returns:
+        None with fewer than 8 steps.
     """
     closed = times.read()
     if len(closed) < 8:
         return None
     low, high = int(closed[0]), int(closed[-1])
     meters = [
-        meter for meter in speaking(run.meters()) if meter.source.provenance.value == MEASURED
+        meter for meter in main_meters(run.meters()) if meter.source.provenance.value == MEASURED
     ]
     gaps = run.reader.gaps()
     curves = []
@@ -165,9 +167,11 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
 
 
 def changes(value: Floats) -> list[int]:
-    """Places where the level of a series changes for good (PELT with a linear kernel, Killick et
-    al. 2012, as ``ruptures`` has it). Single outliers (a step that saved a snapshot) are held at
-    what is usual beside them first; the noise is taken from neighbours' differences.
+    """Places where the level of a series changes for good.
+
+    PELT with a linear kernel (Killick et al. 2012), from ``ruptures``. Single outliers (a step that
+    saved a snapshot) are clipped to the level around them first; the noise is estimated from the
+    differences of neighbours.
     """
     if len(value) < 4 * _SHORTEST or not np.isfinite(value).all():
         return []
@@ -175,10 +179,10 @@ def changes(value: Floats) -> list[int]:
     noise = float(np.median(np.abs(np.diff(value)))) / 0.9539  # of a difference of two normals
     level = float(np.median(np.abs(value))) or 1.0
     noise = max(noise, 1e-3 * level)
-    held = np.clip(value, usual - 2 * noise, usual + 2 * noise)
-    penalty = 8.0 * np.log(len(held)) * noise**2
-    shortest = max(_SHORTEST, len(held) // 10)  # a start that settles is no new level
-    detector = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(held)
+    clipped = np.clip(value, usual - 2 * noise, usual + 2 * noise)
+    penalty = 8.0 * np.log(len(clipped)) * noise**2
+    shortest = max(_SHORTEST, len(clipped) // 10)  # a start that settles is no new level
+    detector = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(clipped)
     ends = detector.predict(pen=penalty)
     levels = [float(np.median(value[a:b])) for a, b in pairwise([0, *ends])]
     return [

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from probe.report.sentences import short
-from probe.report.text_tables import joules as said_joules
-from probe.report.text_tables import seconds as said_seconds
+from probe.report.text_tables import joules as joules_text
+from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
 from .gains import Part, waterfall
@@ -32,15 +32,15 @@ def by_technique(ablation: Json) -> Chart:
         Column("verdict", "verdict"),
         Column("unit", "unit"),
     ]
-    unit, said, parts, total = _techniques(ablation)
+    unit, formatted, parts, total = _techniques(ablation)
     if not parts:
         return Chart("This ablation says nothing yet: trials are still to be run.", None, columns)
     short_names = [part._replace(name=plain(part.name, 34)) for part in parts]
-    drawn = waterfall(short_names, total, unit, said)
+    drawn = waterfall(short_names, total, unit, formatted)
     best = max(parts, key=lambda part: part.gain)
     first = "Nothing saves."
     if best.gain > 0:
-        first = f"{short(best.name, 60)} saves most: {said(best.gain)}."
+        first = f"{short(best.name, 60)} saves most: {formatted(best.gain)}."
     caption = f"{first} {_DESIGNS[ablation['design']]}"
     if ablation.get("sound") is False:
         caption += " UNSOUND: doing nothing made a difference, so no figure here can be trusted."
@@ -53,8 +53,10 @@ def by_technique(ablation: Json) -> Chart:
 
 def _techniques(ablation: Json) -> tuple[str, Callable[[float], str], list[Part], Part]:
     """(unit, how a gain is written, what each technique gained, what all did together)."""
-    joules = ablation["no_op"]["energy_j"]["provenance"] == "measured"
-    key, unit, said = ("energy_j", "J", said_joules) if joules else ("time_s", "s", said_seconds)
+    measured = ablation["no_op"]["energy_j"]["provenance"] == "measured"
+    key, unit, formatted = (
+        ("energy_j", "J", joules_text) if measured else ("time_s", "s", seconds_text)
+    )
     gains: list[tuple[str, Json]] = []  # by technique, as the ablation has them
     total: Json | None = None
     if ablation["design"] == "cumulative":
@@ -80,7 +82,7 @@ def _techniques(ablation: Json) -> tuple[str, Callable[[float], str], list[Part]
         }
     return (
         unit,
-        said,
+        formatted,
         parts,
         Part("all together", total["gain"], total["interval"], total["verdict"]),
     )

@@ -1,4 +1,4 @@
-"""Where does the gain of a comparison lie?"""
+"""Which parts make the gain of a comparison?"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probe.report.sentences import short
-from probe.report.text_tables import joules as said_joules
-from probe.report.text_tables import seconds as said_seconds
+from probe.report.text_tables import joules as joules_text
+from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
 from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
@@ -31,7 +31,9 @@ Json = Mapping[str, Any]
 def by_cell(pair: Json) -> Chart:
     """Waterfall of the gain over stage × class, with intervals; cells add up to the total."""
     joules = pair["energy_j"]["provenance"] == "measured" and pair["energy_j"]["gain"] is not None
-    key, unit, said = ("energy_j", "J", said_joules) if joules else ("time_s", "s", said_seconds)
+    key, unit, formatted = (
+        ("energy_j", "J", joules_text) if joules else ("time_s", "s", seconds_text)
+    )
     verdict_key = "verdict" if joules else "time_verdict"
     columns = [
         Column("stage", "stage"),
@@ -62,14 +64,14 @@ def by_cell(pair: Json) -> Chart:
         for stage, class_, _, gain, low, high, verdict in rows
     ]
     total = Part("all together", pair[key]["gain"], pair[key]["interval"], pair[key]["verdict"])
-    drawn = waterfall(parts, total, unit, said)
+    drawn = waterfall(parts, total, unit, formatted)
     sure = [cell for cell in cells if cell[verdict_key] != "no evidence"]
     if sure:
         best = max(sure, key=lambda cell: abs(cell[key]))
         better = "saves" if best[key] > 0 else "costs"
         caption = (
             f"The largest part that is sure: {best['stage']} {best['class']} {better} "
-            f"{said(abs(best[key]))}. "
+            f"{formatted(abs(best[key]))}. "
         )
     else:
         caption = "No single part is sure. "
@@ -167,6 +169,10 @@ def waterfall(
     bars = [*parts, total]
     begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
     ends = [begin + bar.gain for begin, bar in zip(begins, bars, strict=True)]
+    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
+    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
+    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
+    width = (right - left) or 1.0
     data: list[dict[str, Any]] = [
         {
             "type": "bar",
@@ -177,10 +183,7 @@ def waterfall(
             "marker": {"color": [_COLOURS.get(bar.verdict, UNSURE) for bar in bars]},
             "hovertext": [f"{bar.name}<br>{text(bar.gain)}<br>{bar.verdict}" for bar in bars],
             "hoverinfo": "text",
-        }
-    ]
-    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
-    data.append(
+        },
         {
             "type": "scatter",
             "mode": "markers",
@@ -192,12 +195,7 @@ def waterfall(
                 (limits[1] - gain for _, gain, limits in limited),
                 (gain - limits[0] for _, gain, limits in limited),
             ),
-        }
-    )
-    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
-    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
-    width = (right - left) or 1.0
-    data.append(
+        },
         {
             "type": "scatter",
             "mode": "text",
@@ -207,8 +205,8 @@ def waterfall(
             "text": [f"  {text(bar.gain)}" for bar in bars],
             "cliponaxis": False,
             "hoverinfo": "skip",
-        }
-    )
+        },
+    ]
     return figure(
         data,
         height=90 + 30 * len(bars),

@@ -14,7 +14,7 @@ _MAX_ROWS = 64
 
 
 def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
-    """Devices × time, the hungriest first."""
+    """Power of devices × time, the device with the highest mean first."""
     columns, rows = table(watts)
     if watts is None or len(watts.devices) < 2:
         return Chart("Only one device: there is nothing to hold beside it.", None, columns, rows)
@@ -71,5 +71,5 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
 
 
 def _quantile(values: Floats, share: float) -> float:
-    """A single wild reading must not take all the colours."""
+    """A quantile for the ends of the colour scale, which single outliers must not set."""
     return float(np.nanquantile(values, share)) if np.isfinite(values).any() else 0.0

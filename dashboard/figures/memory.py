@@ -36,7 +36,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         return Chart("No use of memory was read in this time.", None, columns, rows)
     read.sort(key=lambda level: -float(np.nanmax(level.value)))
     gpus = [level for level in read if level.is_accelerator]
-    if len(gpus) > _MAX_LINES - 2:  # the fullest and the emptiest stand for all
+    if len(gpus) > _MAX_LINES - 2:  # only the fullest and the emptiest are drawn
         read = [gpus[0], gpus[-1], *(level for level in read if level not in gpus)]
     shown = read[:_MAX_LINES]
     data: list[dict[str, Any]] = []
@@ -44,7 +44,8 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         x, y = scale.values(level.time_s), listed(level.value / _GIB)
         name = plain(_name(level), 30)
         colour = SERIES[place % len(SERIES)]
-        data.append(
+        last = max(i for i, value in enumerate(y) if value is not None)
+        data += [
             {
                 "type": "scatter",
                 "mode": "lines",
@@ -54,10 +55,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "line": {"color": colour, "width": 1.8, "dash": DASHES[place]},
                 "connectgaps": False,
                 "hovertemplate": "%{y:.3f} GiB",
-            }
-        )
-        last = max(i for i, value in enumerate(y) if value is not None)
-        data.append(
+            },
             {
                 "type": "scatter",
                 "mode": "text",
@@ -68,23 +66,23 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "textposition": "top left" if place % 2 == 0 else "bottom left",
                 "textfont": {"color": colour, "size": 12},
                 "cliponaxis": False,
-            }
-        )
+            },
+        ]
     limits = sorted({level.limit for level in shown if level.limit})
     ends = [data[0]["x"][0], data[0]["x"][-1]]
-    for limit in limits[:2]:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+text",
-                "x": ends,
-                "y": [limit / _GIB] * 2,
-                "text": [f"all of it, {limit / _GIB:.0f} GiB", ""],
-                "textposition": "top right",
-                "hoverinfo": "skip",
-                "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
-            }
-        )
+    data += [
+        {
+            "type": "scatter",
+            "mode": "lines+text",
+            "x": ends,
+            "y": [limit / _GIB] * 2,
+            "text": [f"all of it, {limit / _GIB:.0f} GiB", ""],
+            "textposition": "top right",
+            "hoverinfo": "skip",
+            "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
+        }
+        for limit in limits[:2]
+    ]
     most = max([float(np.nanmax(level.value)) for level in shown] + limits[:2]) / _GIB
     span_read = (
         min(float(level.time_s[0]) for level in shown),

@@ -53,7 +53,7 @@ def pareto(comparison: Json) -> Chart:
         if keep.sum() < 8:
             continue
         label = int(0.6 * keep.sum())
-        data.append(
+        data += [
             {
                 "type": "scatter",
                 "mode": "lines",
@@ -61,9 +61,7 @@ def pareto(comparison: Json) -> Chart:
                 "y": listed(y[keep]),
                 "hoverinfo": "skip",
                 "line": {"color": GREY, "width": 1, "dash": "dot"},
-            }
-        )
-        data.append(
+            },
             {
                 "type": "scatter",
                 "mode": "text",
@@ -73,8 +71,8 @@ def pareto(comparison: Json) -> Chart:
                 "text": [f"{factor:g} × the base's EDP"],
                 "hoverinfo": "skip",
                 "textfont": {"size": 11, "color": GREY},
-            }
-        )
+            },
+        ]
     for place, point in enumerate(points):
         quality = f"<br>quality {point.quality:.4g}" if point.quality is not None else ""
         data.append(

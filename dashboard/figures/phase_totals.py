@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..chart_data import MODELLED, Overview, PhaseRow, told_apart
+from ..chart_data import MODELLED, Overview, PhaseRow, with_known_phases
 
 
 def measured(row: PhaseRow) -> bool:
@@ -14,8 +14,10 @@ def measured(row: PhaseRow) -> bool:
 
 
 def pooled(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
-    """Several GPUs as one: energies add up, and so do their intervals, for their errors may be of
-    one kind. A phase that is refused on one of them is refused on all together.
+    """The rows with several GPUs as one device.
+
+    Energies add up, and so do their intervals, because errors may be correlated. A phase that is
+    refused on one GPU is refused on all together.
     """
     gpus = [row for row in rows if row.is_accelerator]
     devices = list(dict.fromkeys(row.device for row in gpus))
@@ -55,7 +57,7 @@ def _added(limits: Sequence[Any]) -> tuple[float, float] | None:
 
 def largest_phase(run: Overview) -> tuple[PhaseRow, float, str] | None:
     """The phase that takes most, its share, and of what: energy if that is known, else time."""
-    rows = pooled(told_apart(run.phases))
+    rows = pooled(with_known_phases(run.phases))
     named = [row for row in rows if row.phase not in ("unattributed", "unresolved")]
     if any(measured(row) for row in named):  # a model's joules are never added to measured ones
         named = [row for row in named if row.provenance != MODELLED]

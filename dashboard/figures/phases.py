@@ -7,7 +7,7 @@ from typing import Any
 
 from probe.report.sentences import short
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, told_apart
+from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
 from .phase_bars import bars
 from .phase_totals import largest_phase, measured, pooled
 from .style import figure, plain
@@ -56,11 +56,11 @@ def phases(run: Overview) -> Chart:
             else "No phase was recorded."
         )
         return Chart(why, None, COLUMNS, table)
-    apart = told_apart(rows)
+    apart = with_known_phases(rows)
     shared = len({row.device for row in rows}) - len({row.device for row in apart})
     rows = pooled(apart)
     devices = list(dict.fromkeys(row.device for row in rows))
-    if any(measured(row) for row in rows):  # a model's stand in the table
+    if any(measured(row) for row in rows):  # a model's devices are only in the table
         devices = [d for d in devices if any(r.device == d and measured(r) for r in rows)]
     with_joules = [
         d for d in devices if any(r.device == d and r.energy_j is not None for r in rows)

@@ -12,7 +12,7 @@ from probe.report.numbers import duration, number
 from ..chart_data import MODELLED, Chart, Column, Floats, Power
 from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, figure, listed, plain
 
-LINES = 4  # devices that are drawn one by one; of more, their median and range
+LINES = 4  # up to so many devices have their own lines; more are drawn as median and range
 
 
 def power(
@@ -32,19 +32,19 @@ def power(
     data = lines(watts, scale) if len(watts.devices) <= LINES else together(watts, scale)
     caps = sorted({cap for cap in watts.cap_w if cap is not None})
     ends = [scale.at(float(watts.edges_s[0])), scale.at(float(watts.edges_s[-1]))]
-    for cap in caps[:3]:
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+text",
-                "x": ends,
-                "y": [cap, cap],
-                "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
-                "text": [f"cap {cap:.0f} W", ""],
-                "textposition": "top right",
-                "hoverinfo": "skip",
-            }
-        )
+    data += [
+        {
+            "type": "scatter",
+            "mode": "lines+text",
+            "x": ends,
+            "y": [cap, cap],
+            "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
+            "text": [f"cap {cap:.0f} W", ""],
+            "textposition": "top right",
+            "hoverinfo": "skip",
+        }
+        for cap in caps[:3]
+    ]
     top = 1.15 * max(
         [float(np.nanmax(watts.high_w, initial=0.0)), float(np.nanmax(watts.mean_w)), *caps]
     )
@@ -86,20 +86,21 @@ def lines(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
         colour = SERIES[place % len(SERIES)]
         if not modelled and _spread(watts, place):
             data += _band(x, step(watts.low_w[place]), step(watts.high_w[place]), _faint(colour))
+        name = plain(device, 24) + (" (model)" if modelled else "")
         y = step(watts.mean_w[place])
-        data.append(
+        data += [
             {
                 "type": "scatter",
                 "mode": "lines",
                 "x": x,
                 "y": y,
                 "connectgaps": False,
-                "name": plain(device, 24) + (" (model)" if modelled else ""),
+                "name": name,
                 "line": {"color": colour, "width": 1.8, "dash": "dash" if modelled else "solid"},
                 "hovertemplate": "%{y:.4g} W",
-            }
-        )
-        data += _label(x, y, plain(device, 24) + (" (model)" if modelled else ""), colour)
+            },
+            *_label(x, y, name, colour),
+        ]
     return data
 
 
@@ -108,7 +109,7 @@ def together(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
     chosen = drawn_devices(watts)
     x, step = _stairs(watts, scale)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a bin in which nobody was read
+        warnings.simplefilter("ignore", RuntimeWarning)  # a bin in which no device was read
         median = np.nanmedian(watts.mean_w[chosen], axis=0)
         low, high = (of(watts.mean_w[chosen], axis=0) for of in (np.nanmin, np.nanmax))
     y = step(median)
@@ -168,7 +169,7 @@ def _band(x: list[Any], low: list[Any], high: list[Any], fill: str) -> list[dict
 
 
 def _label(x: list[Any], y: list[Any], text: str, colour: str) -> list[dict[str, Any]]:
-    """The name beside the line's end: nobody has to match colours with a legend."""
+    """The name beside the line's end, in place of a legend."""
     at = max((i for i, value in enumerate(y) if value is not None), default=None)
     if at is None:
         return []

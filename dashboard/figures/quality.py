@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def quality(run: Overview) -> Chart:
-    """A row for each meter; no picture says it better."""
+    """A row for each meter, as a table without a figure."""
     rows: list[Sequence[Any]] = []
     for source in run.sources:
         counted = (
@@ -83,12 +83,12 @@ def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
         shares = [by_quantity.get((device, phase, name)) for name in names]
         if any(share is not None and share["value"] is not None for share in shares):
             rows.append([device, phase, *map(_share, shares)])
-    held = [
+    capped = [
         (row["device"], row["phase"], row["value"])
         for row in rates
         if row["quantity"] == "power_cap_time" and row["value"]
     ]
-    device, phase, share = max(held, key=lambda row: row[2], default=("", "", 0.0))
+    device, phase, share = max(capped, key=lambda row: row[2], default=("", "", 0.0))
     caption = "Attributed like energy, with 95 % intervals; a dash cannot be told apart."
     if share > 0.01:
         caption += (
@@ -106,7 +106,7 @@ def _share(row: Mapping[str, Any] | None) -> str:
 
 
 def absent(run: Overview) -> list[tuple[str, str, str | None]]:
-    """(what, why not, the command that mends it) of what could not be measured."""
+    """(what, reason, command that fixes it) of each quantity that could not be measured."""
     return [
         (str(row.get("what", "")), str(row.get("reason", "")), row.get("remedy"))
         for row in run.absent

@@ -1,7 +1,8 @@
-"""Who waits for whom, and what moving gradients costs."""
+"""Which ranks wait for others, and what communication costs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from probe.report.numbers import duration, energy
@@ -92,7 +93,7 @@ def _caption(balance: Any) -> str:
 
 
 def communication(job: JobView) -> Chart:
-    """Three numbers that are never merged, as a table."""
+    """Cost of communication per rank as a table: blocking, busy and exposed time, unmerged."""
     columns = [
         Column("rank", "rank"),
         Column("blocking_s", "blocking (s)"),
@@ -124,7 +125,7 @@ def rank_rows(job: JobView) -> Cells:
             row["host"],
             _or_dash(row["steps"]),
             ", ".join(row["devices"]) or "—",
-            "—" if row["energy_j"] is None else energy(row["energy_j"]),
+            _or_dash(row["energy_j"], energy),
         ]
         for row in job.ranks
     ]
@@ -137,7 +138,7 @@ def host_rows(job: JobView) -> Cells:
             row["host"],
             row["status"],
             ", ".join(map(str, row["ranks"])),
-            "—" if row["energy_j"] is None else energy(row["energy_j"]),
+            _or_dash(row["energy_j"], energy),
             clock(row["clock"]),
             row["ended_by"],
         ]
@@ -154,8 +155,8 @@ def attempt_rows(job: JobView) -> Cells:
             f"{row['begin_s']:.1f}",
             f"{row['end_s']:.1f}",
             str(row["steps"]),
-            "—" if row["energy_j"] is None else energy(row["energy_j"]),
-            "—" if row["lost_j"] is None else energy(row["lost_j"]),
+            _or_dash(row["energy_j"], energy),
+            _or_dash(row["lost_j"], energy),
             row["ended_by"],
         ]
         for row in job.attempts
@@ -168,7 +169,7 @@ def cost_rows(job: JobView) -> Cells:
         [
             f"rank {row['rank']}",
             *(
-                "—" if row[key] is None else duration(row[key])
+                _or_dash(row[key], duration)
                 for key in ("blocking_s", "busy_s", "exposed_s", "cost_s")
             ),
             row["method"],
@@ -177,5 +178,5 @@ def cost_rows(job: JobView) -> Cells:
     ]
 
 
-def _or_dash(value: object) -> str:
-    return "—" if value is None else str(value)
+def _or_dash(value: Any, formatted: Callable[[Any], str] = str) -> str:
+    return "—" if value is None else formatted(value)

@@ -1,4 +1,4 @@
-"""Where in the step does it go, and does a step cost the same as training goes on?"""
+"""Where in a step does the energy go, and does the cost of a step drift?"""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def anatomy(steps: Anatomy | None) -> Chart:
         ],
     }
     if steps.power is not None:
-        moved = _moved(steps, zero)
-        for trace in moved:
+        power_traces = _shifted_power(steps, zero)
+        for trace in power_traces:
             trace["yaxis"] = "y2"
-        data += moved
+        data += power_traces
         layout["xaxis"] = {"anchor": "y2"}
         layout["yaxis2"] = {
             "domain": [0, 1 - lanes_share],
@@ -120,8 +120,8 @@ def anatomy(steps: Anatomy | None) -> Chart:
     return Chart(caption, drawn, columns, rows)
 
 
-def _moved(steps: Anatomy, zero: float) -> list[dict[str, Any]]:
-    """Power beside the lanes: few devices one by one, many as median and range, no names."""
+def _shifted_power(steps: Anatomy, zero: float) -> list[dict[str, Any]]:
+    """Traces of power for the axis of the lanes: few devices singly, many as median and range."""
     assert steps.power is not None
     shifted = replace(steps.power, edges_s=steps.power.edges_s - zero)
     scale = TimeScale(1e-3, "ms")
@@ -170,7 +170,7 @@ def drift(series: Drift | None) -> Chart:
     ]
     bounds = [0, *series.changes, len(series.value)]
     levels = [float(np.median(series.value[a:b])) for a, b in pairwise(bounds)]
-    said = energy if series.unit == "J" else duration
+    formatted = energy if series.unit == "J" else duration
     shapes, notes = [], []
     for place, change in enumerate(series.changes):
         at = float(series.steps[change]) - series.block / 2
@@ -214,11 +214,11 @@ def drift(series: Drift | None) -> Chart:
     if series.changes:
         caption = (
             f"The {what} of a step changed {len(series.changes)} time"
-            f"{'s' if len(series.changes) > 1 else ''}, from {said(levels[0])} at first to "
-            f"{said(levels[-1])} at last."
+            f"{'s' if len(series.changes) > 1 else ''}, from {formatted(levels[0])} at first to "
+            f"{formatted(levels[-1])} at last."
         )
     else:
-        caption = f"No lasting change: {said(float(np.median(series.value)))} a step."
+        caption = f"No lasting change: {formatted(float(np.median(series.value)))} a step."
     caption += (
         " Each point is "
         + ("one step" if series.block == 1 else f"the mean of {series.block} steps")

@@ -1,4 +1,4 @@
-"""How charts look: colours that everybody can tell apart on white and on dark, and a plain frame.
+"""How charts look: a frame, and colours that are distinct on white and dark for all eyes.
 
 Figures carry no theme: text, axes and ground take the page's colours from the style sheet, and a
 downloaded image is dark on white. Measured is solid, estimated lighter with whiskers, a model's
@@ -52,7 +52,7 @@ def colour(phase: str) -> str:
 def figure(
     data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str = "", **layout: Any
 ) -> Figure:
-    """A figure of ours; titles of axes are with their units."""
+    """A plotly figure in the frame of all charts; axis titles include their units."""
     frame: dict[str, Any] = {
         "height": height,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
@@ -74,7 +74,7 @@ def figure(
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """With a light grid and room for its labels."""
+    """An axis with a light grid and room for its labels."""
     return {
         "title": {"text": title, "standoff": 8},
         "automargin": True,
@@ -108,7 +108,7 @@ class TimeScale:
 
     @classmethod
     def of(cls, duration_s: float) -> TimeScale:
-        """For a run of this length."""
+        """The scale for a run of this length."""
         if duration_s <= 600:
             return cls(1.0, "s")
         if duration_s <= 3 * 3600:
@@ -118,27 +118,27 @@ class TimeScale:
         return cls(86400.0, "days")
 
     def axis(self, span: tuple[float, float] | None = None, **more: Any) -> dict[str, Any]:
-        """With what is looked at, if that is not everything."""
+        """The axis of time, with the range ``span`` if only a part of the run is shown."""
         if span is not None:
             more |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
         return axis(f"since the run's begin ({self.unit})", **more)
 
     def at(self, seconds: float) -> float:
-        """In the unit."""
+        """Seconds in the unit."""
         return seconds / self.seconds
 
     def values(self, seconds: Floats) -> list[float | None]:
-        """In the unit, with enough digits for a microsecond in a minute."""
+        """Seconds in the unit, rounded to 7 digits: a microsecond in a minute."""
         return [None if s != s else round(float(s) / self.seconds, 7) for s in seconds]
 
 
 def plain(text: object, longest: int = 60) -> str:
-    """A name as plotly shows it: one short line, no tag of its own is understood."""
+    """A name for plotly: one short line, its markup escaped."""
     return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def listed(values: Any) -> list[Any]:
-    """Numbers as JSON can hold them: what is not finite is nothing."""
+    """Numbers for JSON, to 6 digits; values that are not finite become None."""
     return [
         None
         if value is None or value != value or abs(value) == float("inf")

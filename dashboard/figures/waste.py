@@ -7,7 +7,7 @@ from typing import Any
 
 from probe.report.numbers import duration, energy
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, told_apart
+from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
 from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ WASTE = ("waiting for data", "waiting for other ranks", "before, after, gaps")
 
 def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
     """(what for → joules or seconds, the unit, whether a model's)."""
-    apart = told_apart(run.phases)
+    apart = with_known_phases(run.phases)
     measured = [r for r in apart if r.energy_j is not None and r.provenance != MODELLED]
     modelled = [r for r in apart if r.energy_j is not None and r.provenance == MODELLED]
     rows: list[PhaseRow] = measured or modelled
@@ -77,7 +77,7 @@ def waste(run: Overview) -> Chart:
             "Nothing is known yet." if run.live else "Nothing is known of it.", None, columns
         )
     rows: list[list[Any]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
-    said = energy if unit == "J" else duration
+    formatted = energy if unit == "J" else duration
     data: list[dict[str, Any]] = []
     for name, value in amounts.items():
         share = value / total
@@ -92,7 +92,7 @@ def waste(run: Overview) -> Chart:
                     "opacity": 0.6 if modelled else 1.0,
                     "pattern": {"shape": "/" if modelled else "", "fgopacity": 0.6},
                 },
-                "text": [f" {100 * share:.1f} %, {said(value)}"],
+                "text": [f" {100 * share:.1f} %, {formatted(value)}"],
                 "textposition": "outside",
                 "cliponaxis": False,
                 "hoverinfo": "skip",

@@ -1,4 +1,4 @@
-"""The ranks of one job: who waits, for whom, on which host, and what communication costs."""
+"""The ranks of one job: waiting, hosts, attempts, and the cost of communication."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _layout(context: AppContext, address: Address) -> Any:
 
 
 def _callbacks(app: Dash) -> None:
-    """What is shown of a run that goes on is looked for every few seconds."""
+    """The page of a live run is updated every few seconds."""
 
     @app.callback(
         Output(_BODY, "children"),
@@ -51,7 +51,7 @@ def _callbacks(app: Dash) -> None:
         try:
             body, live = _body(app_context(), str(run_id))
         except DAMAGED:
-            return no_update, True  # what was seen stays
+            return no_update, True  # keep what is shown
         return body, not live
 
 

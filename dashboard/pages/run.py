@@ -18,7 +18,7 @@ from probe.errors import ProbeError
 from .. import urls
 from ..components import DAMAGED, aria, cannot_show, card, part_id, room, shell, trouble
 from ..context import AppContext, app_context
-from ..data.power import speaking
+from ..data.power import main_meters
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, ChartKind, draw
 from ..urls import Selection
@@ -31,7 +31,7 @@ _EMPTY: dict[str, Any] = {"data": [], "layout": {}}
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
 # page draws once the first chart is there; the newest that is shown.
 _RUN, _SPAN, _LATER, _SEEN = "run", "span", "later", "seen"
-_TICK, _SLOW_TICK = "tick", "slow-tick"  # twice a second while a run goes on; every few seconds
+_TICK, _SLOW_TICK = "tick", "slow-tick"  # twice a second while a run is live; every few seconds
 _HEAD, _STRIP, _NOTICES, _METERS = "run-head", "strip", "notices", "run-meters"
 _SLOW = [*(name for name, kind in CHARTS.items() if not kind.first), _METERS]
 
@@ -47,7 +47,7 @@ def _layout(context: AppContext, address: Address) -> Any:
     try:
         run = context.library.open(run_id)
         live, newest = run.live, run.newest()
-        devices = [meter.source.device for meter in speaking(run.meters())]
+        devices = [meter.source.device for meter in main_meters(run.meters())]
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     selection = Selection.of(address.get("t"), address.get("d"))
@@ -190,7 +190,7 @@ def _callbacks(app: Dash) -> None:
 
 
 def _draw_and_follow(app: Dash, name: str, kind: ChartKind) -> None:
-    """Draw a chart at once, and again when there is something new or another part is looked at.
+    """Draw a chart at once, and again when there is new data or another part is selected.
 
     Two callbacks: one that also followed ``_SEEN`` would wait for it before it drew at all.
     """
@@ -247,7 +247,7 @@ def _answer(name: str, run_id: Any, asked: Any, *, complete: bool) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in one line; what nobody foresaw goes to the server's log, too."""
+    """An error in one line; unexpected errors go to the server's log as well."""
     if isinstance(error, ProbeError):
         return f"{error}."
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -270,7 +270,7 @@ def _prefetch(context: AppContext, run_id: str) -> None:
     """Begin to make the chart that the page asks for first."""
 
     def work() -> None:
-        with contextlib.suppress(Exception):  # the page will ask, and be told
+        with contextlib.suppress(Exception):  # the page's own request will show the error
             draw(context.library.open(run_id), "power", Selection())  # more would hold up the page
 
     threading.Thread(target=work, daemon=True).start()

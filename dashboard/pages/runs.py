@@ -1,4 +1,4 @@
-"""All runs of the directory, those that go on first."""
+"""All runs of the directory, live runs first."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SENSORS, _EXAMINE = "sensors", "examine"  # ids
 
 
 def _layout(_context: AppContext, _address: Address) -> Any:
-    """Sensors are opened once the page is there."""
+    """The page without results, which come when the sensors have been examined."""
     return shell(
         html.P("What a run that is started on this machine would measure.", className="soft"),
         html.Button("Look again", id=_EXAMINE, type="button"),
@@ -28,7 +28,7 @@ def _layout(_context: AppContext, _address: Address) -> Any:
 
 
 def _callbacks(app: Dash) -> None:
-    """Asked at once, and again by the button."""
+    """The sensors are examined when the page opens, and again by the button."""
 
     @app.callback(Output(_SENSORS, "children"), Input(_EXAMINE, "n_clicks"))
     def examined(clicks: Any) -> Any:
@@ -44,7 +44,7 @@ def _callbacks(app: Dash) -> None:
 
 
 def _findings(answer: Mapping[str, Any]) -> list[Any]:
-    """Sensors with their sources; what is missing with what mends it, one reason once."""
+    """Sensors with their sources; then what is missing, each reason once, with its remedy."""
     shown: list[Any] = []
     missing: dict[tuple[str, str], list[str]] = {}
     for sensor in answer["sensors"]:

@@ -3,7 +3,7 @@
     probe export RUN --to parquet -o BUCKET/cluster=here/run=RUN/samples.parquet
     python examples/fleet/joules.py BUCKET          # a folder, s3://bucket/path, gs://…
 
-The files are what `probe export --to parquet` wrote, copied by whatever copies files; the folders
+The files are what `probe export --to parquet` wrote, copied with any tool; the folders
 around them (cluster=, date=, run=) become columns.
 """
 
@@ -21,12 +21,12 @@ def main() -> int:
     parser.add_argument("bucket", help="a folder or the URI of a bucket")
     options = parser.parse_args()
     try:
-        found = ds.dataset(options.bucket, format="parquet", partitioning="hive")
+        samples = ds.dataset(options.bucket, format="parquet", partitioning="hive")
     except (OSError, ValueError) as error:
         print(f"cannot read {options.bucket}: {error}", file=sys.stderr)
         return 1
-    names = [name for name in ("cluster", "date", "run") if name in found.schema.names]
-    counters = found.to_table(
+    names = [name for name in ("cluster", "date", "run") if name in samples.schema.names]
+    counters = samples.to_table(
         columns=[*names, "device", "source", "value"],
         filter=(pc.field("quantity") == "energy") & (pc.field("provenance") == "measured"),
     )

@@ -1,4 +1,4 @@
-"""Runs that go on, or have just ended, and what their recorders say of them."""
+"""Live runs, or runs that have just ended, with the live pages of their recorders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from probe.store.layout import RUN_FILE
 from probe.store.live import Live, look_live
 from probe.units import NS_PER_S
 
-LINGER_S = 60.0  # final totals are shown so long, for the last scrape
+LINGER_S = 60.0  # how long final totals stay, for the last scrape
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """A run that goes on, or has just ended, with what its recorders say."""
+    """A live run, or one that has just ended, with the live pages of its recorders."""
 
     meta: Mapping[str, Any]  # run.json
     live: Live
@@ -27,7 +27,7 @@ Runs = Callable[[], Iterable[LiveRun]]
 
 
 def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> Runs:
-    """Those of some run directories whose recorders say something; of one node, or all."""
+    """The live runs among some run directories, with the pages of one node or of all."""
 
     def find() -> Iterator[LiveRun]:
         for path in paths():
@@ -44,7 +44,7 @@ def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> R
 
 
 def runs_below(directory: Path) -> Callable[[], Iterable[Path]]:
-    """Run directories in ``directory`` that have not ended."""
+    """Run directories in ``directory`` that have a live page."""
 
     def paths() -> Iterator[Path]:
         for file in sorted(directory.glob(f"*/{RUN_FILE}")):

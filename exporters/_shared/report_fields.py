@@ -45,16 +45,16 @@ class Devices:
 
 
 def devices(report: Mapping[str, Any]) -> Devices:
-    """What the report's meters say. A model's joules of a device that is measured are left out."""
+    """Joules by kind of device. A model's joules of a device that is measured are left out."""
     measured: dict[str, float] = {}
     modelled: dict[str, float] = {}
     for row in report["sources"]:
         if row["energy_j"] is None:
             continue
-        held = modelled if row["provenance"] == "modelled" else measured
+        joules = modelled if row["provenance"] == "modelled" else measured
         if row["in_total"] or row["provenance"] == "modelled":
             kind = kind_of_row(row)
-            held[kind] = held.get(kind, 0.0) + row["energy_j"]
+            joules[kind] = joules.get(kind, 0.0) + row["energy_j"]
     total = report["total"]
     return Devices(
         measured.get("gpu", 0.0),
@@ -76,8 +76,10 @@ def bounds(
 
 
 def kind_of(device: str, kind: str = "") -> str:
-    """The word for a kind of device in the names of metrics: gpu, cpu, dram, ram, psys, host,
-    process or other. ``node/gpu0`` is a gpu, and so is every accelerator; ``ram`` is modelled.
+    """The word for a device in the names of metrics.
+
+    One of gpu, cpu, dram, ram, psys, host, process, other. ``node/gpu0`` is a gpu, and so is every
+    accelerator; ``ram`` is modelled.
 
     Args:
         kind: as it was stored; empty: the device's name says it.
@@ -104,7 +106,7 @@ def grams(report: Mapping[str, Any]) -> float:
 
 
 def intensity(report: Mapping[str, Any]) -> float:
-    """g CO2e per kWh. Raises ExportRefused if it is unknown."""
+    """Carbon intensity in g CO2e per kWh. Raises ExportRefused if it is unknown."""
     carbon = report["carbon"]
     if not carbon:
         raise ExportRefused(
@@ -122,7 +124,7 @@ def country(report: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def models(report: Mapping[str, Any], kind: str) -> list[str]:
-    """Makers' names of the devices of a kind."""
+    """Product names of the measured devices of a kind."""
     return [
         row["model"] or row["device"]
         for row in report["sources"]
@@ -131,12 +133,12 @@ def models(report: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def counted(names: list[str]) -> str:
-    """``2 x NVIDIA H100, 1 x …``."""
+    """Equal names counted: ``2 x NVIDIA H100, 1 x …``."""
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
 def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
-    """(how many, of what) the run logged: samples, else tokens, else steps."""
+    """(number, unit) of what the run logged: samples, else tokens, else steps; None without any."""
     for name in ("samples", "tokens"):
         logged = report["values"].get(name)
         if logged and logged["sum"]:
@@ -146,5 +148,5 @@ def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
 
 
 def kwh(joules: float) -> float:
-    """Kilowatt-hours."""
+    """Joules as kilowatt-hours."""
     return joules / J_PER_KWH

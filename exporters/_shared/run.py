@@ -1,4 +1,4 @@
-"""A stored run as exporters see it, how they write, and how they refuse."""
+"""What all exporters share: the stored run, an atomic write, and their error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from probe.store.reader import RunReader
 
 
 class ExportRefused(UsageError):
-    """This run cannot be exported this way, and why, in one clear line."""
+    """This run cannot be exported this way; the message says why in one line."""
 
 
 class StoredRun:
@@ -55,6 +55,6 @@ class StoredRun:
 
 
 def write_whole(output: Path, content: str | bytes) -> None:
-    """Replace a file by this content at once, in a directory that may be new. Raises OSError."""
+    """Replace a file atomically; its directory is made if needed. Raises OSError."""
     output.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(output, content.encode() if isinstance(content, str) else content)

@@ -1,7 +1,7 @@
-"""What trackers are told: ``energy/*`` per step, ``energy_final/*`` as the report has it.
+"""Scalars for trackers: ``energy/*`` per step, ``energy_final/*`` as in the report.
 
-No meter resolves one step. A row therefore stands for the steps since the row before, over at
-least some updates of the meters, and what it says of a step is the mean over those.
+No meter resolves one step. A row therefore covers the steps since the row before, over at least
+some updates of the meters, and its values per step are means over those.
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
-    """``rows`` over the run's steps, ``energy/*``; ``final``: the report's figures, with a name of
-    their own, ``energy_final/*``, for trackers show the last row where a run has a summary.
+    """A run's energy for trackers.
+
+    ``rows``: ``energy/*`` over the run's steps. ``final``: the report's figures; their separate
+    name ``energy_final/*`` is needed because trackers show the last row as the run's summary.
     """
 
     rows: list[Row]
-    final: Mapping[str, float]
+    final: Row  # after the last step, at the run's end
     config: Mapping[str, Any]
 
 
 def plain(name: str) -> str:
-    """In the characters that all trackers take."""
+    """The name with only the characters that all trackers accept."""
     return re.sub(r"[^A-Za-z0-9_.\-/ ]+", "_", name)[:200]
 
 
 def scalars(run: StoredRun) -> Scalars:
-    """Of a run whose energy is known. Raises ExportRefused for another."""
+    """The scalars of a run. Raises ExportRefused if its energy is unknown."""
     report = run.report
     final = _final(report)
     if not final:
@@ -67,7 +69,7 @@ def scalars(run: StoredRun) -> Scalars:
             sorted({row["model"] or row["device"] for row in report["sources"] if row["in_total"]})
         ),
     }
-    return Scalars(_rows(run), final, config)
+    return Scalars(_rows(run), Row(fields["steps"], run.end_s, final), config)
 
 
 def _final(report: Mapping[str, Any]) -> dict[str, float]:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from probe.analysis.from_samples import AnalysisFromSamples
-from probe.store.reader import Series
 from probe.timeline.rank_timeline import Timeline, timeline
 
 from .run import ExportRefused, StoredRun
@@ -17,7 +16,7 @@ from .run import ExportRefused, StoredRun
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MOST_SLICES = 400_000  # what a viewer opens without complaint
+MOST_SLICES = 400_000  # more than this no viewer opens
 _COUNTERS = {
     "memory_used": "B",
     "sm_activity": "",
@@ -62,7 +61,9 @@ class Tracks:
 
 
 def tracks(run: StoredRun, steps: str) -> Tracks:
-    """Args:
+    """A run as tracks over time.
+
+    Args:
         steps: ``all``, or ``100:200``.
 
     Raises:
@@ -100,13 +101,13 @@ def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
         a, b = int(first), int(last)
     except ValueError:
         a = b = -1
-    most = max((host.steps for host in hosts), default=0)
+    recorded = max((host.steps for host in hosts), default=0)
     if not sign or not 0 <= a < b:
         raise ExportRefused(f"steps={steps!r}: write `all` or for example 100:200")
-    if a >= most:
-        raise ExportRefused(f"steps={steps}: the run has {most} steps")
-    closed = next(host.step_ns for host in hosts if host.steps == most)
-    return (int(closed[a - 1]) if a else begin_ns), int(closed[min(b, most) - 1])
+    if a >= recorded:
+        raise ExportRefused(f"steps={steps}: the run has {recorded} steps")
+    closed = next(host.step_ns for host in hosts if host.steps == recorded)
+    return (int(closed[a - 1]) if a else begin_ns), int(closed[min(b, recorded) - 1])
 
 
 def _phases(group: str, track: str, phases: Timeline) -> Slices:
@@ -138,15 +139,7 @@ def _levels(run: StoredRun) -> Iterator[Levels]:
             label = "power" if device.source.provenance == "measured" else "power (model)"
             yield Levels(device.name, label, "W", curve.time_ns[:-1], watts)
     for series in analysis.series:
-        if series.source.quantity in _COUNTERS:
-            yield _level(series)
-
-
-def _level(series: Series) -> Levels:
-    return Levels(
-        series.source.device,
-        series.source.quantity,
-        _COUNTERS[series.source.quantity],
-        series.time_ns,
-        series.value,
-    )
+        source = series.source
+        if source.quantity in _COUNTERS:
+            unit = _COUNTERS[source.quantity]
+            yield Levels(source.device, source.quantity, unit, series.time_ns, series.value)

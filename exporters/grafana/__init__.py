@@ -1,7 +1,7 @@
 """Grafana: the dashboard over what Prometheus scrapes.
 
-:file:`phasewatt.json` is for everybody who only wants to import it; :mod:`build` makes it. A test
-builds it anew and runs every query against the series of a live training.
+:file:`phasewatt.json` is ready to import; :mod:`build` makes it. A test rebuilds it and runs every
+query against the series of a live training.
 
     probe export RUN --to grafana       the same, with this run and its time chosen
 """

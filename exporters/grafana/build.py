@@ -15,7 +15,7 @@ RATE = "$__rate_interval"
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A panel of lines: what is asked, how a line is called; ``stacked`` adds them up."""
+    """A panel of lines: pairs of a query and the name of its lines; ``stacked`` adds them up."""
 
     title: str
     about: str
@@ -136,7 +136,7 @@ GRAPHS = {
 
 
 def dashboard() -> dict[str, Any]:
-    """Built anew; needs the package grafana-foundation-sdk."""
+    """The dashboard's JSON, built with the package grafana-foundation-sdk."""
     from grafana_foundation_sdk.builders import dashboard as board
     from grafana_foundation_sdk.builders import prometheus, timeseries
     from grafana_foundation_sdk.builders.common import (
@@ -209,7 +209,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def queries(content: dict[str, Any]) -> list[str]:
-    """Every expression of a dashboard."""
+    """Every Prometheus expression of a dashboard."""
     return [target["expr"] for panel in content["panels"] for target in panel.get("targets", ())]
 
 

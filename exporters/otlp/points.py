@@ -1,7 +1,7 @@
 """The figures of a report and of a live page, with OpenTelemetry's names and units.
 
 Names and units: OpenTelemetry semantic conventions for hardware (hw.energy, hw.power, hw.gpu.*),
-status development; what they do not know is called probe.*.
+status development; figures without a convention are called probe.*.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
 
 
 def live_points(page: LivePage) -> Iterator[Point]:
-    """What a live page says; ``hw.energy`` counts from the run's begin."""
+    """The figures of a live page; ``hw.energy`` counts from the run's begin."""
     ids: dict[str, str] = {}
     for device in page.devices:
         ids[device.device] = device.uuid or device.source

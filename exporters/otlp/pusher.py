@@ -20,7 +20,7 @@ EVERY_S = 10.0
 
 
 class Pusher:
-    """Sends what live runs say to a collector until :meth:`close`; what fails is told once."""
+    """Sends live runs to a collector until :meth:`close`; a failure is printed once."""
 
     def __init__(self, runs: Runs, endpoint: str, every_s: float = EVERY_S):
         """Raises ExportRefused if the packages are missing or the endpoint is no URL."""
@@ -57,7 +57,7 @@ class Pusher:
 
 
 def page_data(run: LiveRun, page: LivePage) -> MetricsData:
-    """What one node says of a run now."""
+    """The metrics of a run's live page of one node."""
     begin_s = wall_s(run.meta, int(run.meta.get("begin_ns") or 0)) or page.wall_s
     resource = resource_of({**run.meta, "host": page.node})
     return metrics_data(

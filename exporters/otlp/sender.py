@@ -1,4 +1,4 @@
-"""Points as the OpenTelemetry SDK holds them, and their way to a collector."""
+"""Points as data of the OpenTelemetry SDK, and the sender to a collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _PATH = "/v1/metrics"
 def metrics_data(
     points: Iterable[Point], resource: Mapping[str, str], begin_ns: int, end_ns: int
 ) -> MetricsData:
-    """As the SDK holds it: cumulative sums from ``begin_ns``, since 1970. Raises ExportRefused."""
+    """Points as the SDK's data: cumulative sums since ``begin_ns`` (ns since 1970).
+
+    Raises:
+        ExportRefused: the SDK is not installed.
+    """
     try:
         from opentelemetry.sdk.metrics import export as sdk
         from opentelemetry.sdk.resources import Resource
@@ -50,7 +54,7 @@ def metrics_data(
 
 
 def resource_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Of report["run"] or run.json."""
+    """Resource attributes from report["run"] or run.json."""
     return {
         "service.name": "phasewatt",
         "host.name": str(run.get("host") or ""),
@@ -89,7 +93,7 @@ class Sender:
             raise _missing() from None
         self.url = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
         self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=TIMEOUT_S)
-        # What it would log is told by us, in one line.
+        # Its log lines are replaced by our one-line error.
         logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
 
     def __enter__(self) -> Sender:
@@ -99,12 +103,12 @@ class Sender:
         self.close()
 
     def send(self, data: MetricsData) -> None:
-        """Raises ExportRefused if the collector did not take it."""
+        """Send the data. Raises ExportRefused if the collector did not take it."""
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
         if self._exporter.export(data) is not MetricExportResult.SUCCESS:
             raise ExportRefused(f"{self.url} did not take the metrics: is a collector there?")
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._exporter.shutdown()

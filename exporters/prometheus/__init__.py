@@ -1,6 +1,6 @@
 """Prometheus: live runs over HTTP, a stored run as a text file.
 
-probe.watch(prometheus=9400)            the recorder serves its run while it lasts, and a little
+probe.watch(prometheus=9400)            the recorder serves its run until shortly after its end
 probe serve runs --port 9400            one endpoint for all live runs of a directory
 probe export RUN --to prometheus        final figures for node_exporter's textfile collector
 """
@@ -56,26 +56,26 @@ EXPORTER = PrometheusTextfile()
 
 
 class RunEndpoint:
-    """What the recorder starts for ``watch(prometheus=…)``."""
+    """The endpoint that the recorder starts for ``watch(prometheus=…)``."""
 
     def __init__(self, run: Path, address: str, token: str | None):
         """``address``: a port, or host:port. Raises ExportRefused."""
         host, _, port = address.rpartition(":")
-        where = Address(host.strip("[]") or "127.0.0.1", _port(port), token)
-        self._endpoint = Endpoint(live_runs(lambda: [run], node_name()), where)
+        listening = Address(host.strip("[]") or "127.0.0.1", _port(port), token)
+        self._endpoint = Endpoint(live_runs(lambda: [run], node_name()), listening)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._endpoint.port
 
     def linger(self) -> None:
-        """After the run's end: stay until the totals were fetched, or it takes too long."""
+        """After the run's end: serve until the totals were scraped, at most 30 s, then close."""
         self._endpoint.collector.scrapes = 0
         deadline = time.monotonic() + LINGER_S / 2
         while time.monotonic() < deadline and not self._endpoint.collector.scrapes:
             time.sleep(0.1)
-        time.sleep(0.1)  # the answer goes out
+        time.sleep(0.1)  # until the answer is sent
         self._endpoint.close()
 
 

@@ -24,7 +24,7 @@ from .live import live_families
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and who may ask.
+    """Where to listen, and what guards the endpoint.
 
     Raises:
         ExportRefused: other than loopback without a token.
@@ -49,7 +49,7 @@ class Address:
 
 
 class RunsCollector(Collector):
-    """Reads the live pages anew at every scrape; keeps nothing."""
+    """Reads the live pages at every scrape; keeps nothing in between."""
 
     def __init__(self, runs: Runs):
         self._runs = runs
@@ -60,11 +60,11 @@ class RunsCollector(Collector):
         yield from live_families(self._runs(), time.monotonic_ns())
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # names depend on what is live: nothing to promise
+        return ()  # which metrics there are depends on the live runs
 
 
 class Endpoint:
-    """Serves until :meth:`close`."""
+    """An HTTP server for the metrics of live runs, until :meth:`close`."""
 
     def __init__(self, runs: Runs, address: Address):
         """Raises ExportRefused if the address cannot be listened on."""

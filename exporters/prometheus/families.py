@@ -1,4 +1,4 @@
-"""Metric families that grow sample by sample, and what a live and a stored run tell alike.
+"""Metric families that grow sample by sample, and the metrics of live and stored runs alike.
 
 Base units, ``_total`` for counters, an ``info`` metric per run (Prometheus' naming practices). A
 counter never falls, so ``rate()`` of joules is watts; what is revised as data come is a gauge. A
@@ -27,18 +27,15 @@ def label(value: str | float) -> str:
 
 
 class Families:
-    """Families by name, in the order in which they came up."""
+    """Families by name, in the order of their first samples."""
 
     def __init__(self) -> None:
         self._families: dict[str, Metric] = {}
 
     def gauge(self, name: str, about: str, value: float, **labels: Any) -> None:
-        """One sample."""
-        family = self._families.get(name)
-        if family is None:
-            family = GaugeMetricFamily(name, about, labels=list(labels))
-            self._families[name] = family
-        family.add_metric([label(v) for v in labels.values()], value)  # type: ignore[attr-defined]
+        """Add one sample of a gauge."""
+        family = self._family(GaugeMetricFamily, name, about, labels)
+        family.add_metric([label(v) for v in labels.values()], value)
 
     def bounded(
         self,
@@ -48,7 +45,7 @@ class Families:
         interval: Sequence[float | None] | None,
         **labels: Any,
     ) -> None:
-        """A gauge of an estimate and the ends of its interval; what is None is left out."""
+        """Add a gauge of an estimate and of the ends of its interval; None is left out."""
         for bound, value in bounds(best, interval):
             self.gauge(name, about, value, **labels, bound=bound)
 
@@ -61,21 +58,24 @@ class Families:
         exemplar: Exemplar | None = None,
         **labels: Any,
     ) -> None:
-        """One sample; ``name`` without ``_total``."""
-        family = self._families.get(name)
-        if family is None:
-            family = CounterMetricFamily(name, about, labels=list(labels))
-            self._families[name] = family
+        """Add one sample of a counter; ``name`` without ``_total``."""
+        family = self._family(CounterMetricFamily, name, about, labels)
         values = [label(v) for v in labels.values()]
-        family.add_metric(values, value, created, exemplar=exemplar)  # type: ignore[attr-defined]
+        family.add_metric(values, value, created, exemplar=exemplar)
 
     def info(self, family_name: str, about: str, /, **labels: Any) -> None:
-        """One sample, its labels being the information."""
+        """Add one info sample; its labels hold the information."""
         family = self._families.setdefault(
             family_name, InfoMetricFamily(family_name, about, labels=())
         )
         values = {key: label(value) for key, value in labels.items()}
         family.add_sample(f"{family_name}_info", values, 1)
+
+    def _family(self, kind: Any, name: str, about: str, labels: Mapping[str, Any]) -> Any:
+        """The family of that name; a new one takes its label names from its first sample."""
+        if name not in self._families:
+            self._families[name] = kind(name, about, labels=list(labels))
+        return self._families[name]
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._families.values())
@@ -88,7 +88,7 @@ def estimate(
     status: str,
     at: Mapping[str, Any],
 ) -> None:
-    """A phase's energy, its interval, and how well both are known."""
+    """Add a phase's energy, its interval, and how well both are known."""
     about = "Best estimate of a phase's energy, and its 95 % interval; revised as data come"
     families.bounded("probe_phase_energy_estimate_joules", about, best, interval, **at)
     families.gauge(
@@ -97,6 +97,6 @@ def estimate(
 
 
 def describe(families: Families, about: str, run: Mapping[str, Any], *keys: str) -> None:
-    """The info metric of a run: some fields of run.json or of the report's ``run``."""
+    """Add the info metric of a run: some fields of run.json or of the report's ``run``."""
     fields = {key: run.get(key) or "" for key in keys}
     families.info("probe_run", about, run=run.get("id", ""), **fields)

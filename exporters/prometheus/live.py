@@ -1,4 +1,4 @@
-"""Metric families of the runs that go on, from what their recorders say."""
+"""Metric families of live runs, from the live pages of their recorders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._shared.live_runs import LiveRun, wall_s
 from .._shared.report_fields import kind_of
 from .families import Families, describe, estimate
 
-MOST_PHASES = 64  # series per device; a name made of a counter must not flood the server
+MOST_PHASES = 64  # series per device: phase names with a counter in them must not flood the server
 REST = "(others)"
 
 # quantity of a meter -> (metric's name after the device kind, what it is)
@@ -35,7 +35,7 @@ _CLOCKS = {"sm_clock": "sm", "memory_clock": "memory"}
 
 
 def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
-    """Everything of the runs that go on; ``now_ns`` is monotonic."""
+    """All metrics of live runs; ``now_ns`` is monotonic."""
     families = Families()
     for run in runs:
         fields = {"data": "unknown", **run.meta}
@@ -111,14 +111,14 @@ def _page(families: Families, meta: Mapping[str, Any], page: LivePage, now_ns: i
     )
 
 
-def _phases(families: Families, own: Mapping[str, Any], page: LivePage) -> None:
+def _phases(families: Families, own: dict[str, Any], page: LivePage) -> None:
     for device in dict.fromkeys(p.device for p in page.phases):
         rows = [p for p in page.phases if p.device == device]
         rows.sort(key=lambda p: (p.phase != "unattributed", -p.given_j))
         shown, rest = rows[:MOST_PHASES], rows[MOST_PHASES:]
         about = "Energy handed to a phase; over phases it adds up to the device's"
         for row in shown:
-            at = dict(own) | {"device": device, "phase": row.phase}
+            at = own | {"device": device, "phase": row.phase}
             families.counter("probe_phase_energy_joules", about, row.given_j, **at)
             if row.energy_j is not None:
                 estimate(families, row.energy_j, (row.low_j, row.high_j), row.status, at)
@@ -127,12 +127,12 @@ def _phases(families: Families, own: Mapping[str, Any], page: LivePage) -> None:
                 "probe_phase_energy_joules",
                 about,
                 sum(r.given_j for r in rest),
-                **(dict(own) | {"device": device, "phase": REST}),
+                **(own | {"device": device, "phase": REST}),
             )
     for rank in dict.fromkeys(t.rank for t in page.times):
         by_time = sorted((t for t in page.times if t.rank == rank), key=lambda t: -t.seconds)
         for time in by_time[:MOST_PHASES]:
-            at = dict(own) | {"rank": rank, "phase": time.phase}
+            at = own | {"rank": rank, "phase": time.phase}
             families.counter(
                 "probe_phase_seconds", "Time in a phase on the host", time.seconds, **at
             )
@@ -141,12 +141,11 @@ def _phases(families: Families, own: Mapping[str, Any], page: LivePage) -> None:
             )
 
 
-def _values(families: Families, own: Mapping[str, Any], page: LivePage) -> None:
+def _values(families: Families, own: dict[str, Any], page: LivePage) -> None:
     for row in page.values:
-        kind = kind_of(row.device, row.device_kind)
-        if kind == "other":
+        if (kind := kind_of(row.device, row.device_kind)) == "other":
             continue
-        at = dict(own) | {"device": row.device}
+        at = own | {"device": row.device}
         if row.quantity in _GAUGES:
             name, about = _GAUGES[row.quantity]
             families.gauge(f"probe_{kind}_{name}", about, row.value, **at)

@@ -14,7 +14,7 @@ _UNITS = {"g": "grams", "J": "joules", "1": "ratio"}
 
 
 def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
-    """The report's figures as gauges: final, and no counter that anybody would rate()."""
+    """The report's figures as gauges: final values, so no counters to take a rate() of."""
     families = Families()
     run, total = report["run"], report["total"]
     own = {"run": run["id"]}

@@ -1,10 +1,10 @@
 """Which technique made how much of the gain: train with and without, in fresh processes.
 
-    found = optimizers.ablate(["schedule", "precision"],
-                              ["python", "train.py", "--stack", "{stack}", "--seed", "{seed}"])
+    result = optimizers.ablate(["schedule", "precision"],
+                               ["python", "train.py", "--stack", "{stack}", "--seed", "{seed}"])
 
 :mod:`design` says which stacks are trained and in which order, :mod:`runner` trains them,
-:mod:`effects` holds the runs against each other, :mod:`shapley` is the arithmetic of games.
+:mod:`effects` compares the runs, :mod:`shapley` is the arithmetic of games.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ablate(
     seed: int = 0,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Run an ablation, or go on with it, and tell what it found (the JSON of ``probe ablate``).
+    """Run or continue an ablation and return its result, the JSON of ``probe ablate``.
 
     Every block trains each stack once with the block's number as its seed, in random order, and
     the baseline twice: if doing nothing makes a difference, the ablation is unsound.
@@ -37,11 +37,14 @@ def ablate(
         techniques: names, in the order in which a cumulative design adds them.
         command: words; ``{stack}`` and ``{seed}`` are filled in. It must be watched.
         design: ``cumulative``, ``leave-one-out`` or ``shapley``.
-        dir: what was done is kept there; the same call goes on with it.
+        dir: folder of the trials; the same call with the same folder continues there.
+        blocks: seed blocks; each trains every stack once.
+        seed: of the random order of trials.
+        say: called with a line of progress before each trial.
 
     Raises:
         UsageError: something that cannot be run; one line says why.
-        TrialFailed: a trial ended badly; what was done is kept.
+        TrialFailed: a trial ended badly; finished trials are kept.
     """
     ablation = Ablation(Path(dir), Design.of(design, techniques, blocks, seed), command)
     ablation.run(say)

@@ -14,7 +14,7 @@ from .text import render
 
 
 def ablate(options: argparse.Namespace) -> int:
-    """Run, or go on with, an ablation, and print what it found. Raises ProbeError."""
+    """Run or continue an ablation and print its result. Raises ProbeError."""
     folder = Path(options.dir or "runs/ablation")
     if options.words or options.techniques:
         words = options.words[1:] if options.words[:1] == ["--"] else options.words

@@ -17,14 +17,14 @@ _ORDERS = 8  # sampled per block where there are too many
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One stack; ``name`` is unique."""
+    """A stack that is trained; ``name`` is unique within a design."""
 
     name: str
     techniques: Set
 
     @property
     def stack(self) -> str:
-        """As a command line takes it."""
+        """The techniques as ``--stack`` takes them."""
         return ",".join(sorted(self.techniques)) or "baseline"
 
 
@@ -39,7 +39,7 @@ class Design:
 
     @classmethod
     def of(cls, kind: str, techniques: Sequence[str], blocks: int, seed: int = 0) -> Design:
-        """Raises UsageError: nothing that can be run."""
+        """Check what a command line gives. Raises UsageError if it cannot be run."""
         if kind not in DESIGNS:
             raise UsageError(f"no design {kind!r}: choose from {', '.join(DESIGNS)}")
         if not techniques:
@@ -54,11 +54,10 @@ class Design:
                 raise UsageError(
                     f"no technique is called {name!r}; there are: {', '.join(sorted(available))}"
                 )
-        made = cls(kind, tuple(techniques), blocks, seed)
-        if not valid(frozenset(techniques)):
-            Stack.of(",".join(techniques))  # says why
-        made.arms(0)
-        return made
+        Stack.of(",".join(techniques))  # raises TechniqueRefused where they do not go together
+        design = cls(kind, tuple(techniques), blocks, seed)
+        design.arms(0)
+        return design
 
     @property
     def exact(self) -> bool:
@@ -84,13 +83,12 @@ class Design:
             raise UsageError(f"{error}: fewer techniques, or another design") from None
 
     def arms(self, block: int) -> list[Arm]:
-        """Of a block, baseline and no-op first. Raises UsageError."""
+        """The arms of a block, baseline and no-op first. Raises UsageError."""
         sets: list[Set] = []
         if self.kind == "cumulative":
             sets = [frozenset(self.techniques[:n]) for n in range(1, len(self.techniques) + 1)]
-            for some in sets:
-                if not valid(some):
-                    Stack.of(",".join(sorted(some)))  # says why
+            for subset in sets:
+                Stack.of(",".join(sorted(subset)))  # raises TechniqueRefused, and says why
         elif self.kind == "leave-one-out":
             full = frozenset(self.techniques)
             sets = [full, *(full - {name} for name in self.techniques if valid(full - {name}))]
@@ -100,16 +98,16 @@ class Design:
                 for order in self.joining(block)
                 for n in range(1, len(order) + 1)
             }
-            sets = sorted(passed, key=lambda some: (len(some), sorted(some)))
+            sets = sorted(passed, key=lambda subset: (len(subset), sorted(subset)))
         named = {
-            some: Arm("+".join(name for name in self.techniques if name in some), some)
-            for some in sets
-            if some
+            subset: Arm("+".join(name for name in self.techniques if name in subset), subset)
+            for subset in sets
+            if subset
         }
         return [Arm("baseline", frozenset()), Arm(NO_OP, frozenset()), *named.values()]
 
     def order(self, block: int) -> list[Arm]:
-        """The arms of a block as they are run: at random, the same however often it is asked."""
+        """The arms of a block in the random order of its trials; each call gives the same order."""
         arms = self.arms(block)
         random.Random(f"{self.seed} block {block}").shuffle(arms)
         return arms

@@ -30,10 +30,11 @@ _BASE = "baseline"
 
 
 def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """The JSON of ``probe ablate``; of the blocks that are complete.
+    """The JSON of ``probe ablate``, from the blocks that are complete.
 
     Raises:
-        UsageError: no block is, or the runs cannot be held against each other.
+        NothingToReport: no block is complete.
+        UsageError: the runs cannot be compared.
     """
     design = ablation.design
     missing = {block for block, _ in ablation.missing()}
@@ -64,7 +65,7 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
 def evaluate(
     design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], question: Question
 ) -> dict[str, Any]:
-    """Of trials by arm, their ``block`` set."""
+    """The effects of the techniques, from trials by arm; each trial knows its ``block``."""
     bases = trials[_BASE]
     shares = classes(bases)
 
@@ -75,7 +76,7 @@ def evaluate(
         return dict(comparison["comparisons"][0])
 
     nothing = against(_BASE, NO_OP)
-    told_of = [
+    intervals = [
         nothing[kind]["interval"]
         for kind in ("time_s", "energy_j")
         if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None
@@ -87,7 +88,9 @@ def evaluate(
         "blocks": len(blocks),
         "mode": question.mode,
         "no_op": nothing,
-        "sound": all(map(_holds_zero, told_of)) if told_of and len(blocks) > 1 else None,
+        "sound": all(low <= 0 <= high for low, high in intervals)
+        if intervals and len(blocks) > 1
+        else None,
     }
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
@@ -121,7 +124,8 @@ def _shapley(
     question: Question,
     against: Callable[[str, str], dict[str, Any]],
 ) -> dict[str, Any]:
-    missed = sum(trial.reached is False for side in trials.values() for trial in side)
+    every = [trial for side in trials.values() for trial in side]
+    missed = sum(trial.reached is False for trial in every)
     if missed:  # what they cost so far is a bound, and sums of bounds attribute nothing
         return {
             "refused": f"the target was missed by {missed} trials",
@@ -133,17 +137,16 @@ def _shapley(
         for name in trials
         if name not in (_BASE, NO_OP) and against(_BASE, name)["quality"]["ok"] is False
     ]
-    layout = Layout.of([trial for side in trials.values() for trial in side], shares)
-    energies = {trial.energy for side in trials.values() for trial in side}
-    measured = energies == {Provenance.MEASURED}
-    cells = [{"stage": stage, "class": kind} for stage, kind in layout.cells]
+    layout = Layout.of(every, shares)
+    measured = {trial.energy for trial in every} == {Provenance.MEASURED}
     by_metric: dict[str, Any] = {
         "exact": design.exact,
-        "cells": cells,
+        "cells": [{"stage": stage, "class": kind} for stage, kind in layout.cells],
         "worse_in_quality": worse,
         "refused": None,
         "orders": len(design.joining(blocks[0])),
-        "valid_orders_only": design.exact and len(design.joining(0)) < _factorial(design),
+        "valid_orders_only": design.exact
+        and len(design.joining(0)) < math.factorial(len(design.techniques)),
     }
     for name, row_of in (("time_s", time_row), ("energy_j", energy_row)):
         if name == "energy_j" and not measured:
@@ -155,12 +158,12 @@ def _shapley(
         ]
         by_metric[name] = _shapley_json(design, per_block, gains=not worse)
         if name == "energy_j":
-            _silence(by_metric[name], layout, [trial for side in trials.values() for trial in side])
+            _silence(by_metric[name], layout, every)
     return by_metric
 
 
 def _silence(result: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
-    """A class of which nothing could be told apart has no joules; they stand in `unidentified`."""
+    """Blank the cells whose joules could not be identified; `unidentified` has those."""
     for at, cell in enumerate(layout.cells):
         stated, refused, _ = layout.known(cell, trials)
         if refused and not stated:
@@ -236,9 +239,13 @@ def _shapley_json(
 
 
 def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
-    """From (blocks, players, cells + total): total with its interval, cells with theirs, verdicts
-    adjusted over players for totals, over players and cells for cells. Without ``gains`` none is
-    called one: some stack was worse in quality.
+    """A row per player: its total and its cells, each with interval and verdict.
+
+    Verdicts are adjusted over the players for totals, over players and cells for cells.
+
+    Args:
+        each: (blocks, players, cells + total).
+        gains: False where a stack was worse in quality: no verdict is then a gain.
     """
     blocks, players, width = each.shape
     contrast: Contrast = paired(each.reshape(blocks, -1))
@@ -247,11 +254,11 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
     totals = holm(p[:, -1])
     cells = holm(p[:, :-1].ravel()).reshape(players, width - 1)
 
-    def entry(gain: float, wide: float, adjusted: float) -> dict[str, Any]:
+    def entry(gain: float, half_width: float, adjusted: float) -> dict[str, Any]:
         clear = contrast.known and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
         return {
             "gain": gain,
-            "interval": [gain - wide, gain + wide] if contrast.known else None,
+            "interval": [gain - half_width, gain + half_width] if contrast.known else None,
             "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence",
         }
 
@@ -265,11 +272,3 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
         }
         for i in range(players)
     ]
-
-
-def _holds_zero(interval: Sequence[float]) -> bool:
-    return interval[0] <= 0 <= interval[1]
-
-
-def _factorial(design: Design) -> int:
-    return math.factorial(len(design.techniques))

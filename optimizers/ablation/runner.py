@@ -1,4 +1,4 @@
-"""Runs an ablation's trials, each in a fresh process, one at a time; goes on where it was ended.
+"""Runs an ablation's trials, each in a fresh process, one at a time; can be continued.
 
 The folder of an ablation::
 
@@ -53,10 +53,11 @@ class Done:
 
 
 class Ablation:
-    """A design and a command in a folder."""
+    """A design and a command, with the trials that a folder holds of them."""
 
     def __init__(self, folder: Path, design: Design, command: Sequence[str]):
-        """
+        """Open the folder, or begin an ablation in it.
+
         Args:
             command: words in which ``{stack}`` and ``{seed}`` are filled in.
 
@@ -91,7 +92,7 @@ class Ablation:
 
     @classmethod
     def open(cls, folder: Path) -> Ablation:
-        """One that was begun. Raises UsageError."""
+        """The ablation that was begun in a folder. Raises UsageError if there is none."""
         try:
             settings = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
             design = settings["design"]
@@ -135,7 +136,7 @@ class Ablation:
         """Run what is missing.
 
         Raises:
-            TrialFailed: a trial did; the same command goes on with it.
+            TrialFailed: a trial failed; the same command continues.
             UsageError: another process runs this ablation.
         """
         with self._alone():
@@ -194,7 +195,7 @@ class Ablation:
             os.fsync(file.fileno())
 
     def _place(self, stem: str) -> Path:
-        """A folder for one attempt; that of a trial that was ended stays as it is."""
+        """A new folder for an attempt; the folder of an interrupted trial is kept."""
         for attempt in range(1, 10_000):
             place = self.folder / "trials" / (stem if attempt == 1 else f"{stem}-{attempt}")
             with contextlib.suppress(FileExistsError):
@@ -204,7 +205,7 @@ class Ablation:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Two of them at once would measure each other."""
+        """Hold the folder's lock: two ablations at once would measure each other."""
         with (self.folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -214,7 +215,7 @@ class Ablation:
 
 
 def _end_with_parent() -> None:
-    """In the child: a trial must not go on beside the one that is run instead of it (Linux)."""
+    """Runs in the child: end the trial when the ablation is killed (Linux)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -1,9 +1,9 @@
 """Who of several players made how much of a gain (Shapley 1953), where not every set can play.
 
-A game tells the worth of a set of players; worths may be arrays, so that one call attributes every
-cell of a comparison at once. What a player adds is averaged over the orders in which players can
-join. Sets that cannot play (techniques that conflict, or need each other) leave only orders that
-pass through sets which can; over those the worths still add up to that of all players.
+A game gives the worth of each set of players; worths may be arrays, so that one call attributes
+every cell of a comparison at once. What a player adds is averaged over the orders in which players
+can join. Sets that cannot play (techniques that conflict, or need each other) leave only orders
+that pass through sets which can; over those the worths still add up to that of all players.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ EXACT = 5  # players up to which all orders are gone through
 
 
 def subsets(players: Sequence[str]) -> list[Set]:
-    """All of them, small ones first."""
+    """All subsets of the players, small ones first."""
     return [
-        frozenset(some) for size in range(len(players) + 1) for some in combinations(players, size)
+        frozenset(members)
+        for size in range(len(players) + 1)
+        for members in combinations(players, size)
     ]
 
 
 def orders(players: Sequence[str], valid: Valid) -> list[tuple[str, ...]]:
     """Orders of joining that pass through valid sets only; at most :data:`EXACT` players."""
-    return [
-        order
-        for order in permutations(players)
-        if all(valid(frozenset(order[:size])) for size in range(len(order) + 1))
-    ]
+    return [order for order in permutations(players) if _passes(order, valid)]
 
 
 def sampled_orders(
     players: Sequence[str], valid: Valid, number: int, chance: random.Random
 ) -> list[tuple[str, ...]]:
-    """So many random orders that pass through valid sets, each with its reverse where that does,
-    too: what a player adds early and late then cancels in part.
+    """Random orders that pass through valid sets, each with its reverse where that is valid too.
+
+    With both, what a player adds early and what it adds late cancel in part.
 
     Raises:
         ValueError: hardly any order is valid.
@@ -52,18 +51,21 @@ def sampled_orders(
     for _ in range(1000 * number):
         order = list(players)
         chance.shuffle(order)
-        for candidate in (tuple(order), tuple(reversed(order))):
-            if len(sampled) < number and all(
-                valid(frozenset(candidate[:size])) for size in range(len(candidate) + 1)
-            ):
-                sampled.append(candidate)
+        for drawn in (tuple(order), tuple(reversed(order))):
+            if len(sampled) < number and _passes(drawn, valid):
+                sampled.append(drawn)
         if len(sampled) == number:
             return sampled
     raise ValueError("hardly any order passes through sets that can run")
 
 
+def _passes(order: tuple[str, ...], valid: Valid) -> bool:
+    """Whether every set on the way from the empty set to all players is valid."""
+    return all(valid(frozenset(order[:size])) for size in range(len(order) + 1))
+
+
 def values(worth: Mapping[Set, Floats], over: Iterable[Sequence[str]]) -> dict[str, Floats]:
-    """Player → mean of what it adds over the orders; together they are what all are worth.
+    """Player → mean of what it adds over the orders; the sum is the worth of all players.
 
     Args:
         worth: of every set on the way, the empty one included.
@@ -81,21 +83,23 @@ def values(worth: Mapping[Set, Floats], over: Iterable[Sequence[str]]) -> dict[s
 def interactions(
     worth: Mapping[Set, Floats], players: Sequence[str]
 ) -> dict[tuple[str, str], Floats]:
-    """Pair → by how much two players do more (or less) together than apart: the Shapley
-    interaction index (Grabisch and Roubens 1999), over sets of which all four corners are known.
+    """Pair → how much more two players are worth together than apart.
+
+    The Shapley interaction index (Grabisch and Roubens 1999), over the sets for which the worths
+    with both, with either and with neither player are given.
     """
     by_pair: dict[tuple[str, str], Floats] = {}
     for a, b in combinations(players, 2):
         others = [player for player in players if player not in (a, b)]
         total: Floats = np.zeros(())
         weights = 0.0
-        for some in subsets(others):
-            corners = [some | {a, b}, some | {a}, some | {b}, some]
+        for joined in subsets(others):
+            corners = [joined | {a, b}, joined | {a}, joined | {b}, joined]
             if any(corner not in worth for corner in corners):
                 continue
             weight = (
-                math.factorial(len(some))
-                * math.factorial(len(others) - len(some))
+                math.factorial(len(joined))
+                * math.factorial(len(others) - len(joined))
                 / math.factorial(len(others) + 1)
             )
             both, first, second, none = (worth[corner] for corner in corners)

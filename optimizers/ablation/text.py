@@ -1,4 +1,4 @@
-"""An ablation for a terminal."""
+"""An ablation as text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from probe.report.text_tables import Table, between, joules, percent, seconds
 
 
 def render(result: dict[str, Any]) -> str:
-    """Whether it is sound, then a row for every technique."""
+    """The ablation as text: whether it is sound, then a row for every technique."""
     lines = [_headline(result), _soundness(result), ""]
     kinds = {"cumulative": _cumulative, "leave-one-out": _left_out, "shapley": _shapley}
     for table in kinds[result["design"]](result):
         lines += [*table.lines(), ""]
-    for name in (result.get("shapley") or {}).get("worse_in_quality") or []:
-        lines.append(f"! {name} is worse in quality than the baseline, so no gain is called one")
+    lines += [
+        f"! {name} is worse in quality than the baseline, so no gain is called one"
+        for name in (result.get("shapley") or {}).get("worse_in_quality") or []
+    ]
     lines += [f"{name}: {why}" for name, why in _reasons(result)]
     if result.get("missing"):
         lines.append(f"! {result['missing']} trials are still to be run")
@@ -53,10 +55,10 @@ def _reasons(result: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _gained(g: dict[str, Any], verb: Any) -> str:
-    if g["gain"] is None:
+def _gained(gain: dict[str, Any], formatted: Any) -> str:
+    if gain["gain"] is None:
         return "not known"
-    return f"{verb(g['gain'])} ({between(g['interval'], verb)})"
+    return f"{formatted(gain['gain'])} ({between(gain['interval'], formatted)})"
 
 
 def _cumulative(result: dict[str, Any]) -> list[Table]:
@@ -69,9 +71,9 @@ def _cumulative(result: dict[str, Any]) -> list[Table]:
                 f"+ {row['technique']}",
                 *_side(step, "other"),
                 _percent(time),
-                _called(time),
+                _verdict(time),
                 _percent(energy),
-                _called(energy),
+                _verdict(energy),
                 _percent(all_["time_s"]),
                 _percent(all_["energy_j"]),
             ]
@@ -110,13 +112,13 @@ def _side(comparison: dict[str, Any], side: str) -> list[str]:
     ]
 
 
-def _percent(g: dict[str, Any]) -> str:
+def _percent(gain: dict[str, Any]) -> str:
     """Of the base; a bound where a target was missed."""
-    return "not known" if g["gain"] is None else percent(g["percent"])
+    return "not known" if gain["gain"] is None else percent(gain["percent"])
 
 
-def _called(g: dict[str, Any]) -> str:
-    return "modelled" if g.get("provenance") == "modelled" else str(g["verdict"])
+def _verdict(gain: dict[str, Any]) -> str:
+    return "modelled" if gain.get("provenance") == "modelled" else str(gain["verdict"])
 
 
 def _left_out(result: dict[str, Any]) -> list[Table]:
@@ -128,10 +130,10 @@ def _left_out(result: dict[str, Any]) -> list[Table]:
                 row["technique"],
                 _gained(time, seconds),
                 percent(time["percent"]),
-                _called(time),
+                _verdict(time),
                 _gained(energy, joules),
                 percent(energy["percent"]),
-                _called(energy),
+                _verdict(energy),
             ]
         )
     return [
@@ -171,7 +173,7 @@ def _shapley(result: dict[str, Any]) -> list[Table]:
         rows.append(["all of them", formatted(every), "", "", *map(formatted, total)])
         tables.append(
             Table(
-                f"{what} saved, Shapley values ({_over(values)})",
+                f"{what} saved, Shapley values ({_orders(values)})",
                 ["", "saved", "95 % interval", "verdict", *cells],
                 rows,
                 frozenset({0, 3}),
@@ -201,7 +203,7 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(numbers) if len(numbers) == len(values) else None
 
 
-def _over(numbers: dict[str, Any]) -> str:
+def _orders(numbers: dict[str, Any]) -> str:
     if not numbers["exact"]:
         return f"{numbers['orders']} orders sampled in each block"
     if numbers["valid_orders_only"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from ..errors import UsageError
+from ..plan import Loss
 from ..techniques.accumulation import pieces, size
 from .memory import kept
-
-Loss = Callable[[nn.Module, Any], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def best_k(
         raise UsageError(f"a batch of {count} cannot be cut into any of {tuple(ks)}")
     fixed = sum(16 * p.numel() for p in model.parameters() if p.requires_grad)
     parts = {k: pieces(batch, k) for k in possible}
-    held = {k: kept(model, [], loss, parts[k][0]).rest for k in possible}
+    activation_bytes = {k: kept(model, [], loss, parts[k][0]).rest for k in possible}
     seconds: dict[int, list[float]] = {k: [] for k in possible}
     for turn in range(rounds + 1):
         for k in possible:
@@ -68,5 +67,8 @@ def best_k(
             if turn:  # the first one warms up
                 seconds[k].append(time.perf_counter() - begin)
             model.zero_grad(set_to_none=True)
-    trials = [Trial(k, count / statistics.median(seconds[k]), held[k], fixed) for k in possible]
+    trials = [
+        Trial(k, count / statistics.median(seconds[k]), activation_bytes[k], fixed)
+        for k in possible
+    ]
     return max(trials, key=lambda trial: trial.worth).k, trials

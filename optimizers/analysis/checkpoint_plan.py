@@ -2,7 +2,7 @@
 
 √L asks nothing of the model. This measures every layer: what it keeps and how long its forward
 takes, and drops those first that give back most bytes per second of running again. Each dropped
-layer is a segment of its own: for a transformer, whose layers keep far more than their input, no
+layer is its own segment: for a transformer, whose layers keep far more than their input, no
 longer segment has a lower peak.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,10 @@ import torch
 from torch import nn
 
 from ..errors import TechniqueRefused
+from ..plan import Loss
 from ..techniques.checkpointing import Checkpointing, stacks
-from .memory import kept
+from .memory import hooked, kept
 
-Loss = Callable[[nn.Module, Any], torch.Tensor]
 _ROUNDS = 3
 
 
@@ -90,13 +89,7 @@ def _seconds(model: nn.Module, blocks: list[nn.Module], loss: Loss, batch: Any) 
     def after(block: nn.Module, _given: Any, _out: Any) -> None:
         times[id(block)].append(now() - begins[id(block)])
 
-    handles = [block.register_forward_pre_hook(before) for block in blocks]
-    handles += [block.register_forward_hook(after) for block in blocks]
-    try:
-        with torch.no_grad():
-            for _ in range(_ROUNDS):
-                loss(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(blocks, before, after), torch.no_grad():
+        for _ in range(_ROUNDS):
+            loss(model, batch)
     return [statistics.median(times[id(block)]) for block in blocks]

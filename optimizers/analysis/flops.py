@@ -18,9 +18,8 @@ from torch.func import functional_call
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
+from ..plan import Loss
 from ..techniques.accumulation import size
-
-Loss = Callable[[nn.Module, Any], torch.Tensor]
 
 # Dense tensor-core peaks in 10¹² operations per second with fp16 or bf16 operands, from NVIDIA's
 # data sheets of the products; the longest name that matches counts.
@@ -47,20 +46,21 @@ class Peak:
     source: str
 
 
-class Stand(nn.Module):
-    """The model with other tensors in the place of its own, which stay as they are."""
+class Substitute(nn.Module):
+    """The model run on other tensors than its own, which stay as they are."""
 
-    def __init__(self, model: nn.Module, instead: Callable[[torch.Tensor], torch.Tensor]):
+    def __init__(self, model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tensor]):
+        """``replacement`` gives the tensor that takes the place of a parameter or buffer."""
         super().__init__()
         self._model = [model]  # in a list, so that it is no submodule
         self._state = {
-            name: instead(value).requires_grad_(value.requires_grad)
+            name: replacement(value).requires_grad_(value.requires_grad)
             for name, value in model.named_parameters()
         }
-        self._state |= {name: instead(value).clone() for name, value in model.named_buffers()}
+        self._state |= {name: replacement(value).clone() for name, value in model.named_buffers()}
 
-    def forward(self, *given: Any, **named: Any) -> Any:
-        return functional_call(self._model[0], self._state, given, named)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return functional_call(self._model[0], self._state, args, kwargs)
 
 
 def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
@@ -70,11 +70,11 @@ def per_sample(model: nn.Module, loss: Loss, batch: Any) -> float | None:
     """
     try:
         total = _count(
-            Stand(model, lambda t: torch.empty_like(t, device="meta")), loss, _meta(batch)
+            Substitute(model, lambda t: torch.empty_like(t, device="meta")), loss, _meta(batch)
         )
     except Exception:
         try:
-            total = _count(Stand(model, torch.Tensor.detach), loss, batch)
+            total = _count(Substitute(model, torch.Tensor.detach), loss, batch)
         except Exception:  # the training will say what is wrong
             return None
     return total / size(batch) or None
@@ -86,11 +86,11 @@ def _count(model: nn.Module, loss: Loss, batch: Any) -> int:
     return int(counter.get_total_flops())
 
 
-def _attention(q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+def _attention(q: Any, k: Any, v: Any, *_args: Any, **_kwargs: Any) -> int:
     return int(sdpa_flop_count(q, k, v))
 
 
-def _attention_backward(_grad: Any, q: Any, k: Any, v: Any, *_rest: Any, **_named: Any) -> int:
+def _attention_backward(_grad: Any, q: Any, k: Any, v: Any, *_args: Any, **_kwargs: Any) -> int:
     return 2 * int(sdpa_flop_count(q, k, v))  # what it computes again is not counted
 
 
@@ -138,15 +138,15 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
     """Of the device that this process uses; a CPU's is measured (about 0.1 s)."""
     if device == "cuda":
         name = torch.cuda.get_device_name()
-        fits = [
+        matching = [
             key
             for key in PEAKS
             if all(word in name.split() + name.split("-") for word in key.split())
         ]
         half = dtype in (torch.float16, torch.bfloat16)
-        if not fits or not half:
+        if not matching or not half:
             return None
-        return Peak(PEAKS[max(fits, key=len)] * 1e12, "dense peak of the data sheet")
+        return Peak(PEAKS[max(matching, key=len)] * 1e12, "dense peak of the data sheet")
     threads = torch.get_num_threads()
     return Peak(
         matmul_rate(device, dtype), f"measured matmul peak, {str(dtype)[6:]}, {threads} threads"

@@ -18,10 +18,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from ..plan import Plan
+from ..plan import Loss, Plan
 from ..techniques.checkpointing import segments
-
-Loss = Callable[[nn.Module, Any], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +43,24 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """All of them."""
+        """Bytes of all components together."""
         return self.weights + self.optimizer + self.gradients + self.activations + self.working
 
 
 @contextlib.contextmanager
 def saving(resident: Iterable[torch.Tensor]) -> Iterator[list[int]]:
-    """Sees what autograd keeps inside: [bytes so far]. ``known`` are there anyway."""
-    seen = {_identity(tensor) for tensor in resident}
+    """Count what autograd keeps for backward inside; yields ``[bytes so far]``.
+
+    Args:
+        resident: tensors that stay in memory anyway (weights, the batch), which do not count.
+    """
+    seen = {storage_id(tensor) for tensor in resident}
     total = [0]
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
-        identity = _identity(tensor)
-        if identity not in seen:
-            seen.add(identity)
+        key = storage_id(tensor)
+        if key not in seen:
+            seen.add(key)
             total[0] += tensor.untyped_storage().nbytes()
         return tensor
 
@@ -66,10 +68,24 @@ def saving(resident: Iterable[torch.Tensor]) -> Iterator[list[int]]:
         yield total
 
 
+@contextlib.contextmanager
+def hooked(
+    blocks: Sequence[nn.Module], before: Callable[..., None], after: Callable[..., None]
+) -> Iterator[None]:
+    """Call ``before(block, inputs)`` and ``after(block, inputs, output)`` around each forward."""
+    handles = [block.register_forward_pre_hook(before) for block in blocks]
+    handles += [block.register_forward_hook(after) for block in blocks]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
     """Bytes of this rank's weights, gradients and optimizer state, as they are now."""
     weights = list(model.parameters())
-    state = [t for values in optimizer.state.values() for t in _tensors(values)]
+    state = [t for values in optimizer.state.values() for t in tensors_in(values)]
     return {
         "weights": sum(p.nbytes for p in weights),
         "gradients": sum(
@@ -81,27 +97,20 @@ def held(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
 
 def kept(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> Kept:
     """Run one forward and see what it keeps. The blocks must not be checkpointed yet."""
-    resident = (*model.parameters(), *model.buffers(), *_tensors(batch))
-    total: list[int] = [0]
+    resident = (*model.parameters(), *model.buffers(), *tensors_in(batch))
     at: list[int] = []
     sizes: list[int] = []
     inputs: list[int] = []
 
     def before(_block: nn.Module, given: Any) -> None:
         at.append(total[0])
-        inputs.append(sum(t.untyped_storage().nbytes() for t in _tensors(given)))
+        inputs.append(sum(t.untyped_storage().nbytes() for t in tensors_in(given)))
 
     def after(_block: nn.Module, _given: Any, _out: Any) -> None:
         sizes.append(total[0] - at.pop())
 
-    handles = [block.register_forward_pre_hook(before) for block in blocks]
-    handles += [block.register_forward_hook(after) for block in blocks]
-    try:
-        with saving(resident) as total:
-            value = loss(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(blocks, before, after), saving(resident) as total:
+        value = loss(model, batch)  # held until the end: it holds what autograd keeps
     del value
     return Kept(tuple(sizes), tuple(inputs), total[0] - sum(sizes))
 
@@ -121,7 +130,7 @@ def predict(
     outside = numbers * width - sum(of_block)
     length = len(measured.blocks)
     groups = [range(i, i + 1) for i in range(length)] if every == 0 else segments(length, every)
-    best, moment = -1, (0, 0, 0)
+    largest = (0, 0, 0)  # gradients, activations, working memory where their sum is largest
     gradients = outside // 2  # the head's are there before the last block's
     for number in reversed(range(len(groups))):
         group = groups[number]
@@ -133,23 +142,23 @@ def predict(
         )
         for place in reversed(group):
             gradients += of_block[place]
-            held = measured.rest + waiting + sum(measured.blocks[group.start : place + 1])
-            working = measured.blocks[place]
-            if gradients + held + working > best:
-                best, moment = gradients + held + working, (gradients, held, working)
+            activations = measured.rest + waiting + sum(measured.blocks[group.start : place + 1])
+            largest = max(largest, (gradients, activations, measured.blocks[place]), key=sum)
     moments = 8 if plan.precision.mode != "master" else 12  # Adam's, and the masters
     return Memory(
         weights=numbers * width // (ranks if stage >= 3 else 1),
         optimizer=numbers * moments // ranks,
-        gradients=moment[0] // (ranks if stage >= 2 else 1),
-        activations=moment[1],
-        working=moment[2],
+        gradients=largest[0] // (ranks if stage >= 2 else 1),
+        activations=largest[1],
+        working=largest[2],
     )
 
 
-def _identity(tensor: torch.Tensor) -> int:
+def storage_id(tensor: torch.Tensor) -> int:
+    """The same number for tensors that share their memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Tensors of a nest of tuples, lists and dicts, in its order."""
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]

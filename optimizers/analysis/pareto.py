@@ -1,4 +1,4 @@
-"""What a run cost, by the paper's objective, and which runs nobody beats (eq. 1–3).
+"""What a run cost, by the paper's objective, and which runs no other run beats (eq. 1–3).
 
     C = w₁ T/T₀ + w₂ M/M₀ + w₃ E/E₀   subject to  L ≤ L_target, M ≤ M_budget, ‖∇L‖ ≤ ε
 
@@ -7,8 +7,8 @@ over the run, M is the largest memory that a rank's process (a GPU's allocator) 
 step's gradient holds noise as well: ‖∇L‖² is estimated by ‖ḡ‖² − σ²/n, n micro-batches over all
 ranks. Runs are read from the store; a run without measured energy has no C that weighs energy.
 
-    from optimizers import objective
-    print(objective.table(objective.score("runs/base", ["runs/a", "runs/b"])))
+    from optimizers.analysis import pareto
+    print(pareto.table(pareto.score("runs/base", ["runs/a", "runs/b"])))
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from probe.store.reader import RunReader
 
 from ..errors import UsageError
 
-LAST = 20  # steps whose loss and gradient stand for the end of a run
+LAST = 20  # steps over which loss and gradient are averaged at the end of a run
 _QUALITIES = ("eval_loss", "loss")
 
 
@@ -41,7 +41,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One run. None is what was not measured."""
+    """What one run cost; None where it was not measured."""
 
     run: str
     name: str
@@ -54,7 +54,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A run held against the baseline. ``cost`` is None where a weighed term is missing."""
+    """A run compared with the baseline. ``cost`` is None where a weighed term is missing."""
 
     cost: float | None
     of: Cost
@@ -123,43 +123,43 @@ def score(
 
 
 def pareto(costs: Sequence[Cost]) -> list[Cost]:
-    """Those that no other beats in time, memory and energy at once; the unknown beats nothing."""
+    """The runs that no other beats in time, memory and energy at once; a missing value is ∞."""
 
     def values(cost: Cost) -> tuple[float, ...]:
         return tuple(
             math.inf if v is None else v for v in (cost.time_s, cost.memory_bytes, cost.energy_j)
         )
 
-    def beaten(candidate: Cost) -> bool:
-        own = values(candidate)
+    def beaten(cost: Cost) -> bool:
+        own = values(cost)
         return any(
             all(a <= b for a, b in zip(values(other), own, strict=True)) and values(other) != own
             for other in costs
         )
 
-    return [candidate for candidate in costs if not beaten(candidate)]
+    return [cost for cost in costs if not beaten(cost)]
 
 
 def table(scores: Sequence[Score]) -> str:
-    """One line a run."""
+    """The scores as a text table, a line for each run."""
     rows = [("run", "C", "time", "memory", "energy", "loss", "‖∇L‖", "")]
-    for s in scores:
-        rows.append(
-            (
-                s.of.name or s.of.run,
-                _number(s.cost),
-                f"{s.of.time_s:.1f} s",
-                _number(s.of.memory_bytes and s.of.memory_bytes / 2**20, " MiB"),
-                _number(s.of.energy_j, " J"),
-                _number(s.of.loss),
-                _number(s.of.gradient_norm),
-                "; ".join(s.broken) or ("on the front" if s.on_front else ""),
-            )
+    rows += [
+        (
+            s.of.name or s.of.run,
+            _number(s.cost),
+            f"{s.of.time_s:.1f} s",
+            _number(s.of.memory_bytes and s.of.memory_bytes / 2**20, " MiB"),
+            _number(s.of.energy_j, " J"),
+            _number(s.of.loss),
+            _number(s.of.gradient_norm),
+            "; ".join(s.broken) or ("on the front" if s.on_front else ""),
         )
-    wide = [max(len(row[i]) for row in rows) for i in range(7)]
+        for s in scores
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(7)]
     return "\n".join(
-        f"{row[0]:<{wide[0]}}  "
-        + "  ".join(f"{row[i]:>{wide[i]}}" for i in range(1, 7))
+        f"{row[0]:<{widths[0]}}  "
+        + "  ".join(f"{row[i]:>{widths[i]}}" for i in range(1, 7))
         + (f"  {row[7]}" if row[7] else "")
         for row in rows
     )
@@ -200,7 +200,7 @@ def _loss(values: dict[str, Any]) -> float | None:
 
 
 def _gradient(values: dict[str, Any], ranks: int) -> float | None:
-    """Over the last steps whose variance is known."""
+    """‖∇L‖ over the last steps whose variance was logged."""
     if "grad_norm" not in values or "grad_variance" not in values or "k" not in values:
         return None
     norm, variance, k = (values[name][1][-LAST:] for name in ("grad_norm", "grad_variance", "k"))

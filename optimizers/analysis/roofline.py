@@ -1,4 +1,4 @@
-"""Which part of a step waits for memory: every operation held against the device's roofline.
+"""Which part of a step waits for memory: every operation against the device's roofline.
 
 One step is run on the ``meta`` device, where nothing is computed. An operation of f floating-point
 operations that moves b bytes takes at least max(f/F, b/B) seconds on a device that computes F
@@ -9,20 +9,19 @@ fuses operations moves fewer bytes than are counted here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from ..plan import Plan, Precision
-from .flops import ATTENTION, Stand, matmul_rate, seconds_of
-
-Loss = Callable[[nn.Module, Any], torch.Tensor]
+from ..plan import Loss, Plan, Precision
+from .flops import ATTENTION, Substitute, matmul_rate, seconds_of
+from .memory import storage_id, tensors_in
 
 _ELEMENTWISE = (
     torch.optim.SGD,
@@ -42,7 +41,7 @@ _BYTES, _TRIES = 32 << 20, 5
 
 @dataclass(frozen=True, slots=True)
 class Ridge:
-    """What a device does at most: operations and bytes per second."""
+    """Peak rates of a device: floating-point operations and bytes per second."""
 
     flops_per_s: float
     bytes_per_s: float
@@ -57,8 +56,8 @@ class _Op:
     moved: float
 
 
-class _Watching(TorchDispatchMode):
-    """Notes every operation that moves anything."""
+class _OpRecorder(TorchDispatchMode):
+    """Records every operation that moves anything."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,18 +65,19 @@ class _Watching(TorchDispatchMode):
         self.ops: list[_Op] = []
 
     def __torch_dispatch__(
-        self, op: Any, _types: Any, given: Any = (), named: dict[str, Any] | None = None
+        self, op: Any, _types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        named = named or {}
-        made = op(*given, **named)
-        took, gave = _tensors((given, named)), _tensors(made)
-        storages = {_storage(tensor) for tensor in took}
-        if not op._schema.is_mutable and all(_storage(tensor) in storages for tensor in gave):
-            return made  # a view moves nothing
+        kwargs = kwargs or {}
+        output = op(*args, **kwargs)
+        read, written = tensors_in((args, kwargs)), tensors_in(output)
+        storages = {storage_id(tensor) for tensor in read}
+        if not op._schema.is_mutable and all(storage_id(tensor) in storages for tensor in written):
+            return output  # a view moves nothing
         counts: Any = ATTENTION.get(op._overloadpacket) or flop_registry.get(op._overloadpacket)
-        flops = float(counts(*given, **named, out_val=made)) if counts is not None else 0.0
-        self.ops.append(_Op(self.phase, flops, float(sum(t.nbytes for t in (*took, *gave)))))
-        return made
+        flops = float(counts(*args, **kwargs, out_val=output)) if counts is not None else 0.0
+        moved = float(sum(tensor.nbytes for tensor in (*read, *written)))
+        self.ops.append(_Op(self.phase, flops, moved))
+        return output
 
 
 def memory_bound(
@@ -86,7 +86,7 @@ def memory_bound(
     """Phase → part of its roofline time that waits for memory; None if it cannot be counted.
 
     What an operation does and moves grows by the same amount with every sample, beside what it
-    moves anyway (the weights). So two small batches tell what a batch of ``size`` is. A model that
+    moves anyway (the weights). So two small batches determine a batch of ``size``. A model that
     looks at values cannot run on ``meta``; the small batches are computed for real, on the device.
 
     Args:
@@ -129,22 +129,23 @@ def _shares(ops: Iterable[_Op], precision: Precision, ridge: Ridge) -> dict[str,
 
 
 def _step(model: nn.Module, loss: Loss, sample: Any, number: int, device: str) -> list[_Op]:
-    """Forward and backward of a batch of so many; nothing of the model's own is touched."""
+    """Forward and backward of a batch of so many; the model's own tensors stay as they are."""
 
     def there(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().to(device)
 
     batch = tree_map_only(torch.Tensor, lambda t: there(torch.cat([t] * number)), sample)
-    stand, seen = Stand(model, there), _Watching()
-    with seen:
-        value = loss(stand, batch)
-        seen.phase = "backward"
+    substitute, recorder = Substitute(model, there), _OpRecorder()
+    with recorder:
+        value = loss(substitute, batch)
+        recorder.phase = "backward"
         value.backward()
-    return seen.ops
+    return recorder.ops
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Does a step of it touch every number of the weights a few times and compute next to nothing?
+    """True if a step touches every weight a few times and computes next to nothing.
+
     Such a step is memory-bound on every device.
     """
     return isinstance(optimizer, _ELEMENTWISE)
@@ -156,11 +157,3 @@ def ridge(device: str, dtype: torch.dtype) -> Ridge:
     sink = torch.empty_like(source)
     copied_s = min(seconds_of(lambda: sink.copy_(source), device) for _ in range(_TRIES))
     return Ridge(matmul_rate(device, dtype), 2 * _BYTES / copied_s)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)

@@ -48,17 +48,17 @@ class GradientAccumulation(Base):
             )
         if self.adaptive and plan.compression is not None:
             plan = plan.note("accumulation: ‖ḡ‖ is that of compressed gradients, σ² near it only")
-        most = self.k_max if self.adaptive else self.k
-        if self.mode == "split" and most > plan.per_rank:
+        k_max = self.k_max if self.adaptive else self.k
+        if self.mode == "split" and k_max > plan.per_rank:
             if not self.adaptive:
                 raise TechniqueRefused(
                     f"accumulation: a batch of {plan.per_rank} per rank cannot be split into "
-                    f"{most}: lower k or raise batch_size"
+                    f"{k_max}: lower k or raise batch_size"
                 )
-            most = plan.per_rank
-        start = min(self.k, most)
+            k_max = plan.per_rank
+        start = min(self.k, k_max)
         return replace(
-            plan, accumulation=Accumulation(start, self.mode, self.adaptive, most, self.target)
+            plan, accumulation=Accumulation(start, self.mode, self.adaptive, k_max, self.target)
         )
 
     def predicts(self, plan: Plan) -> str:
@@ -132,7 +132,7 @@ class KPolicy:
 def pieces(batch: Any, k: int) -> list[Any]:
     """A batch (tensors, in tuples, lists, dicts) cut into k along their first axes.
 
-    Sizes differ by one at most. What is no tensor is in every piece.
+    Sizes differ by one at most. Anything else than tensors is in every piece.
     """
     if k == 1:
         return [batch]

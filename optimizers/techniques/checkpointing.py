@@ -6,7 +6,7 @@ input. A transformer layer's are many times that, so s = 1 keeps less: ``every=1
 one more forward of the dropped layers, not √L of them. (PAPER.md)
 
 Layers keep their places and names: the first of a segment runs all of it under
-``torch.utils.checkpoint``, the others hand through what they are given.
+``torch.utils.checkpoint``, the others return their input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Checkpointing(Base):
     equation: ClassVar[str] = "(18)–(20)"
 
     every: int | None = None
-    layers: tuple[str, ...] | None = None  # names of the stacks; None: they are found
+    layers: tuple[str, ...] | None = None  # names of the stacks; None: all of them
     blocks: tuple[str, ...] | None = None  # names of single layers, each dropped by itself
 
     def plan(self, plan: Plan) -> Plan:
@@ -61,10 +61,10 @@ class Checkpointing(Base):
 
 
 def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, list[nn.Module]]:
-    """Stacks of like blocks by name: ``Sequential`` and ``ModuleList`` of one class, outermost.
+    """Stacks of blocks of one class, by name: outermost ``Sequential`` and ``ModuleList``.
 
     Raises:
-        TechniqueRefused: a name is none, or nothing was found.
+        TechniqueRefused: no module has one of the names, or there is no stack.
     """
     by_kind: dict[str, list[nn.Module]] = {}
     for name, module in model.named_modules():
@@ -104,9 +104,9 @@ def apply(model: nn.Module, every: int | None, names: Sequence[str] | None = Non
 
 
 def _join(blocks: list[nn.Module]) -> None:
-    """The first of these runs them all, dropping what is inside."""
+    """Make the first block run all of these and drop their activations."""
     forwards = [block.forward for block in blocks]
-    handed: list[Any] = []
+    outputs: list[Any] = []
     statistics = [
         m
         for block in blocks
@@ -114,34 +114,34 @@ def _join(blocks: list[nn.Module]) -> None:
         if isinstance(m, nn.modules.batchnorm._BatchNorm)
     ]
 
-    def chain(x: Any, *rest: Any, **named: Any) -> Any:
+    def chain(x: Any, *args: Any, **kwargs: Any) -> Any:
         out = x
         for number, forward in enumerate(forwards):
-            out = forward(_first(out) if number else x, *rest, **named)
+            out = forward(_first(out) if number else x, *args, **kwargs)
         return out
 
     def contexts() -> tuple[Any, Any]:
         return contextlib.nullcontext(), _frozen(statistics)
 
-    def leader(x: Any, *rest: Any, **named: Any) -> Any:
+    def run_all(x: Any, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
-            out = chain(x, *rest, **named)
+            out = chain(x, *args, **kwargs)
         else:
-            out = checkpoint(chain, x, *rest, use_reentrant=False, context_fn=contexts, **named)
-        handed[:] = [out] * (len(blocks) - 1)
+            out = checkpoint(chain, x, *args, use_reentrant=False, context_fn=contexts, **kwargs)
+        outputs[:] = [out] * (len(blocks) - 1)
         return out
 
-    def follower(x: Any, *_rest: Any, **_named: Any) -> Any:
-        if not handed or _first(handed[-1]) is not x:
+    def pass_on(x: Any, *_args: Any, **_kwargs: Any) -> Any:
+        if not outputs or _first(outputs[-1]) is not x:
             raise TechniqueRefused(
                 "checkpointing: the layers of a stack do not follow each other directly; use "
                 "Checkpointing(every=1), or name other layers"
             )
-        return handed.pop()
+        return outputs.pop()
 
-    blocks[0].forward = leader
+    blocks[0].forward = run_all
     for block in blocks[1:]:
-        block.forward = follower
+        block.forward = pass_on
 
 
 def _first(out: Any) -> Any:

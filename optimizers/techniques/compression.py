@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-from ..comm_bytes import Wire
+from ..comm_bytes import Hook, Wire
 from ..errors import TechniqueRefused
-from ..plan import Hook, Plan
+from ..plan import Plan
 from ..technique import Base
 
 _RIVALS = frozenset({"powersgd", "topk", "zero"})

@@ -74,23 +74,24 @@ class MixedPrecision(Base):
 
 
 def cpu_has_bf16() -> bool:
-    """Whether torch's matrix products in bf16 use instructions of this CPU; True if torch does not
-    say.
+    """Whether torch's bf16 matrix products use instructions of this CPU.
+
+    True if torch cannot say.
     """
     supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
     return supported is None or bool(supported())
 
 
 def accept_floats(module: nn.Module, dtype: torch.dtype) -> None:
-    """Let a half-precision model be given fp32 inputs, in training and evaluation alike."""
+    """Cast fp32 inputs of a half-precision model to its type, in training and evaluation alike."""
 
-    def cast(given: Any) -> Any:
+    def cast(inputs: Any) -> Any:
         return tree_map_only(
-            torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, given
+            torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, inputs
         )
 
     module.register_forward_pre_hook(
-        lambda _module, given, named: (cast(given), cast(named)), with_kwargs=True
+        lambda _module, args, kwargs: (cast(args), cast(kwargs)), with_kwargs=True
     )
 
 

@@ -1,7 +1,7 @@
 """Linear warm-up and cosine decay over samples consumed, scaled with the step's size (eq. 10, 11).
 
 Counting samples, not steps, keeps the horizon where it is when k changes: one sample budget is
-one schedule, whatever the steps were.
+one schedule, for all sizes of steps.
 """
 
 from __future__ import annotations

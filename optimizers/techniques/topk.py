@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..comm_bytes import Wire
+from ..comm_bytes import Hook, Wire
 from ..errors import TechniqueRefused
-from ..plan import Hook, Plan
+from ..plan import Plan
 from ..technique import Base
 
 
@@ -44,8 +44,10 @@ class TopK(Base):
 
 
 class _State:
-    """What every parameter's gradient still owes. DDP puts parameters into other buckets after
-    the first step, so nothing is kept, or chosen, by bucket.
+    """What every parameter's gradient has not sent yet.
+
+    DDP puts parameters into other buckets after the first step, so nothing is kept, or chosen, by
+    bucket.
     """
 
     def __init__(self, share: float, model: nn.Module):
@@ -56,8 +58,8 @@ class _State:
     def count(self, numbers: int) -> int:
         return max(1, int(self._share * numbers))
 
-    def owed(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        """Add what is owed to the gradient, in place; where the rest will be kept."""
+    def add_rest(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        """Add the unsent rest to the gradient, in place; returns the tensor for the next rest."""
         flat = gradient.view(-1)
         left = self.left.setdefault(self._place[id(parameter)], torch.zeros_like(flat))
         flat.add_(left)
@@ -78,11 +80,11 @@ def _sent(state: _State, bucket: Any) -> int:
 
 
 def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-    buffer = bucket.buffer()
+    buffer: torch.Tensor = bucket.buffer()
     world = dist.get_world_size()
     chosen, begin = [], 0
     for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
-        left = state.owed(parameter, gradient)
+        left = state.add_rest(parameter, gradient)
         flat = gradient.view(-1)
         place = torch.topk(flat.abs(), state.count(len(flat)), sorted=False).indices
         left.copy_(flat)
@@ -100,8 +102,7 @@ def _hook(state: _State, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         buffer.zero_()
         for index, numbers in zip(places, values, strict=True):
             buffer.index_add_(0, index.long(), numbers)
-        mean: torch.Tensor = buffer.div_(world)
-        return mean
+        return buffer.div_(world)
 
     assert work is not None
     future: torch.futures.Future[torch.Tensor] = work.get_future().then(gather)

@@ -40,15 +40,15 @@ class Budget:
 
 
 class Purse:
-    """Watches one training's budget."""
+    """Compares what one training has used up with its budget."""
 
     def __init__(self, budget: Budget, device: str, run: Any):
-        """``run``: of ``probe.watch``, whose live page knows the energy."""
+        """``run`` is the run of ``probe.watch``, whose live page holds the energy."""
         self._budget, self._device, self._run = budget, device, run
         self._limited = budget != Budget()
         self._energy_j: float | None = None
         self._began = self._looked = time.monotonic()
-        self._complained = False
+        self._warned = False
 
     def spent(self, seconds: float) -> str | None:
         """Which budget is used up: ``time``, ``energy``, ``memory`` or None; ranks agree."""
@@ -69,15 +69,12 @@ class Purse:
             self._looked = now
             live = self._run.live()
             self._energy_j = live.energy_j() if live is not None else self._energy_j
-            if self._energy_j is None and now - self._began > _UNMEASURED_S:
-                self._complain()
+            unmeasured = self._energy_j is None and now - self._began > _UNMEASURED_S
+            if unmeasured and not self._warned:
+                self._warned = True
+                print(
+                    "phasewatt: the budget of joules has no effect, for nothing measures energy "
+                    "here (`probe doctor` says why)",
+                    file=sys.stderr,
+                )
         return self._energy_j or 0.0
-
-    def _complain(self) -> None:
-        if not self._complained:
-            self._complained = True
-            print(
-                "phasewatt: the budget of joules has no effect, for nothing measures energy "
-                "here (`probe doctor` says why)",
-                file=sys.stderr,
-            )

@@ -1,6 +1,6 @@
 """Batches in an order that depends on the seed and on the samples consumed, on nothing else.
 
-So a resumed run goes on with the very next sample, whatever k was and wherever it stopped.
+So a resumed run continues with the very next sample, for every k and every place it stopped at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..plan import Plan
 
 
 class Order(Sampler[list[int]]):
-    """Batches of indices of one rank: every epoch its own permutation, the last part dropped.
+    """Indices of one rank, batch by batch: every epoch a new permutation, without a last part.
 
     A batch of |B| samples is cut among the ranks, so that the samples of a step are the same on
     one rank and on eight.
@@ -30,7 +30,7 @@ class Order(Sampler[list[int]]):
         self.per_epoch = length // batch_size * batch_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Without end."""
+        """Batch after batch, without end."""
         epoch, at = divmod(self.consumed, self.per_epoch)
         per_rank = self._batch // self._world
         while True:
@@ -46,9 +46,10 @@ class Batches:
     """An endless iterator over a data set, and where in it the training stands."""
 
     def __init__(self, data: Dataset[Any], plan: Plan, *, rank: int, seed: int):
-        """
+        """Check the data set.
+
         Raises:
-            DataProblem: empty, or smaller than a batch.
+            DataProblem: it is empty, or smaller than a batch; ranks cannot share a batch evenly.
         """
         try:
             length = len(data)  # type: ignore[arg-type]
@@ -67,14 +68,13 @@ class Batches:
             )
         self._order = Order(length, plan.batch_size, rank=rank, world=plan.world, seed=seed)
         self._batch = plan.batch_size
-        # A generator of its own: what workers draw must not move the training's random numbers.
+        # With its own generator: what workers draw must not move the training's random numbers.
         source = torch.Generator().manual_seed(seed)
         self._loader: DataLoader[Any] = DataLoader(
             data, batch_sampler=self._order, generator=source, **plan.loader
         )
         self._iterator: Iterator[Any] | None = None
         self.consumed = 0
-        self.per_epoch = self._order.per_epoch
 
     def __next__(self) -> Any:
         if self._iterator is None:

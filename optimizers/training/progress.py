@@ -5,19 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from probe.store.live import Live
 
-_DRAW_S = 1.0  # as often as the recorder tells the energy
+_DRAW_S = 1.0  # as often as the recorder renews the energy
 
 
 class Bar:
-    """A progress bar over samples; silent where nobody looks."""
+    """A progress bar over samples; silent where stderr is no terminal."""
 
     def __init__(self, samples: int, live: Callable[[], Live | None], *, quiet: bool):
-        """``live`` tells the energy of the run so far."""
+        """``live`` returns what the recorder knows of the run, its energy so far among it."""
         self._bar: Any = None
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm
@@ -25,7 +24,9 @@ class Bar:
             self._bar = tqdm(total=samples, unit="sample", mininterval=_DRAW_S, smoothing=0.1)
         self._live = live
         self._next = 0.0
-        self._since: tuple[float, int] | None = None  # joules, samples when both were first known
+        self._since: tuple[float, int] | None = (
+            None  # joules and samples when energy was first read
+        )
         self._samples = 0
 
     def step(self, samples: int, loss: Any, k: int) -> None:
@@ -40,7 +41,7 @@ class Bar:
             self._bar.set_postfix(loss=f"{float(loss):.4f}", k=k, refresh=False, **self._energy())
 
     def _energy(self) -> dict[str, str]:
-        """Nothing where nothing measures it."""
+        """Watts and joules per sample; empty where no meter measures energy."""
         live = self._live()
         if live is None or (joules := live.energy_j()) is None:
             return {}
@@ -57,11 +58,6 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()

@@ -15,7 +15,7 @@ _Value = TypeVar("_Value")
 
 
 def join_ranks() -> tuple[int, int]:
-    """(rank, ranks); joins the process group that a launcher has laid out."""
+    """Join the process group of the launcher, if there is one; returns (rank, ranks)."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         return 0, 1
@@ -28,17 +28,17 @@ def join_ranks() -> tuple[int, int]:
 
 
 def agreed(value: _Value) -> _Value:
-    """Rank 0's, on all ranks."""
+    """Rank 0's value, on all ranks."""
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return value
-    held = [value]
-    dist.broadcast_object_list(held, src=0)
-    return held[0]
+    values = [value]
+    dist.broadcast_object_list(values, src=0)
+    return values[0]
 
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Around a script's main: leaves the process group at the end, whatever happened."""
+    """Around a script's main: leaves the process group at the end, also after an error."""
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ class Result:
     to_target: tuple[float, float] | None = None
     ended: str = "samples"
     mfu: float | None = None  # of all ranks' peak; None: not counted, or no peak known
-    peak: str = ""  # whose word the peak is
+    peak: str = ""  # where the peak comes from: data sheet or measurement
 
     def __str__(self) -> str:
         """One line."""

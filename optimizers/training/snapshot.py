@@ -20,7 +20,7 @@ _STATE = "trainer.pt"
 
 
 def random_state() -> dict[str, Any]:
-    """Of every generator that a training draws from, on this rank."""
+    """State of every random generator that a training draws from, on this rank."""
     state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
     if torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state()
@@ -33,7 +33,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Go on from :func:`random_state`."""
+    """Restore what :func:`random_state` returned."""
     torch.set_rng_state(state["torch"])
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
@@ -78,13 +78,12 @@ def save(folder: Path, step: int, state: dict[str, Any], engine: Callable[[Path]
 
 
 def latest(folder: Path) -> Path | None:
-    """The newest complete one."""
-    snapshots = sorted(folder.glob("step-*"))
-    return snapshots[-1] if snapshots else None
+    """The newest complete snapshot; None if there is none."""
+    return max(folder.glob("step-*"), default=None)
 
 
 def load(path: Path) -> dict[str, Any]:
-    """This rank's state.
+    """Read this rank's state.
 
     Raises:
         UsageError: it cannot be read, or was saved by another number of ranks.

@@ -1,4 +1,4 @@
-"""Where a training crosses its target, as evaluations come."""
+"""When a training reaches its target, followed evaluation by evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress:
     reached: bool = False
 
     def saw(self, metrics: Mapping[str, float], samples: float, seconds: float) -> None:
-        """Take an evaluation. Raises UsageError if it lacks the metric."""
+        """Add an evaluation. Raises UsageError if it lacks the metric."""
         if self.target.metric not in metrics:
             raise UsageError(
                 f"the evaluation gives {', '.join(metrics) or 'nothing'}, but the "
@@ -58,5 +58,5 @@ class Progress:
         return {"before": self.before, "first": self.first, "reached": self.reached}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`."""
+        """Restore what :meth:`state` returned."""
         self.before, self.first, self.reached = state["before"], state["first"], state["reached"]

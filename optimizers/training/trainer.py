@@ -1,4 +1,4 @@
-"""The training loop, watched from birth. Read :meth:`Trainer._step`: that is all of it."""
+"""The training loop, watched from its first step. :meth:`Trainer._step` is the core of it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class Trainer:
         quiet: bool = False,
         modules: bool = False,
     ):
-        """
+        """Plan the training and prepare model and engine.
+
         Args:
             data: a map-style data set.
             loss: of the model and a batch; the mean over the batch's samples. To count operations
@@ -94,14 +95,14 @@ class Trainer:
             modules: as in :class:`probe.watch`.
 
         Raises:
-            UsageError: what was given cannot be used; one line says why.
+            UsageError: an argument cannot be used; one line says why.
         """
         rank, world = join_ranks()
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.stack = stack or Stack.baseline()
-        given = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
-        self.plan = plan = self.stack.plan(given)
-        self.table = self.stack.table(given)
+        bare = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
+        self.plan = plan = self.stack.plan(bare)
+        self.table = self.stack.table(bare)
         if samples < batch_size:
             raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
         if target is not None and evaluate is None:
@@ -134,32 +135,26 @@ class Trainer:
         self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
         self._run: Any = None
         self._mfu: tuple[float | None, str] = None, ""
-        self._held: dict[str, int] = {}  # bytes by component, seen in the first step
+        self._memory: dict[str, int] = {}  # bytes by component, seen in the first step
 
     def report(self) -> Any:
-        """phasewatt's report of the last :meth:`fit`."""
+        """The phasewatt report of the last :meth:`fit`."""
         return self._run.report()
 
     def _count(
         self, model: nn.Module, data: Dataset[Any], micro: int
     ) -> tuple[float | None, dict[str, Any] | None]:
-        """Operations per sample of the model as it was given, before anything is recomputed; and
-        which part of each phase waits for memory, for the classes of ``probe compare``.
+        """Count operations per sample, and the memory-bound part of each phase.
+
+        Both of the model before the techniques change it. The memory-bound parts are for the
+        classes of ``probe compare``.
         """
         before = snapshot.random_state()  # what is drawn here must not move the training
         try:
             sample = default_collate([data[0]])
             ridge = roofline.ridge(self.device, self.plan.precision.dtype)
             bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
-            counts = (
-                None
-                if bound is None
-                else {
-                    "memory_bound": bound,
-                    "flops_per_s": ridge.flops_per_s,
-                    "bytes_per_s": ridge.bytes_per_s,
-                }
-            )
+            counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
             return flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
@@ -170,7 +165,7 @@ class Trainer:
         """Train until a budget is used up or the target is reached.
 
         Args:
-            resume: go on from the newest snapshot, if there is one.
+            resume: continue from the newest snapshot, if there is one.
 
         Raises:
             TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
@@ -208,7 +203,7 @@ class Trainer:
                     raise
                 raise TrainingFailed(
                     f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
-                    f"techniques accumulation, checkpointing, precision ({_line(error)})"
+                    f"techniques accumulation, checkpointing, precision ({_one_line(error)})"
                 ) from error
         at, progress = self._at, self._progress
         return Result(
@@ -225,7 +220,7 @@ class Trainer:
         )
 
     def _utilisation(self) -> tuple[float | None, str]:
-        """(MFU over the training without its evaluations, whose peak)."""
+        """(MFU over the training without its evaluations, where the peak comes from)."""
         seconds = self._at.seconds - self._at.eval_seconds
         peak = flops.peak(self.device, self.plan.precision.dtype)
         if self._flops is None or peak is None or seconds <= 0:
@@ -258,21 +253,23 @@ class Trainer:
         return "samples"
 
     def _log_at_end(self, run: Any, before: int) -> None:
-        """What is known only at the end, for the comparison of runs.
+        """Log what only the end of the training shows, for comparisons of runs.
 
         Args:
             before: bytes that the process held before it trained; 0 on a GPU.
         """
         peak = peak_memory(self.device)
-        if self._held:
+        if self._memory:
             if before:
-                self._held["process"] = max(0, before - self._held.get("weights", 0))
-            self._held["workspace"] = max(0, peak - sum(self._held.values()))
+                self._memory["process"] = max(0, before - self._memory.get("weights", 0))
+            self._memory["workspace"] = max(0, peak - sum(self._memory.values()))
         values: dict[str, float] = {
             "peak_memory_bytes": peak,
             "train_s": self._at.seconds - self._at.eval_seconds,
         }
-        values |= {f"memory_{name}_bytes": amount for name, amount in self._held.items() if amount}
+        values |= {
+            f"memory_{name}_bytes": amount for name, amount in self._memory.items() if amount
+        }
         self._mfu = self._utilisation()
         if self._flops is not None:
             values["flops_per_sample"] = self._flops
@@ -283,7 +280,7 @@ class Trainer:
         run.log(**values)
 
     def _samples_of_step(self) -> int:
-        """Over all ranks; the next step's."""
+        """Samples of the next step, over all ranks."""
         return self.plan.batch_size * (1 if self._splits else self._policy.k)
 
     def _step(self, run: Any) -> torch.Tensor:
@@ -295,25 +292,25 @@ class Trainer:
             self._set_rate((at.samples + step_samples) / self._samples, step_samples)
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
-        mean: torch.Tensor | None = None
+        mean_loss: torch.Tensor | None = None
         if variance is not None:
             variance.arm()
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / rank_samples
             with engine.micro_batch(last=j == k - 1):
-                loss = self._loss(engine.model, batch) if self._held else self._first(batch)
+                loss = self._loss(engine.model, batch) if self._memory else self._first_loss(batch)
                 engine.backward(loss if k == 1 else loss * share)
             if variance is not None:
                 variance.micro_batch(share / self._world, share * engine.loss_scale)
             part = loss.detach() if k == 1 else loss.detach() * share
-            mean = part if mean is None else mean + part
-        assert mean is not None
+            mean_loss = part if mean_loss is None else mean_loss + part
+        assert mean_loss is not None
         stepped = engine.step(want_norm=variance is not None)
-        if "weights" not in self._held:
-            self._held |= memory.held(engine.module, engine.optimizer)
+        if "weights" not in self._memory:
+            self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
-        values: dict[str, Any] = {"loss": mean, "samples": rank_samples}
+        values: dict[str, Any] = {"loss": mean_loss, "samples": rank_samples}
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
@@ -327,18 +324,18 @@ class Trainer:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
         if at.step % LOOK_EVERY == 0 or at.step == 1:
-            self._look(float(mean), stepped.applied)
-        return mean
+            self._check_loss(float(mean_loss), stepped.applied)
+        return mean_loss
 
-    def _first(self, batch: Any) -> torch.Tensor:
-        """The first loss of all, while it is seen what autograd keeps for its backward."""
+    def _first_loss(self, batch: Any) -> torch.Tensor:
+        """The loss of the first micro-batch, with a count of what autograd keeps for backward."""
         if "compile" in self.stack:  # whose guards would see the hook, and compile again
-            self._held["activations"] = 0
+            self._memory["activations"] = 0
             return self._loss(self.engine.model, batch)
         module = self.engine.module
         with memory.saving([*module.parameters(), *module.buffers()]) as total:
             loss = self._loss(self.engine.model, batch)
-        self._held["activations"] = total[0]
+        self._memory["activations"] = total[0]
         return loss
 
     def _micro_batches(self, k: int) -> list[Any]:
@@ -355,7 +352,7 @@ class Trainer:
         for group in self.engine.optimizer.param_groups:
             group["lr"] = lr
 
-    def _look(self, loss: float, applied: bool) -> None:
+    def _check_loss(self, loss: float, applied: bool) -> None:
         self._at.losses.append(loss)
         if not math.isfinite(loss) and applied:
             raise TrainingFailed(
@@ -363,11 +360,10 @@ class Trainer:
                 f"({self.plan.lr:g}), or add the technique clipping"
             )
 
-    # -- around it -------------------------------------------------------------------
+    # -- evaluation and snapshots ----------------------------------------------------
 
     def _evaluated(self, run: Any) -> bool:
-        """Evaluate; True if the target is reached."""
-        assert self._evaluate is not None or self._progress is None
+        """Evaluate the model; returns True if the target is reached."""
         if self._evaluate is None:
             return False
         at, begin = self._at, time.perf_counter()
@@ -402,7 +398,7 @@ class Trainer:
             except (OSError, RuntimeError) as error:  # torch's writer raises the latter
                 raise TrainingFailed(
                     f"the snapshot of step {at.step} cannot be written to "
-                    f"{self._snapshots}: {_line(error)}"
+                    f"{self._snapshots}: {_one_line(error)}"
                 ) from error
 
     def _restore(self) -> None:
@@ -429,9 +425,9 @@ def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimi
 def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    message = str(error)  # torch's allocator of a CPU has no class of its own
+    message = str(error)  # torch's CPU allocator raises a plain RuntimeError
     return "allocate memory" in message or "not enough memory" in message
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:160]

@@ -3,7 +3,7 @@
     σ² = 1/(n−1) Σⱼ ‖gⱼ − ḡ‖²,  n = k · ranks
 
 By Σ‖gⱼ − ḡ‖² = Σ‖gⱼ‖² − n‖ḡ‖² only the squares are needed: a hook on every parameter adds the
-dot product of the gradient that passes with itself. It sees the gradient before ranks are
+dot product of the passing gradient with itself. It sees the gradient before ranks are
 averaged, under DDP and DeepSpeed alike; ‖ḡ‖ is the norm that clipping needs anyway. Micro-batches
 of unequal size have weights wⱼ (their share of the samples): σ² = n/(n−1) (Σ wⱼ‖gⱼ‖² − ‖ḡ‖²), the
 same where they are equal.
@@ -26,7 +26,7 @@ def noise(
 
     The noise scale tr Σ/‖∇L‖² is the batch beyond which averaging more samples pays little
     (McCandlish et al. 2018, eq. 2.8): σ² of a micro-batch of b samples is tr Σ/b, and ‖∇L‖² is
-    ‖ḡ‖² − σ²/n. NaN where it is not known.
+    ‖ḡ‖² − σ²/n. NaN where it cannot be computed.
     """
     if variance is None or mean_norm is None:
         return {"grad_variance": math.nan, "noise_scale": math.nan}
@@ -36,7 +36,7 @@ def noise(
 
 
 class GradientVariance:
-    """Measures the steps between :meth:`arm` and :meth:`result`."""
+    """Measures σ² of the steps between :meth:`arm` and :meth:`result`."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], ranks: int = 1):
         self._ranks = ranks
@@ -70,7 +70,7 @@ class GradientVariance:
             self._squares = []
 
     def result(self, mean_norm: float) -> float | None:
-        """σ² of a micro-batch's gradient; None if it cannot be told (n < 2, not finite).
+        """σ² of a micro-batch's gradient; None if it cannot be computed (n < 2, not finite).
 
         Args:
             mean_norm: ‖ḡ‖ of the step, over all ranks, loss scale undone, before clipping.
@@ -88,7 +88,7 @@ class GradientVariance:
         return max(variance, 0.0) if math.isfinite(variance) else None
 
     def close(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -19,16 +19,14 @@ MakeOptimizer = Callable[..., torch.optim.Optimizer]  # (parameters, lr=…, **a
 
 
 class Stepped(NamedTuple):
-    """How a step ended: the gradient's norm over all ranks (scaling undone, before clipping; None
-    if nobody asked), and False if it was skipped because a gradient was not finite.
-    """
+    """How a step ended."""
 
-    norm: float | None
-    applied: bool = True
+    norm: float | None  # of the gradient, over all ranks, before clipping; None if not asked for
+    applied: bool = True  # False: skipped, because a gradient was not finite
 
 
 class Engine(Protocol):
-    """The verbs of a step."""
+    """What a step of the trainer calls."""
 
     module: nn.Module  # the user's, prepared
     model: nn.Module  # what the loss calls
@@ -36,32 +34,25 @@ class Engine(Protocol):
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[Any]:
         """Around forward and backward of one micro-batch; ranks average in the last one."""
-        ...
 
     def backward(self, loss: torch.Tensor) -> None:
         """Accumulate gradients of a loss that is already weighted."""
-        ...
 
     @property
     def loss_scale(self) -> float:
         """What :meth:`backward` multiplies the loss by."""
-        ...
 
     def step(self, *, want_norm: bool) -> Stepped:
         """Clip, step, clear the gradients."""
-        ...
 
     def save(self, folder: Path) -> None:
         """Write this rank's state into an empty folder."""
-        ...
 
     def load(self, folder: Path) -> None:
-        """Go on from :meth:`save`."""
-        ...
+        """Restore what :meth:`save` wrote."""
 
     def close(self) -> None:
-        """Nothing follows."""
-        ...
+        """Free what the engine holds; no step follows."""
 
 
 def make_engine(model: nn.Module, plan: Plan, make: MakeOptimizer, micro_batch: int) -> Engine:

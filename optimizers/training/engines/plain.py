@@ -16,7 +16,7 @@ from ...plan import Plan
 from ...techniques.precision import Masters, accept_floats
 from . import MakeOptimizer, Stepped
 
-_NOTHING = contextlib.nullcontext()
+_NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 class PlainEngine:
@@ -74,14 +74,11 @@ class PlainEngine:
         return self._nested(last)
 
     def backward(self, loss: torch.Tensor) -> None:
+        context = _NOTHING
         if self._plan.precision.mode == "autocast":
-            with torch.autocast(self._plan.device, enabled=False):  # as torch.amp's rules ask
-                self._back(loss)
-        else:
-            self._back(loss)
-
-    def _back(self, loss: torch.Tensor) -> None:
-        (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+            context = torch.autocast(self._plan.device, enabled=False)  # as torch.amp's rules ask
+        with context:
+            (loss if self._scaler is None else self._scaler.scale(loss)).backward()
 
     @property
     def loss_scale(self) -> float:
@@ -135,4 +132,4 @@ class PlainEngine:
             self._hook_state.restore(torch.load(folder / f"hook-{rank}.pt", weights_only=True))
 
     def close(self) -> None:
-        return None
+        """Nothing to free: tensors and DDP go with the engine."""
