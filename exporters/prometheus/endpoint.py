@@ -60,7 +60,8 @@ class RunsCollector(Collector):
         yield from live_families(self._runs(), time.monotonic_ns())
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # which metrics there are depends on the live runs
+        """Nothing in advance: which metrics there are depends on the live runs."""
+        return ()
 
 
 class Endpoint:

@@ -42,6 +42,7 @@ class Zone:
 
     @property
     def usable(self) -> bool:
+        """True if the zone's counter can be read here."""
         return not self.problem
 
 
