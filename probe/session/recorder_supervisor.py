@@ -100,11 +100,13 @@ class Supervisor:
         return True
 
     def alive(self) -> bool:
-        """True while the recorder shows signs of life or has only just been started."""
-        if self._starting(current_epoch(self._run)):
-            return True
+        """True while the recorder shows signs of life."""
         age_ns = self._clock.now_ns() - self._ring.heartbeat_ns
         return age_ns < STALE_S * 1e9 and not self._dead()
+
+    def has_started(self) -> bool:
+        """True once a recorder has come to this process's ring."""
+        return self._ring.reader_epoch > 0
 
     def _vacant(self, gone: Callable[[], bool]) -> int:
         """The fencing number to claim if no recorder runs or is starting here; else 0.

@@ -123,7 +123,8 @@ class Run:
         sealed = self._supervisor.await_seal()
         if not sealed and not self._supervisor.alive():
             log = node_dir(self.path) / "recorder.log"
-            say(f"phasewatt: the recorder is gone and the run is not sealed: see {log}")
+            state = "is gone" if self._supervisor.has_started() else "has not started"
+            say(f"phasewatt: the recorder {state} and the run is not sealed: see {log}")
         if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 

@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-from probe.instrument import ddp_timers
-from probe.instrument.ddp_timers import ADDINGS, BETWEEN, DdpTimers, adding_ns
-from probe.ring.layout import REDUCTIONS_WARM_UP, CommCode, Record
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from torch import nn  # noqa: E402
+
+from probe.instrument import ddp_timers  # noqa: E402
+from probe.instrument.ddp_timers import ADDINGS, BETWEEN, DdpTimers, adding_ns  # noqa: E402
+from probe.ring.layout import REDUCTIONS_WARM_UP, CommCode, Record  # noqa: E402
 
 
 class Ring:

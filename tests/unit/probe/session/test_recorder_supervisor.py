@@ -108,13 +108,13 @@ def test_a_recorder_that_beats_is_left_alone(
     assert started == [] and supervisor.alive()
 
 
-def test_a_recorder_that_is_still_starting_is_not_called_gone(
-    tmp_path: Path, started: list[int], clock: VirtualClock
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_recorder_that_never_came_has_not_started(
+    epoch: int, tmp_path: Path, started: list[int], clock: VirtualClock
 ) -> None:
-    supervisor = Supervisor(tmp_path, cast(Any, Ring(0, epoch=0)), clock)
-    assert not supervisor.await_seal() and supervisor.alive()
-    clock.sleep(10.0)
-    assert not supervisor.alive()
+    supervisor = Supervisor(tmp_path, cast(Any, Ring(0, epoch=epoch)), clock)
+    assert not supervisor.await_seal() and not supervisor.alive()
+    assert supervisor.has_started() == (epoch > 0)
 
 
 def test_the_dead_are_replaced_once(
