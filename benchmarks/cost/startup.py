@@ -83,7 +83,7 @@ def main() -> None:
         print(f"{key:24}{statistics.median(values):>10.1f}{max(values):>10.1f}   {bar}")
     print(f"{'threads added':24}{result['threads_added']:>10}{'':10}   0")
     print(f"{'heavy imports':24}{', '.join(loaded) or 'none':>10}{'':10}   none")
-    save("startup", result)
+    save("cost/startup", result)
     ok = (
         statistics.median(result["import_ms"]) <= 60
         and not loaded
