@@ -78,16 +78,15 @@ system:
 	else echo "some tests are skipped: apt-get install $(SYSTEM)"; fi
 
 bench: $(STAMP)
-	$(RUN) benchmarks/startup.py
-	$(RUN) benchmarks/phases.py
-	$(RUN) benchmarks/overhead.py
-	$(RUN) benchmarks/recorder.py
-	$(RUN) benchmarks/recorder.py --steps 1000000
-	$(RUN) benchmarks/scrape.py
-	$(RUN) benchmarks/report_1day.py
+	$(RUN) -m benchmarks.cost.startup
+	$(RUN) -m benchmarks.cost.overhead
+	$(RUN) -m benchmarks.cost.recorder
+	$(RUN) -m benchmarks.cost.recorder --steps 1000000
+	$(RUN) -m benchmarks.cost.scrape
+	$(RUN) -m benchmarks.long_runs.report_1day
 
 prove: $(STAMP)
-	$(BIN)/python benchmarks/prove.py
+	$(BIN)/python -m benchmarks.prove
 
 build: $(STAMP)
 	$(BIN)/python -m build --no-isolation

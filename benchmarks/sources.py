@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from common import ROOT
+from benchmarks.harness.results import ROOT
 
 
 def digest(places: Iterable[str]) -> str:
@@ -62,19 +62,16 @@ def _imports(path: Path) -> tuple[Path, ...]:
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
             modules += [base, *((*base, alias.name) for alias in node.names)]
-    files = (file for parts in modules for file in _of_module(parts, path.parent))
+    files = (file for parts in modules for file in _of_module(parts))
     return tuple(dict.fromkeys(files))
 
 
-def _of_module(parts: tuple[str, ...], beside: Path) -> Iterator[Path]:
-    """Files that importing a module needs: its own and its packages', but not ``probe/__init__.py``
-    for a module below it, which only names what users call.
+def _of_module(parts: tuple[str, ...]) -> Iterator[Path]:
+    """Files that importing a module needs: its own and its packages'.
+
+    Not ``probe/__init__.py`` for a module below it, which only names what users call.
     """
-    for root in (ROOT, beside):  # benchmarks import each other by bare names
-        for length in range(min(2, len(parts)), len(parts) + 1):
-            place = root.joinpath(*parts[:length])
-            for suffix in (".py", ".pxd"):
-                if place.with_suffix(suffix).is_file():
-                    yield place.with_suffix(suffix)
-            if (place / "__init__.py").is_file():
-                yield place / "__init__.py"
+    for length in range(min(2, len(parts)), len(parts) + 1):
+        place = ROOT.joinpath(*parts[:length])
+        needed = (place.with_suffix(".py"), place.with_suffix(".pxd"), place / "__init__.py")
+        yield from (path for path in needed if path.is_file())

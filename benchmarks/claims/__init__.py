@@ -1,7 +1,7 @@
 """The promises of the project, by area; each with how it is shown at full size."""
 
 from . import dashboards, export, gains, joules, multi_rank, recording, training
-from ._runner import Figure, Item
+from .figures import Figure, Item
 
 ITEMS = [
     *recording.ITEMS,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import Figure, Item, benchmark, tests
 
 
 def pages() -> Iterator[Figure]:
@@ -12,9 +14,9 @@ def pages() -> Iterator[Figure]:
 
 
 def fast() -> Iterator[Figure]:
-    benchmark("dashboard_speed.py")
-    found = result("dashboard_speed")
-    big, list_, lag, cost = (found[name] for name in ("big", "list", "lag", "cost"))
+    benchmark("dashboard.speed")
+    result = read("dashboard/speed")
+    big, list_, lag, cost = (result[name] for name in ("big", "list", "lag", "cost"))
     yield Figure(
         f"{big['samples'] / 1e6:.1f} M samples: first chart, bar 2.5 s",
         f"{big['first_s']:.2f} s",
@@ -50,7 +52,7 @@ ITEMS = [
         pages,
         ("dashboard", "tests/e2e/test_dashboard_browser.py", "tests/unit/dashboard"),
     ),
-    Item(27, "large runs and many onlookers", fast, ("dashboard", "benchmarks/dashboard_speed.py")),
+    Item(27, "large runs and many onlookers", fast, ("dashboard", "benchmarks/dashboard/speed.py")),
     Item(
         28,
         "who may look, and what nonsense gets",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import WATCHING, Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import WATCHING, Figure, Item, benchmark, tests
 
 
 def scraped() -> Iterator[Figure]:
@@ -12,17 +14,17 @@ def scraped() -> Iterator[Figure]:
         "tests/integration/export/test_prometheus.py",
         "tests/integration/export/test_metrics_endpoint.py",
     )
-    benchmark("scrape.py")
-    found = result("scrape")
+    benchmark("cost.scrape")
+    result = read("cost/scrape")
     yield Figure(
-        f"handler p95, {found['series_per_gpu']:.0f} series a GPU, bar 5 ms",
-        f"{found['handler_p95_ms']:.2f} ms",
-        found["handler_p95_ms"] <= 5.0,
+        f"handler p95, {result['series_per_gpu']:.0f} series a GPU, bar 5 ms",
+        f"{result['handler_p95_ms']:.2f} ms",
+        result["handler_p95_ms"] <= 5.0,
     )
-    mean, bound = found["slower"]["scraped"]
+    mean, bound = result["slower"]["scraped"]
     yield Figure(
         "training slower while scraped at 1 Hz, bar 0.5 %; A/A upper "
-        f"{found['slower']['alone'][1]:.2%}",
+        f"{result['slower']['alone'][1]:.2%}",
         f"{mean:.2%}, upper 95 % {bound:.2%}",
         bound <= 0.005,
     )
@@ -44,12 +46,12 @@ def reports() -> Iterator[Figure]:
         "tests/unit/probe/timeline",
         "tests/integration/energy/test_summary.py",
     )
-    benchmark("report_1day.py")
-    found = result("report_1day")
+    benchmark("long_runs.report_1day")
+    result = read("long_runs/report_1day")
     yield Figure(
-        f"report of {found['hours']:g} h and {found['gpus']} GPUs, bars 5 s, 500 MiB",
-        f"{found['seconds']} s, {found['mib']} MiB; total off by {found['total_off']:.0e}",
-        found["held"],
+        f"report of {result['hours']:g} h and {result['gpus']} GPUs, bars 5 s, 500 MiB",
+        f"{result['seconds']} s, {result['mib']} MiB; total off by {result['total_off']:.0e}",
+        result["held"],
     )
 
 
@@ -61,7 +63,7 @@ ITEMS = [
         (
             *WATCHING,
             "exporters",
-            "benchmarks/scrape.py",
+            "benchmarks/cost/scrape.py",
             "tests/integration/export/test_prometheus.py",
         ),
     ),
@@ -77,7 +79,7 @@ ITEMS = [
         reports,
         (
             "probe/report",
-            "benchmarks/report_1day.py",
+            "benchmarks/long_runs/report_1day.py",
             "tests/contract/test_reports.py",
             "tests/e2e",
         ),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import WATCHING, Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import WATCHING, Figure, Item, benchmark, tests
 
 
 def verdicts() -> Iterator[Figure]:
-    benchmark("gains.py")
-    found = result("gains")
-    for line in found["lines"]:
+    benchmark("energy.gains")
+    result = read("energy/gains")
+    for line in result["lines"]:
         blocks = "blocks" if line["blocks"] else "groups"
         yield Figure(
             f"{line['technique']}, {line['mode']}, {line['runs']} {blocks}",
@@ -18,7 +20,7 @@ def verdicts() -> Iterator[Figure]:
             f"any cell {line['any_cell']} %, adds up to {line['closure']:.0e}",
             not line["missed"],
         )
-    yield Figure("comparisons of each", str(found["comparisons"]), found["comparisons"] >= 2000)
+    yield Figure("comparisons of each", str(result["comparisons"]), result["comparisons"] >= 2000)
     yield from tests("tests/unit/probe/compare", "tests/contract/test_comparisons.py")
 
 
@@ -28,14 +30,16 @@ def games() -> Iterator[Figure]:
 
 def real_ablation() -> Iterator[Figure]:
     for design in ("cumulative", "shapley"):
-        failed = benchmark("ablation.py", "--design", design)
-        found = result(f"ablation-{design}")
-        sound = {True: "sound", False: "UNSOUND, as one in twenty is by chance"}.get(found["sound"])
+        failed = benchmark("energy.ablation", "--design", design)
+        result = read(f"energy/ablation-{design}")
+        sound = {True: "sound", False: "UNSOUND, as one in twenty is by chance"}.get(
+            result["sound"]
+        )
         yield Figure(
-            f"{design}: {found['trials']} trials, {found['blocks']} blocks"
+            f"{design}: {result['trials']} trials, {result['blocks']} blocks"
             + (", bar 10 min" if design == "cumulative" else ""),
-            f"{found['minutes']} min, killed after {found['killed_after']}, the same "
-            f"table again: {found['same_table']}; no-op {sound}",
+            f"{result['minutes']} min, killed after {result['killed_after']}, the same "
+            f"table again: {result['same_table']}; no-op {sound}",
             not failed,
         )
 
@@ -49,7 +53,7 @@ ITEMS = [
         22,
         "a gain is called where there is one, and hardly ever where there is none",
         verdicts,
-        ("probe/compare", "benchmarks/gains.py", "tests/unit/probe/compare"),
+        ("probe/compare", "benchmarks/energy/gains.py", "tests/unit/probe/compare"),
     ),
     Item(
         23,
@@ -61,7 +65,7 @@ ITEMS = [
         24,
         "a real ablation with measured energy survives a kill",
         real_ablation,
-        (*WATCHING, "optimizers/ablation", "benchmarks/ablation.py"),
+        (*WATCHING, "optimizers/ablation", "benchmarks/energy/ablation.py"),
     ),
     Item(
         25,

@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ._runner import WATCHING, Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import WATCHING, Figure, Item, benchmark, tests
 
 
 def thousand_joules() -> Iterator[Figure]:
@@ -20,8 +22,8 @@ def thousand_joules() -> Iterator[Figure]:
         processes.run(
             processes.PLAIN, place, "4.0", extra=rig.env() | {"CUDA_VISIBLE_DEVICES": "1"}
         )
-        told = processes.probe(place, "report", "latest", "--format", "json").stdout
-    report = json.loads(told)
+        output = processes.probe(place, "report", "latest", "--format", "json").stdout
+    report = json.loads(output)
     truth = 250.0 * report["run"]["duration_s"]
     total = report["total"]
     yield Figure(
@@ -39,9 +41,9 @@ def thousand_joules() -> Iterator[Figure]:
 
 
 def simulated_joules() -> Iterator[Figure]:
-    benchmark("attribution.py")
-    found = result("attribution")
-    for period, worlds in found["periods"].items():
+    benchmark("energy.attribution")
+    result = read("energy/attribution")
+    for period, worlds in result["periods"].items():
         for world, steps in worlds.items():
             for step, figures in steps.items():
                 wrong = figures["misattributed"]
@@ -59,7 +61,7 @@ def simulated_joules() -> Iterator[Figure]:
                     f"{text}{'; ' if missed else ''}{missed}",
                     not missed,
                 )
-    locked = found["locked"]
+    locked = result["locked"]
     yield Figure(
         "locked steps: none resolved, bounds hold",
         f"{locked['none_resolved']} and {locked['bounds_hold']} of {locked['seeds']}",
@@ -72,13 +74,13 @@ def streamed_joules() -> Iterator[Figure]:
         "tests/unit/probe/attribution/test_accumulator.py",
         "tests/unit/probe/recorder/test_attribution.py",
     )
-    benchmark("recorder.py", "--seconds", "60", "--period", "0.02")
-    found = result("recorder-20ms")
-    said = f", {found['warnings'][0]}" if found["warnings"] else ""
+    benchmark("cost.recorder", "--seconds", "60", "--period", "0.02")
+    result = read("cost/recorder-20ms")
+    warning = f", {result['warnings'][0]}" if result["warnings"] else ""
     yield Figure(
-        f"recorder beside {found['gpus_measured']} GPUs with 20 ms counters, bar 15 %",
-        f"{100 * found['cpu_share']:.1f} % of a core{said}",
-        found["cpu_share"] <= 0.15,
+        f"recorder beside {result['gpus_measured']} GPUs with 20 ms counters, bar 15 %",
+        f"{100 * result['cpu_share']:.1f} % of a core{warning}",
+        result["cpu_share"] <= 0.15,
     )
 
 
@@ -97,13 +99,13 @@ ITEMS = [
         9,
         "joules per phase of simulated runs, and their intervals",
         simulated_joules,
-        ("probe/attribution", "benchmarks/attribution.py"),
+        ("probe/attribution", "benchmarks/energy/attribution.py"),
     ),
     Item(
         10,
         "streamed and from raw data the joules are the same",
         streamed_joules,
-        ("probe/recorder", "benchmarks/recorder.py", "tests/unit/probe/attribution"),
+        ("probe/recorder", "benchmarks/cost/recorder.py", "tests/unit/probe/attribution"),
     ),
     Item(
         11,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import WATCHING, Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import WATCHING, Figure, Item, benchmark, tests
 
 
 def ranks() -> Iterator[Figure]:
@@ -22,8 +24,8 @@ def hosts() -> Iterator[Figure]:
 
 
 def reductions() -> Iterator[Figure]:
-    benchmark("communication.py")
-    for line in result("communication")["lines"]:
+    benchmark("training.communication")
+    for line in read("training/communication")["lines"]:
         yield Figure(
             f"{line['megabytes']:.0f} MB of gradients, k = {line['k']}, bar 20 %",
             f"{1e3 * line['ours_s']:.2f} ms, independently {1e3 * line['truth_s']:.2f} ms: "
@@ -37,8 +39,8 @@ def reductions() -> Iterator[Figure]:
 
 
 def hooks() -> Iterator[Figure]:
-    benchmark("hook_cpu_warm.py")
-    for line in result("hook_cpu_warm")["lines"]:
+    benchmark("cost.hook_cpu_warm")
+    for line in read("cost/hook_cpu_warm")["lines"]:
         yield Figure(
             f"CPU time in hooks, rank {line['rank']} of {line['ranks']}, bar 35 µs a step",
             f"{line['us']:.1f} ± {line['half_us']:.1f} µs",
@@ -63,12 +65,17 @@ ITEMS = [
         31,
         "what reducing gradients costs",
         reductions,
-        (*WATCHING, "optimizers/training", "benchmarks/communication.py"),
+        (*WATCHING, "optimizers/training", "benchmarks/training/communication.py"),
     ),
     Item(
         32,
         "what hooks cost every rank",
         hooks,
-        ("probe/instrument", "probe/session", "benchmarks/hook_cpu_warm.py"),
+        (
+            "probe/instrument",
+            "probe/session",
+            "benchmarks/cost/hook_cpu_warm.py",
+            "benchmarks/cost/stopwatch.pyx",
+        ),
     ),
 ]

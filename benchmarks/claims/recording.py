@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import ROOT
+from benchmarks.harness.results import ROOT, read
 
-from ._runner import WATCHING, Figure, Item, benchmark, call, result, tests
+from .figures import WATCHING, Figure, Item, benchmark, call, tests
 
 
 def fresh_clone() -> Iterator[Figure]:
@@ -45,11 +45,11 @@ def fresh_clone() -> Iterator[Figure]:
 
 
 def overhead() -> Iterator[Figure]:
-    benchmark("overhead.py")
-    for size, found in result("overhead")["sizes"].items():
-        step_us = found["step_us"]
+    benchmark("cost.overhead")
+    for size, result in read("cost/overhead")["sizes"].items():
+        step_us = result["step_us"]
         bar = 35.0 if size == "2 ms" else 0.005 * step_us
-        for way, cost in found["ways"].items():
+        for way, cost in result["ways"].items():
             text = (
                 f"{cost['mean_us']:.1f} µs a step, at most {cost['upper_us']:.1f} (95 %), "
                 f"{100 * cost['share']:.2f} %"
@@ -58,8 +58,8 @@ def overhead() -> Iterator[Figure]:
                 yield Figure(f"{size} step: {way}, bar {bar:.0f} µs", text, cost["upper_us"] <= bar)
             else:
                 yield Figure(f"{size} step: {way}", text, True)
-    benchmark("startup.py")
-    start = result("startup")
+    benchmark("cost.startup")
+    start = read("cost/startup")
     for key, what, bar in (("import_ms", "import probe", 60), ("watch_enter_ms", "watch()", 150)):
         values = sorted(start[key])
         middle = values[len(values) // 2]
@@ -101,30 +101,30 @@ def offline() -> Iterator[Figure]:
 
 
 def recorder() -> Iterator[Figure]:
-    benchmark("recorder.py")
-    found = result("recorder")
+    benchmark("cost.recorder")
+    result = read("cost/recorder")
     yield Figure(
-        f"recorder beside {found['gpus_measured']} GPUs and 1,000 edges/s, bar 2 %",
-        f"{100 * found['cpu_share']:.2f} % of a core",
-        found["cpu_share"] <= 0.02,
+        f"recorder beside {result['gpus_measured']} GPUs and 1,000 edges/s, bar 2 %",
+        f"{100 * result['cpu_share']:.2f} % of a core",
+        result["cpu_share"] <= 0.02,
     )
-    yield Figure("on disk", f"{found['bytes_per_row']:.1f} bytes a row", True)
-    benchmark("recorder.py", "--steps", "1000000")
-    found = result("recorder-memory")
+    yield Figure("on disk", f"{result['bytes_per_row']:.1f} bytes a row", True)
+    benchmark("cost.recorder", "--steps", "1000000")
+    result = read("cost/recorder-memory")
     for who in ("trainer", "recorder"):
-        growth = found[f"{who}_growth_mib"]
+        growth = result[f"{who}_growth_mib"]
         yield Figure(
             f"growth of the {who} over 10⁶ steps, bar 5 MB",
             f"{growth:.1f} MiB",
             growth * 1.048576 <= 5,
         )
     yield Figure(
-        "edges kept, bar 95 %", f"{100 * found['kept_share']:.2f} %", found["kept_share"] >= 0.95
+        "edges kept, bar 95 %", f"{100 * result['kept_share']:.2f} %", result["kept_share"] >= 0.95
     )
     yield Figure(
         "edges neither kept nor counted as lost",
-        str(found["unaccounted"]),
-        found["unaccounted"] == 0,
+        str(result["unaccounted"]),
+        result["unaccounted"] == 0,
     )
 
 
@@ -139,7 +139,12 @@ ITEMS = [
         2,
         "watching costs next to nothing",
         overhead,
-        ("probe/instrument", "probe/session", "benchmarks/overhead.py", "benchmarks/startup.py"),
+        (
+            "probe/instrument",
+            "probe/session",
+            "benchmarks/cost/overhead.py",
+            "benchmarks/cost/startup.py",
+        ),
     ),
     Item(
         3,
@@ -169,6 +174,6 @@ ITEMS = [
         7,
         "the recorder is small and stays so",
         recorder,
-        ("probe/recorder", "benchmarks/recorder.py"),
+        ("probe/recorder", "benchmarks/cost/recorder.py"),
     ),
 ]

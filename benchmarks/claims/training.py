@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._runner import Figure, Item, benchmark, result, tests
+from benchmarks.harness.results import read
+
+from .figures import Figure, Item, benchmark, tests
 
 
 def equations() -> Iterator[Figure]:
@@ -13,13 +15,13 @@ def equations() -> Iterator[Figure]:
 
 
 def books() -> Iterator[Figure]:
-    benchmark("accumulation.py", "--blocks", "60")
-    found = result("accumulation")
+    benchmark("training.accumulation", "--blocks", "60")
+    result = read("training/accumulation")
     for name, bar in (("variance", 0.03), ("stack", 0.05)):
-        row = found["ways"][name]
+        row = result["ways"][name]
         yield Figure(
-            f"{name}: share of a step of {found['parameters'] / 1e6:.1f} M parameters, "
-            f"bar {bar:.0%}; A/A upper {found['ways']['A/A']['upper']:.2%}",
+            f"{name}: share of a step of {result['parameters'] / 1e6:.1f} M parameters, "
+            f"bar {bar:.0%}; A/A upper {result['ways']['A/A']['upper']:.2%}",
             f"{row['mean']:.2%}, upper 95 % {row['upper']:.2%}",
             row["upper"] <= bar,
         )
@@ -27,14 +29,14 @@ def books() -> Iterator[Figure]:
 
 def loops() -> Iterator[Figure]:
     yield from tests("tests/unit/optimizers/test_equations.py", "-k", "bit_identical")
-    benchmark("trainer.py")
-    found = result("trainer")
-    ways = found["ways"]
-    mine = ways["phasewatt"]
+    benchmark("training.trainer")
+    result = read("training/trainer")
+    ways = result["ways"]
+    ours = ways["phasewatt"]
     for name, row in ways.items():
-        better = name in ("hand-written", "phasewatt") or mine["median_us"] < row["median_us"]
+        better = name in ("hand-written", "phasewatt") or ours["median_us"] < row["median_us"]
         yield Figure(f"{name} adds to a step", f"{row['median_us']} µs", better)
-    shipped = found["shipped"]["ours"]
+    shipped = result["shipped"]["ours"]
     yield Figure(
         "≤ 1 % of the shipped model's step",
         f"{shipped['mean']:.2%}, upper 95 % {shipped['upper']:.2%}",
@@ -73,13 +75,13 @@ ITEMS = [
         13,
         "variance and the stack's books cost little",
         books,
-        ("optimizers", "benchmarks/accumulation.py"),
+        ("optimizers", "benchmarks/training/accumulation.py"),
     ),
     Item(
         14,
         "the trainer is the hand-written loop, and adds least of all",
         loops,
-        ("optimizers", "benchmarks/trainer.py"),
+        ("optimizers", "benchmarks/training/trainer.py"),
     ),
     Item(
         15,

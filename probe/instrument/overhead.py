@@ -8,9 +8,9 @@ from typing import Any
 from .state_machine import COMPILED
 
 # Of one record with the hook, the wrapper or the context manager that leads to it, met cold, as
-# in steps of ten milliseconds and more: what benchmarks/hook_cpu_cold.py prints, as it
+# in steps of ten milliseconds and more: what benchmarks/cost/hook_cpu_cold.py prints, as it
 # is and with --plain, where a machine has loud neighbours.
-# A step of 2 ms leaves our code in the caches and pays less (benchmarks/phases.py).
+# A step of 2 ms leaves our code in the caches and pays less (benchmarks/cost/hook_cpu_warm.py).
 RECORD_NS = 9_000 if COMPILED else 15_000
 
 

@@ -40,7 +40,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "not-a-run").mkdir()
     ablation = folder / "ablation"
     ablation.mkdir()
-    shutil.copy(RESULTS / "ablation-cumulative.json", ablation / "result.json")
+    shutil.copy(RESULTS / "energy" / "ablation-cumulative.json", ablation / "result.json")
     (folder / "broken").mkdir()
     (folder / "broken" / "result.json").write_text('{"techniques": ["x"], "design": "odd"}')
     return folder

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks import sources
+from benchmarks.claims import ITEMS
+from benchmarks.harness import results
 
 
-@pytest.fixture
-def benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The folder's modules as they import each other: by bare names."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import common
-    import sources
-
-    yield common, sources
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(
-            str(ROOT / "benchmarks")
-        ):
-            del sys.modules[name]
-
-
-def test_every_promise_names_files_that_exist(benchmarks: Any) -> None:
-    from claims import ITEMS
-
-    _, sources = benchmarks
+def test_every_promise_names_files_that_exist() -> None:
     assert len({item.number for item in ITEMS}) == len(ITEMS) >= 32
     for item in ITEMS:
         assert sources.closure(item.places)
 
 
-def test_a_change_of_the_dashboard_leaves_the_estimators_figures_valid(benchmarks: Any) -> None:
-    from claims import ITEMS
-
-    _, sources = benchmarks
+def test_a_change_of_the_dashboard_leaves_the_estimators_figures_valid() -> None:
     of = {item.show.__name__: {str(p) for p in sources.closure(item.places)} for item in ITEMS}
     estimator = of["simulated_joules"]
     assert "probe/attribution/regression/solve.py" in estimator
@@ -50,9 +27,8 @@ def test_a_change_of_the_dashboard_leaves_the_estimators_figures_valid(benchmark
     assert "dashboard/app.py" in of["pages"]
 
 
-def test_the_digest_follows_the_content(benchmarks: Any, tmp_path: Path) -> None:
-    _, sources = benchmarks
-    sources.ROOT = tmp_path
+def test_the_digest_follows_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     (tmp_path / "package" / "used.py").write_text("x = 1\n")
@@ -67,12 +43,11 @@ def test_the_digest_follows_the_content(benchmarks: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("commit", ["abc1234", "abc1234-dirty"])
 def test_a_result_is_only_written_for_a_commit(
-    commit: str, benchmarks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    common, _ = benchmarks
-    monkeypatch.setattr(common, "RESULTS", tmp_path)
-    monkeypatch.setattr(common, "machine", lambda: {"commit": commit})
-    common.save("figure", {"value": 3})
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "machine", lambda: {"commit": commit})
+    results.save("figure", {"value": 3})
     written = tmp_path / "figure.json"
     if commit.endswith("-dirty"):
         assert not written.exists()

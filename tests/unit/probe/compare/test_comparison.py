@@ -32,7 +32,7 @@ def share(found: list[dict[str, Any]], holds: Any) -> float:
 
 @pytest.mark.parametrize("blocks", [3, 5])
 def test_the_null_technique(blocks: int) -> None:
-    """Small and seeded; benchmarks/gains.py has 2,000 of each."""
+    """Small and seeded; benchmarks/energy/gains.py has 2,000 of each."""
     found = [one(NULL, blocks, seed, LOSS) for seed in range(150)]
     assert share(found, lambda c: c["energy_j"]["verdict"] == "gain") <= 0.055
     assert (

@@ -1,12 +1,12 @@
-"""What reducing gradients costs: our three numbers against independent ones, in the same run.
+"""What reducing gradients costs (s): our three numbers against independent ones, in the same run.
 
-    python benchmarks/communication.py [--seconds S] [--widths 256,1024,2048]
+    python -m benchmarks.training.communication [--seconds S] [--widths 256,1024,2048]
 
 Two gloo ranks, DDP, eight linear layers (2, 34 and 134 MB of gradients).
 
 k = 2, 4   truth: the last backward of a step with the reduction, less the same under no_sync, steps
            of both kinds by turns; ours: what the report says of the steps that reduce
-k = 1      truth: a hook of its own on every bucket, from the last bucket that is ready to the last
+k = 1      truth: a separate hook on every bucket, from the last bucket that is ready to the last
            that is reduced; ours: DDP's timers as the report tells them
 
 Bar: within 20 %.
@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +24,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, machine, save
+from benchmarks.harness.processes import ranks
+from benchmarks.harness.results import machine, save
+from probe.report.build import Report
 
 WITHIN = 0.20
 
@@ -83,6 +82,7 @@ def worker(width: int, k: int, seconds: float) -> None:
 
 
 def _watch_buckets(ddp: Any, tails: list[float]) -> None:
+    """Add to ``tails`` the seconds from the last bucket ready to the last one reduced."""
     import torch.distributed as dist
 
     state = {"ready": 0.0, "done": 0.0}
@@ -105,43 +105,13 @@ def _watch_buckets(ddp: Any, tails: list[float]) -> None:
 
 
 def measure(folder: Path, width: int, k: int, seconds: float) -> dict[str, Any]:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            "2",
-            "--master-port",
-            str(port),
-            __file__,
-            "--worker",
-            f"{width},{k},{seconds}",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-        env=os.environ
-        | {"PROBE_DIR": str(folder), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-    report = json.loads(
-        subprocess.run(
-            [sys.executable, "-m", "probe", "report", told["RUN"], "--format", "json"],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    )
+    """Our numbers and the true one of two ranks that train."""
+    words = ("--worker", f"{width},{k},{seconds}")
+    output = ranks("benchmarks.training.communication", 2, *words, runs=folder)
+    printed = dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
+    report = Report.of(Path(printed["RUN"])).data
     row = next(row for row in report["communication"] if row["rank"] == 0)
-    ours, truth = row["exposed_s" if k == 1 else "cost_s"], float(told["TRUTH"])
+    ours, truth = row["exposed_s" if k == 1 else "cost_s"], float(printed["TRUTH"])
     if ours is None:
         raise RuntimeError(f"{width}, k = {k}: too few steps, give it more --seconds")
     off, busy = ours / truth - 1, 1e3 * (row["busy_s"] or 0.0)
@@ -177,13 +147,13 @@ def main() -> int:
         return 0
     print(json.dumps(machine()))
     with tempfile.TemporaryDirectory() as folder:
-        found = [
+        lines = [
             measure(Path(folder), int(width), int(k), options.seconds)
             for k in options.k.split(",")
             for width in options.widths.split(",")
         ]
-    held = all(abs(one["off"]) <= WITHIN for one in found)
-    save("communication", {"lines": found, "held": held})
+    held = all(abs(line["off"]) <= WITHIN for line in lines)
+    save("training/communication", {"lines": lines, "held": held})
     print(f"bar (within 20 %): {'held' if held else 'MISSED'}")
     return 0 if held else 1
 

@@ -1,13 +1,13 @@
-"""Thread CPU time inside our hooks, per step and rank, at 1, 2 and 4 ranks.
+"""Thread CPU time (µs per step and rank) inside our hooks, at 1, 2 and 4 ranks.
 
-    python benchmarks/hook_cpu_warm.py [--ranks 1,2,4] [--seconds 40]
+    python -m benchmarks.cost.hook_cpu_warm [--ranks 1,2,4] [--seconds 40]
 
 A small model under `probe.watch()` (73 modules, 96 parameters, some 2 ms per step on one thread;
 several ranks by DDP over gloo). The clock of the thread runs from the moment torch calls a hook or
 wrapper of ours until that calls torch's own function or returns. The clock is compiled
 (stopwatch.pyx), or its own frames would be a good part of what is told; what it takes is measured
 at the same places in every other step, where nothing is called instead, and taken off.
-What hooks cost torch besides (it looks for them, caches hold them) is in phases.py, where noise
+What hooks cost torch besides (it looks for them, caches hold them) is in overhead.py, where noise
 hides more.
 
 Bar: 35 µs per step and rank, its 95 % interval included.
@@ -30,19 +30,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import ROOT, machine, save
 from torch import nn
 
-sys.path.insert(0, str(ROOT))
-
-from phases import Block
-
 import probe
+from benchmarks.harness import processes
+from benchmarks.harness.results import ROOT, machine, save
 from probe.instrument.patches import patching, wrappers
 
 BAR_US = 35.0
 BLOCK = 100  # steps
 WARM = 3  # blocks
+
+
+class Block(nn.Module):
+    """Two layers beside a residual connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.b(torch.relu(self.a(x)))
 
 
 def instrument(clock: Any) -> None:
@@ -69,7 +77,7 @@ def instrument(clock: Any) -> None:
     )
 
 
-def worker(seconds: float, runs: str) -> None:
+def worker(seconds: float) -> None:
     """One rank: prints its mean, its 95 % half and stays per step."""
     from stopwatch import Stopwatch  # type: ignore[import-not-found]  # see measure()
 
@@ -87,7 +95,7 @@ def worker(seconds: float, runs: str) -> None:
     goes_on = torch.ones(1)
     kind: Any = type(model)
     kind.__call__ = clock.outside(kind.__call__)
-    with probe.watch(model, optimizer, name="inside", dir=runs):
+    with probe.watch(model, optimizer, name="inside"):
         kind.__call__ = clock.within(kind.__call__)
         end = time.monotonic() + seconds
         while goes_on.item():
@@ -120,6 +128,7 @@ def worker(seconds: float, runs: str) -> None:
 
 
 def measure(ranks: int, seconds: float) -> list[dict[str, Any]]:
+    """A line of figures per rank."""
     with tempfile.TemporaryDirectory() as runs, tempfile.TemporaryDirectory() as built:
         source = shutil.copy(Path(__file__).with_name("stopwatch.pyx"), built)
         subprocess.run(
@@ -127,55 +136,42 @@ def measure(ranks: int, seconds: float) -> list[dict[str, Any]]:
             check=True,
             capture_output=True,
         )
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--nproc-per-node",
-                str(ranks),
-                "--standalone",
-                __file__,
-                "--seconds",
-                str(seconds),
-                "--worker",
-                runs,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{built}"},
+        output = processes.ranks(
+            "benchmarks.cost.hook_cpu_warm",
+            ranks,
+            "--worker",
+            "--seconds",
+            str(seconds),
+            runs=Path(runs),
+            PYTHONPATH=f"{ROOT}{os.pathsep}{built}",
         )
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
     # Ranks may write at the same time.
-    told = [json.loads(one) for one in re.findall(r"\{[^{}]*\}", done.stdout)]
-    for one in sorted(told, key=lambda one: one["rank"]):
+    lines = [json.loads(text) for text in re.findall(r"\{[^{}]*\}", output)]
+    for line in sorted(lines, key=lambda line: line["rank"]):
         print(
-            f"{ranks} ranks, rank {one['rank']}: {one['us']:5.1f} ± {one['half_us']:.1f} µs CPU "
-            f"per step in {one['stays']:.0f} stays, median block {one['median_us']:.1f}, "
-            f"{one['steps']} steps",
+            f"{ranks} ranks, rank {line['rank']}: {line['us']:5.1f} ± {line['half_us']:.1f} µs CPU "
+            f"per step in {line['stays']:.0f} stays, median block {line['median_us']:.1f}, "
+            f"{line['steps']} steps",
             flush=True,
         )
-    return [one | {"ranks": ranks} for one in told]
+    return [line | {"ranks": ranks} for line in lines]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--seconds", type=float, default=40.0)
-    parser.add_argument("--worker", metavar="DIR", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        worker(options.seconds, options.worker)
+        worker(options.seconds)
         return 0
     print(json.dumps(machine()))
-    found = [
-        one for ranks in options.ranks.split(",") for one in measure(int(ranks), options.seconds)
+    lines = [
+        line for ranks in options.ranks.split(",") for line in measure(int(ranks), options.seconds)
     ]
-    held = all(one["us"] + one["half_us"] <= BAR_US for one in found)
-    save("hook_cpu_warm", {"lines": found, "held": held})
+    held = all(line["us"] + line["half_us"] <= BAR_US for line in lines)
+    save("cost/hook_cpu_warm", {"lines": lines, "held": held})
     print(f"bar {BAR_US:.0f} µs: {'held' if held else 'MISSED'}")
     return 0 if held else 1
 

@@ -1,6 +1,6 @@
-"""How often `probe compare` is right, on simulated campaigns of known truth.
+"""How often (%) `probe compare` is right, on simulated campaigns of known truth.
 
-    python benchmarks/gains.py [--comparisons 2000]
+    python -m benchmarks.energy.gains [--comparisons 2000]
 
 Samples to the target vary by 8 % from run to run, power by 2 %, the machine warms up, and phases
 are told apart with errors that our own estimator made on simulated traces
@@ -12,6 +12,7 @@ not "no evidence".
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import sys
@@ -20,10 +21,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from common import ROOT, save
 
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness.results import save
 from probe.compare.comparison import compare
 from probe.compare.sides import Question, Side
 from probe.target import Target
@@ -45,7 +44,7 @@ TECHNIQUES = {
 VERDICTS = ("verdict", "progress_verdict", "cost_verdict", "time_verdict")
 
 
-def one(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
+def compare_once(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
     """One comparison, and what of it is right."""
     name, equal, runs, blocks, seed = job
     technique = TECHNIQUES[name]
@@ -53,8 +52,8 @@ def one(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
     base, other = campaign(technique, runs, rng, equal_work=equal, in_blocks=blocks)
     target = None if equal else Target("loss", False, 1.0)
     question = Question(target, metric="loss", higher=False)
-    found = compare(Side("base", base), [Side("other", other)], question)["comparisons"][0]
-    energy, cells = found["energy_j"], found["cells"]
+    comparison = compare(Side("base", base), [Side("other", other)], question)["comparisons"][0]
+    energy, cells = comparison["energy_j"], comparison["cells"]
     truth = expected_j(NULL, equal_work=equal) - expected_j(technique, equal_work=equal)
     cost = truth if equal else expected_cost_j(technique)
     added = sum(cell["energy_j"] or 0.0 for cell in cells)
@@ -71,29 +70,29 @@ def one(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
         "cell_cost_gain": any(cell["cost_verdict"] == "gain" for cell in cells),
         "closure": max(
             abs(added - energy["gain"]) / max(1.0, abs(energy["base"])),
-            abs(seconds - found["time_s"]["gain"]) / found["time_s"]["base"],
+            abs(seconds - comparison["time_s"]["gain"]) / comparison["time_s"]["base"],
         ),
     }
 
 
-def judge(name: str, equal: bool, found: dict[str, float]) -> list[str]:
+def judge(name: str, equal: bool, shares: dict[str, float]) -> list[str]:
     """The bars that are missed."""
     missed = []
     for key in ("held", "cost_held"):
-        if not 93 <= found[key] <= 99:
-            missed.append(f"{key} {found[key]} %, bar 93–99")
+        if not 93 <= shares[key] <= 99:
+            missed.append(f"{key} {shares[key]} %, bar 93–99")
     if name in ("null", "another class"):
         missed += [
-            f"{key} {found[key]} %, bar {bar}"
+            f"{key} {shares[key]} %, bar {bar}"
             for key, bar in (("gain", 3.5), ("any_cell", 6), ("any_time_cell", 6))
-            if found[key] > bar
+            if shares[key] > bar
         ]
-    if name == "10 % less per sample" and found["cost_gain"] < 80:
-        missed.append(f"found {found['cost_gain']} %, bar 80")
-    if name == "10 % fewer samples" and (found["cell_cost_gain"] > 6 or found["cost_gain"] > 3.5):
-        missed.append(f"cost {found['cost_gain']}, in a cell {found['cell_cost_gain']} %")
-    if found["closure"] > 1e-9:
-        missed.append(f"cells add up to {found['closure']:.1e}")
+    if name == "10 % less per sample" and shares["cost_gain"] < 80:
+        missed.append(f"found {shares['cost_gain']} %, bar 80")
+    if name == "10 % fewer samples" and (shares["cell_cost_gain"] > 6 or shares["cost_gain"] > 3.5):
+        missed.append(f"cost {shares['cost_gain']}, in a cell {shares['cell_cost_gain']} %")
+    if shares["closure"] > 1e-9:
+        missed.append(f"cells add up to {shares['closure']:.1e}")
     return missed
 
 
@@ -111,41 +110,39 @@ def main() -> None:
         f"{'add up':>9}"
     )
     with multiprocessing.Pool() as pool:
-        for name in TECHNIQUES:
-            for equal in (False, True):
-                for runs in (3, 5):
-                    for blocks in (True, False):
-                        jobs = [(name, equal, runs, blocks, s) for s in range(args.comparisons)]
-                        each = pool.map(one, jobs, chunksize=25)
-                        found = {
-                            key: round(100 * float(np.mean([e[key] for e in each])), 2)
-                            for key in each[0]
-                            if key != "closure"
-                        }
-                        found["closure"] = max(e["closure"] for e in each)
-                        missed = judge(name, equal, found)
-                        ok &= not missed
-                        mode = "equal work" if equal else "to target"
-                        result["lines"].append(
-                            {
-                                "technique": name,
-                                "mode": mode,
-                                "runs": runs,
-                                "blocks": blocks,
-                                **found,
-                                "missed": missed,
-                            }
-                        )
-                        print(
-                            f"  {name:22}{mode:11}{runs:>5}  {'blocks' if blocks else 'groups':8}"
-                            f"{found['held']:>9.1f}{found['cost_held']:>9.1f}{found['gain']:>7.1f}"
-                            f"{found['loss']:>7.1f}{found['cost_gain']:>7.1f}"
-                            f"{found['progress_gain']:>10.1f}{found['any_cell']:>10.1f}"
-                            f"{found['any_time_cell']:>10.1f}{found['closure']:>9.0e}"
-                            f"{'  MISSED ' + '; '.join(missed) if missed else ''}",
-                            flush=True,
-                        )
-    save("gains", result)
+        ways = itertools.product(TECHNIQUES, (False, True), (3, 5), (True, False))
+        for name, equal, runs, blocks in ways:
+            jobs = [(name, equal, runs, blocks, s) for s in range(args.comparisons)]
+            each = pool.map(compare_once, jobs, chunksize=25)
+            shares = {
+                key: round(100 * float(np.mean([e[key] for e in each])), 2)
+                for key in each[0]
+                if key != "closure"
+            }
+            shares["closure"] = max(e["closure"] for e in each)
+            missed = judge(name, equal, shares)
+            ok &= not missed
+            mode = "equal work" if equal else "to target"
+            result["lines"].append(
+                {
+                    "technique": name,
+                    "mode": mode,
+                    "runs": runs,
+                    "blocks": blocks,
+                    **shares,
+                    "missed": missed,
+                }
+            )
+            print(
+                f"  {name:22}{mode:11}{runs:>5}  {'blocks' if blocks else 'groups':8}"
+                f"{shares['held']:>9.1f}{shares['cost_held']:>9.1f}{shares['gain']:>7.1f}"
+                f"{shares['loss']:>7.1f}{shares['cost_gain']:>7.1f}"
+                f"{shares['progress_gain']:>10.1f}{shares['any_cell']:>10.1f}"
+                f"{shares['any_time_cell']:>10.1f}{shares['closure']:>9.0e}"
+                f"{'  MISSED ' + '; '.join(missed) if missed else ''}",
+                flush=True,
+            )
+    save("energy/gains", result)
     sys.exit(not ok)
 
 

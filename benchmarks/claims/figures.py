@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,10 +9,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-from common import RESULTS, ROOT
+from benchmarks.harness.results import ROOT
 
 # What records a run: the training's side, the recorder, and the report that tells of it.
 WATCHING = ("probe/session", "probe/launcher", "probe/recorder", "probe/report")
@@ -21,10 +19,10 @@ WATCHING = ("probe/session", "probe/launcher", "probe/recorder", "probe/report")
 
 @dataclass(frozen=True)
 class Figure:
-    """One printed line: what was looked at, what was found, and does it hold."""
+    """One printed line: what was looked at, its value with its unit, and whether it holds."""
 
     what: str
-    found: str
+    value: str
     ok: bool
 
 
@@ -53,14 +51,9 @@ def call(command: list[str], where: Path = ROOT, **extra: str) -> subprocess.Com
 
 
 def benchmark(name: str, *options: str) -> int:
-    """The exit status of one of our neighbours: 0 if its own bars hold."""
-    script = str(ROOT / "benchmarks" / name)
-    return call([sys.executable, script, *options], OMP_NUM_THREADS="2").returncode
-
-
-def result(name: str) -> Any:
-    """What a benchmark has just saved."""
-    return json.loads((RESULTS / f"{name}.json").read_text())
+    """The exit status of benchmarks.<name>: 0 if its own bars hold."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *options]
+    return call(command, OMP_NUM_THREADS="2").returncode
 
 
 def tests(*paths: str) -> Iterator[Figure]:
@@ -72,14 +65,15 @@ def tests(*paths: str) -> Iterator[Figure]:
             PROVE="1",
         )
         cases = list(ElementTree.parse(xml).iter("testcase")) if xml.exists() else []
-    names = dict.fromkeys(case.get("name", "").partition("[")[0] for case in cases)
-    for name in names:
-        mine = [case for case in cases if case.get("name", "").partition("[")[0] == name]
-        skipped = [case for case in mine if case.find("skipped") is not None]
-        bad = [c for c in mine if c.find("failure") is not None or c.find("error") is not None]
-        found = f"{len(mine) - len(skipped) - len(bad)} of {len(mine)}"
+    by_function: dict[str, list[ElementTree.Element]] = {}
+    for case in cases:
+        by_function.setdefault(case.get("name", "").partition("[")[0], []).append(case)
+    for name, its_cases in by_function.items():
+        skipped = [skip for case in its_cases if (skip := case.find("skipped")) is not None]
+        bad = [c for c in its_cases if c.find("failure") is not None or c.find("error") is not None]
+        text = f"{len(its_cases) - len(skipped) - len(bad)} of {len(its_cases)}"
         if skipped:
-            found += f", skipped: {skipped[0].find('skipped').get('message')}"  # type: ignore[union-attr]
-        yield Figure(name.removeprefix("test_").replace("_", " "), found, not bad)
-    shown = len([c for c in cases if not len(c)])
-    yield Figure("tests that were really run", str(shown), shown > 0)
+            text += f", skipped: {skipped[0].get('message')}"
+        yield Figure(name.removeprefix("test_").replace("_", " "), text, not bad)
+    passed = len([case for case in cases if not len(case)])
+    yield Figure("tests that were really run", str(passed), passed > 0)

@@ -1,12 +1,12 @@
-"""What watching the phases of a step costs the training process, beside its peers.
+"""CPU and wall time (µs per step) that watching phases costs the training, beside its peers.
 
-    python benchmarks/overhead.py [--blocks 30]
+    python -m benchmarks.cost.overhead [--blocks 30] [--sizes '2 ms,10 ms,40 ms']
 
 The same loop under `probe.watch()`, with CodeCarbon tasks per phase, with Zeus windows per phase
 (both on an NVML library that answers at once, so their real cost is higher), under
-torch.profiler, and bare (A/A). Each way has a process of its own, which stays, so that nobody's
-start is measured here (startup.py does that), and is its own control: in each of its turns it
-trains once bare and once not, since two processes differ by more than the bars (where their
+torch.profiler, and bare (A/A): overhead_ways.py. Each way has a process of its own, which stays, so
+that no start is measured here (startup.py does that), and is its own control: in each of its turns
+it trains once bare and once not, since two processes differ by more than the bars (where their
 memory lies). A block is several rounds of turns. CPU time of the process per step,
 all threads, and wall. Bars: phasewatt ≤ 35 µs on the 2 ms step, ≤ 0.5 % from 10 ms on, by the
 upper 95 % bound. A shared machine has bursts in which steps take several times as long; they
@@ -20,176 +20,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import os
 import random
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TextIO
 
-from common import ROOT, await_exit, keep_heap, mean_and_bound, recorder_pid, save
+import numpy as np
 
-sys.path.insert(0, str(ROOT))
-PHASES = ("data", "forward", "backward", "optimizer")
-Marks = Callable[[str], contextlib.AbstractContextManager[Any]]
-Turn = Callable[[], contextlib.AbstractContextManager[Marks]]  # what a turn is trained in
+from benchmarks.harness.processes import keep_heap, start_again, under_rig
+from benchmarks.harness.results import save
+from benchmarks.harness.turns import by_turns, mean_and_bound
+
+from .overhead_ways import SELDOM, WAYS, Marks, Step, Turn, make_step, unmarked
+
 BURST = 1.5  # a step that takes this many times its turn's median shows the machine's neighbours
-SELDOM_SETTLE, SELDOM_STEPS = 15, 20
+SELDOM_SETTLE, SELDOM_STEPS = 15, 20  # the profiler's first steps cost most
 WARM_S = 8.0  # the recorder's imports and its search for meters
 SIZES = {"2 ms": (24, 64, 96), "10 ms": (24, 256, 160), "40 ms": (24, 640, 224)}
 # Steps of a turn that do not count, steps that do, turns in a block. A turn puts hooks on or off,
 # after which the interpreter specialises every frame of the step anew, which a run does once; a
 # long step hardly notices, and a short turn leaves the machine's speed less time to drift.
 TURNS = {"2 ms": (60, 54, 12), "10 ms": (20, 12, 12), "40 ms": (10, 6, 10)}
-
-
-def under_rig() -> None:
-    """Start again with the tests' NVML library in front."""
-    if "NVML_RIG" in os.environ:
-        return
-    from tests.fakes.nvml import NvmlRig
-
-    folder = tempfile.mkdtemp()
-    rig = NvmlRig(Path(folder), gpus=1, power_w=300.0, period_s=0.1)
-    os.environ.update(rig.env())
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
-def make_step(depth: int, batch: int, width: int) -> tuple[Any, Any, Callable[[Marks], None]]:
-    import torch
-    from torch import nn
-
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    model = nn.Sequential(
-        *(
-            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.LayerNorm(width))
-            for _ in range(depth)
-        )
-    )
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    batches = [torch.randn(batch, width) for _ in range(4)]
-
-    def endless() -> Iterator[Any]:
-        while True:
-            yield from torch.utils.data.DataLoader(batches * 64, batch_size=None)
-
-    loader = endless()
-
-    def step(mark: Marks) -> None:
-        with mark("data"):
-            inputs = next(loader)
-        with mark("forward"):
-            loss = model(inputs).square().mean()
-        with mark("backward"):
-            loss.backward()
-        with mark("optimizer"):
-            optimizer.step()
-        optimizer.zero_grad()
-
-    return model, optimizer, step
-
-
-def unmarked(_name: str) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def bare(_model: Any, _optimizer: Any) -> Iterator[Turn]:
-    yield lambda: contextlib.nullcontext(unmarked)
-
-
-@contextlib.contextmanager
-def phasewatt(model: Any, optimizer: Any) -> Iterator[Turn]:
-    import probe
-
-    with tempfile.TemporaryDirectory() as runs:
-        with probe.watch(model, optimizer, dir=runs) as run:
-            engine = run._engine  # a turn off must be one without our hooks
-            engine.uninstall()
-
-            @contextlib.contextmanager
-            def turn() -> Iterator[Marks]:
-                engine._model, engine._optimizers = model, [optimizer]
-                before = engine.steps
-                engine.install()
-                try:
-                    yield unmarked  # all phases are automatic
-                finally:
-                    engine.uninstall()
-                    assert engine.steps > before, "nothing was recorded"
-
-            yield turn
-        await_exit(recorder_pid(run.path))  # it still seals
-
-
-@contextlib.contextmanager
-def codecarbon(_model: Any, _optimizer: Any) -> Iterator[Turn]:
-    from codecarbon import OfflineEmissionsTracker
-
-    tracker = OfflineEmissionsTracker(
-        country_iso_code="USA", save_to_file=False, log_level="critical"
-    )
-    number = itertools.count()
-
-    @contextlib.contextmanager
-    def mark(name: str) -> Iterator[None]:
-        tracker.start_task(f"{name}-{next(number)}")  # a name may be used once
-        try:
-            yield
-        finally:
-            tracker.stop_task()
-
-    with mark("first"):  # detects the hardware
-        pass
-    yield lambda: contextlib.nullcontext(mark)
-
-
-@contextlib.contextmanager
-def zeus(_model: Any, _optimizer: Any) -> Iterator[Turn]:
-    """Windows of the fastest kind: no device sync."""
-    from zeus.monitor import ZeusMonitor
-
-    monitor = ZeusMonitor(gpu_indices=[0], cpu_indices=[])
-
-    @contextlib.contextmanager
-    def mark(name: str) -> Iterator[None]:
-        monitor.begin_window(name, sync_execution=False)
-        try:
-            yield
-        finally:
-            monitor.end_window(name, sync_execution=False)
-
-    yield lambda: contextlib.nullcontext(mark)
-
-
-@contextlib.contextmanager
-def profiler(_model: Any, _optimizer: Any) -> Iterator[Turn]:
-    import torch
-
-    @contextlib.contextmanager
-    def turn() -> Iterator[Marks]:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-            yield torch.profiler.record_function
-
-    yield turn
-
-
-WAYS: dict[str, Callable[[Any, Any], contextlib.AbstractContextManager[Turn]]] = {
-    "A/A": bare,
-    "phasewatt": phasewatt,
-    "CodeCarbon": codecarbon,
-    "Zeus": zeus,
-    "torch.profiler": profiler,
-}
-# So slow that one turn in a block tells enough; the profiler's first steps cost most, so it is
-# at least SELDOM_STEPS long.
-SELDOM = {"CodeCarbon", "Zeus", "torch.profiler"}
 
 
 class Child:
@@ -242,9 +97,7 @@ def serve(way: str, size: str, asked: Iterable[str], answered: TextIO) -> NoRetu
     os._exit(0)
 
 
-def one_turn(
-    step: Callable[[Marks], None], turn: Turn, settle: int, steps: int
-) -> tuple[float, ...]:
+def one_turn(step: Step, turn: Turn, settle: int, steps: int) -> tuple[float, ...]:
     with contextlib.ExitStack() as stack:
         if random.random() < 0.5:  # who comes second finds warmer caches
             plain = per_step_us(step, unmarked, settle, steps)
@@ -255,7 +108,7 @@ def one_turn(
 
 
 def per_step_us(
-    step: Callable[[Marks], None], mark: Marks, settle: int, steps: int
+    step: Step, mark: Marks, settle: int, steps: int
 ) -> tuple[float, float, float, float]:
     for _ in range(settle):
         step(mark)
@@ -287,42 +140,33 @@ def measure(size: str, blocks: int) -> dict[str, Any]:
     settle, steps, rounds = TURNS[size]
     time.sleep(WARM_S)
     random.seed(0)
-    bare_us: list[float] = []
-    cpu: dict[str, list[float]] = {way: [] for way in WAYS if way in [c.way for c in children]}
-    wall: dict[str, list[float]] = {way: [] for way in cpu}
-    calm: dict[str, list[float]] = {way: [] for way in cpu}
-    bursts: dict[str, list[tuple[float, float]]] = {way: [] for way in cpu}
+    often = {c.way: partial(c.turn, settle, steps) for c in children if c.way not in SELDOM}
+    seldom = {
+        c.way: partial(c.turn, SELDOM_SETTLE, SELDOM_STEPS) for c in children if c.way in SELDOM
+    }
+    # Of every way a block's array: turn × (bare, with) × (CPU µs, wall µs, left out, calm CPU µs).
+    turns: dict[str, list[Any]] = {child.way: [] for child in children}
     for _ in range(blocks):
-        found: dict[str, list[list[float]]] = {way: [] for way in cpu}
-        for number in range(rounds):
-            random.shuffle(children)
-            for child in children:
-                if child.way not in SELDOM:
-                    found[child.way].append(child.turn(settle, steps))
-                elif not number:
-                    found[child.way].append(child.turn(SELDOM_SETTLE, SELDOM_STEPS))
-        for way, turns in found.items():
-            cpu[way].append(statistics.fmean(turn[4] - turn[0] for turn in turns))
-            wall[way].append(statistics.fmean(turn[5] - turn[1] for turn in turns))
-            calm[way].append(statistics.fmean(turn[7] - turn[3] for turn in turns))
-            bursts[way] += [(turn[2], turn[6]) for turn in turns]
-        bare_us += [turn[0] for turn in found["A/A"]]
+        for way, rows in (by_turns(seldom, 1) | by_turns(often, rounds)).items():
+            turns[way].append(np.array(rows).reshape(-1, 2, 4))
     for child in children:
         child.end()
-    step_us = statistics.median(bare_us)
+    step_us = float(np.median(np.concatenate(turns["A/A"])[:, 0, 0]))
     ways = {}
-    for way, extra in cpu.items():
-        mean, upper = mean_and_bound(extra)
-        calm_mean, calm_upper = mean_and_bound(calm[way])
+    for way, of_blocks in turns.items():
+        added = np.array([(block[:, 1] - block[:, 0]).mean(0) for block in of_blocks])
+        cpu, wall, _, calm = added.T.tolist()
+        mean, upper = mean_and_bound(cpu)
+        calm_mean, calm_upper = mean_and_bound(calm)
         ways[way] = {
             "mean_us": round(mean, 1),
             "upper_us": round(upper, 1),
             "calm_us": round(calm_mean, 1),
             "calm_upper_us": round(calm_upper, 1),
-            "median_us": round(statistics.median(extra), 1),
-            "wall_us": round(statistics.fmean(wall[way]), 1),
+            "median_us": round(statistics.median(cpu), 1),
+            "wall_us": round(statistics.fmean(wall), 1),
             "share": mean / step_us,
-            "left_out": [round(statistics.fmean(c), 4) for c in zip(*bursts[way], strict=True)],
+            "left_out": np.concatenate(of_blocks)[:, :, 2].mean(0).round(4).tolist(),
         }
     return {"step_us": round(step_us, 1), "steps_per_turn": steps, "ways": ways}
 
@@ -333,15 +177,16 @@ def main() -> None:
     options.add_argument("--sizes", default=",".join(SIZES))
     args = options.parse_args()
     keep_heap()
-    under_rig()
+    start_again({"OMP_NUM_THREADS": "1"})
+    under_rig(1, power_w=300.0)
     import torch  # once, before the fork
 
     torch.set_num_threads(1)
     result: dict[str, Any] = {"blocks": args.blocks, "sizes": {}}
     ok = True
     for size in args.sizes.split(","):
-        found = result["sizes"][size] = measure(size, args.blocks)
-        step_us, steps = found["step_us"], found["steps_per_turn"]
+        figures = result["sizes"][size] = measure(size, args.blocks)
+        step_us, steps = figures["step_us"], figures["steps_per_turn"]
         print(
             f"\n{size} step: {step_us / 1e3:.2f} ms of CPU bare, {args.blocks} blocks of "
             f"{TURNS[size][2]} × {steps} steps; what each way adds"
@@ -351,7 +196,7 @@ def main() -> None:
             f"{'median':>12}{'wall':>12}   of the step"
             f"   left out: bare, with"
         )
-        for name, row in found["ways"].items():
+        for name, row in figures["ways"].items():
             numbers = "".join(
                 f"{row[key]:>9.1f} µs"
                 for key in (
@@ -368,18 +213,18 @@ def main() -> None:
                 f"  {name:16}{numbers}   {100 * row['share']:.2f} %"
                 f"   {100 * bare_out:.1f} %, {100 * out:.1f} %"
             )
-        ours = found["ways"]["phasewatt"]
+        ours = figures["ways"]["phasewatt"]
         bar_us = 35.0 if size == "2 ms" else 0.005 * step_us
         held = ours["upper_us"] <= bar_us
         ok &= held
-        noisy = not held and found["ways"]["A/A"]["upper_us"] > bar_us
+        noisy = not held and figures["ways"]["A/A"]["upper_us"] > bar_us
         verdict = "held" if held else "not decided, A/A itself is above it" if noisy else "MISSED"
         calm = "held" if ours["calm_upper_us"] <= bar_us else "MISSED"
         print(
             f"  bar {bar_us:.0f} µs: {verdict} (mean {ours['mean_us']}, upper "
             f"{ours['upper_us']}); on calm steps {calm} (upper {ours['calm_upper_us']})"
         )
-    save("overhead", result)
+    save("cost/overhead", result)
     sys.exit(not ok)
 
 

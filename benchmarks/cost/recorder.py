@@ -1,8 +1,8 @@
-"""What the recorder takes: a share of a core, bytes per row, memory over time.
+"""What the recorder takes: a share of a core, bytes per row, MiB of memory over time.
 
-    python benchmarks/recorder.py [--seconds 240]         8 rig GPUs, 100 ms counters, 1,000 edges/s
-    python benchmarks/recorder.py --period 0.02           the same with 20 ms counters
-    python benchmarks/recorder.py --steps 1000000         an empty loop as fast as it goes
+    python -m benchmarks.cost.recorder [--seconds 240]    8 rig GPUs, 100 ms counters, 1,000 edges/s
+    python -m benchmarks.cost.recorder --period 0.02      the same with 20 ms counters
+    python -m benchmarks.cost.recorder --steps 1000000    an empty loop as fast as it goes
 
 Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars:
 ≤ 2 % of one core, ≤ 15 % with 20 ms counters (or one update in n, and it says so); resident memory
@@ -22,30 +22,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, cpu_seconds, recorder_pid, rss_mib, save
+from benchmarks.harness.processes import cpu_seconds, rss_mib, under_rig
+from benchmarks.harness.results import save
+from tests.fakes.processes import await_recorder
 
-sys.path.insert(0, str(ROOT))
 GPUS, EDGES_PER_S = 8, 1000
 WARM_S = 6.0  # imports, the search for the counters' lattice, CodeCarbon's detection
 
 
-def under_rig(period_s: float) -> None:
-    """Start again with the tests' NVML library in front."""
-    if "NVML_RIG" in os.environ:
-        return
-    from tests.fakes.nvml import NvmlRig
-
-    rig = NvmlRig(Path(tempfile.mkdtemp()), gpus=GPUS, power_w=400.0, period_s=period_s)
-    os.environ.update(rig.env())
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 def paced(runs: str, seconds: float) -> dict[str, Any]:
     """A steady 1,000 edges/s beside eight GPUs."""
+    import pyarrow.parquet as pq
+
     import probe
 
     with probe.watch(name="paced", dir=runs) as run:
-        pid = recorder_pid(run.path)
+        pid = await_recorder(run.path)
         begin = time.monotonic()
         marks, warm = 0, None
         memory: list[float] = []
@@ -63,8 +55,9 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
         assert warm is not None
         share = (cpu_seconds(pid) - warm[0]) / (now - warm[1])
     data = run.report().data
-    rows = _rows(run.path)
-    size = sum(p.stat().st_size for p in run.path.rglob("*.parquet") if "rollup" not in p.parts)
+    stored = [path for path in run.path.rglob("*.parquet") if "rollup" not in path.parts]
+    rows = sum(pq.read_metadata(path).num_rows for path in stored)
+    size = sum(path.stat().st_size for path in stored)
     gpu = [
         s["energy_j"] for s in data["sources"] if s["in_total"] and s["device"].startswith("gpu")
     ]
@@ -89,7 +82,7 @@ def empty_loop(runs: str, steps: int) -> dict[str, Any]:
     import probe
 
     with probe.watch(name="empty", dir=runs) as run:
-        pid = recorder_pid(run.path)
+        pid = await_recorder(run.path)
         time.sleep(2.0)
         rss: list[tuple[float, float]] = []
         begin = time.perf_counter()
@@ -121,17 +114,8 @@ def empty_loop(runs: str, steps: int) -> dict[str, Any]:
     }
 
 
-def _rows(run: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return sum(
-        pq.ParquetFile(p).metadata.num_rows
-        for p in run.rglob("*.parquet")
-        if "rollup" not in p.parts
-    )
-
-
 def _edges(run: Path) -> int:
+    """How many of the phases' edges are stored."""
     from probe.ring.layout import Record
     from probe.store.reader import RunReader
 
@@ -141,12 +125,12 @@ def _edges(run: Path) -> int:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--seconds", type=float, default=240.0)
     options.add_argument("--period", type=float, default=0.1, help="of the counters, in s")
     options.add_argument("--steps", type=int, default=0)
     args = options.parse_args()
-    under_rig(args.period)
+    under_rig(GPUS, period_s=args.period)
     with tempfile.TemporaryDirectory() as runs:
         if args.steps:
             result = empty_loop(runs, args.steps)
@@ -163,7 +147,7 @@ def main() -> None:
         if not isinstance(value, list):
             print(f"{key:24}{value:>14.4f}" if isinstance(value, float) else f"{key:24}{value:>14}")
     print("bars held" if ok else "bars MISSED")
-    name = "recorder-memory" if args.steps else "recorder"
+    name = "cost/recorder-memory" if args.steps else "cost/recorder"
     save(f"{name}-20ms" if args.period < 0.05 else name, result)
     sys.exit(not ok)
 

@@ -1,10 +1,10 @@
-"""What the paper's stack gains over its baseline, per sample, on this machine.
+"""What the paper's stack gains over its baseline: samples/s, J/sample, MFU, MiB, on this machine.
 
-    python benchmarks/stack.py --size full --seconds 60     on a GPU
-    python benchmarks/stack.py --size tiny --seconds 10     on a CPU: no measured energy
+    python -m benchmarks.training.stack --size full --seconds 60     on a GPU
+    python -m benchmarks.training.stack --size tiny --seconds 10     on a CPU: no measured energy
 
 Both models, both stacks, in turn, the same samples for both stacks of a model: as many as the
-baseline takes the wanted seconds for. Each block is a process of its own (peak memory). Throughput
+baseline takes the wanted seconds for. Each block is a process (peak memory). Throughput
 and MFU are those of training, evaluations left out.
 """
 
@@ -19,10 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, save
-
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness.results import ROOT, save
 from probe.report.build import Report
 from probe.store.reader import RunReader
 
@@ -101,7 +98,7 @@ def main() -> None:
                     )
                 )
             )
-    save(f"stack-{args.size}", result)
+    save(f"training/stack-{args.size}", result)
 
 
 def figure(key: str, unit: str, rows: list[dict[str, Any]]) -> str:

@@ -1,6 +1,6 @@
-"""How far joules per phase are off, on simulated runs of known power, beside what others do.
+"""How far joules per phase are off (% of the total), on simulated runs of known power.
 
-    python benchmarks/attribution.py [--traces 200] [--seconds 60] [--period 0.1]
+    python -m benchmarks.energy.attribution [--traces 200] [--seconds 60] [--worlds 'as assumed']
 
 Three training steps (180, 60 and 12 ms) in worlds that bend the model's assumptions; the counter
 is read when the product's own scheduler says so. *Misattributed* is ½ Σ|error| / total. Endpoint
@@ -21,10 +21,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from common import ROOT, save
 
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness.results import save
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
@@ -59,7 +57,7 @@ WORLDS: dict[str, tuple[World, Counter, SensorLag | None]] = {
 
 
 def others(trace: Trace, at: Any, value: Any) -> dict[str, Any]:
-    """Joules per phase as the peers would get them from a counter read at every edge."""
+    """Joules per phase as other tools would get them from a counter read at every edge."""
     number = len(trace.names)
     span = trace.span_s
     k = np.searchsorted(at, span, "right") - 1
@@ -76,7 +74,22 @@ def others(trace: Trace, at: Any, value: Any) -> dict[str, Any]:
     }
 
 
-def one(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
+def accumulated(trace: Trace, reads: Any, lag: SensorLag | None) -> Any:
+    """The statistics of a trace and its reads."""
+    accumulator = Accumulator(lag)
+    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
+    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
+    return accumulator.finish()
+
+
+def metered(trace: Trace, begin_s: float, end_s: float) -> tuple[Any, dict[int, float]]:
+    """(true joules, seconds) of each phase within what was metered."""
+    inside = np.diff(np.clip(trace.span_s, begin_s, end_s))
+    seconds = np.bincount(trace.code, inside, len(trace.names)).tolist()
+    return trace.truth(begin_s, end_s), dict(enumerate(seconds))
+
+
+def of_trace(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
     """One trace: errors, coverage, widths and statuses."""
     world_name, step, period, seconds, seed = job
     world, counter, lag = WORLDS[world_name]
@@ -85,37 +98,30 @@ def one(job: tuple[str, str, float, float, int]) -> dict[str, Any]:
     at, value = replace(counter, period_s=period).updates(trace, rng)
     reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
     began = time.process_time()
-    accumulator = Accumulator(lag)
-    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
-    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
-    statistics = accumulator.finish()
+    statistics = accumulated(trace, reads, lag)
     used = time.process_time() - began
-    inside = np.diff(np.clip(trace.span_s, statistics.begin_s, statistics.end_s))
-    phases = range(len(trace.names))
-    lengths = {j: float(inside[trace.code == j].sum()) for j in phases}
-    truth = trace.truth(statistics.begin_s, statistics.end_s)
+    truth, lengths = metered(trace, statistics.begin_s, statistics.end_s)
     total = statistics.mixed_j + float(statistics.direct()[0].sum())
     if counter.reset_s is not None:  # what the reset swallowed is not in the counter
         total = float(truth.sum())
-    found = estimate(statistics, total, lengths)
-    assert found is not None
-    each = [found.of(j) for j in phases]
-    energy = np.array([e.energy_j for e in each])
-    wrong = {"ours": energy}
+    fit = estimate(statistics, total, lengths)
+    assert fit is not None
+    phases = [fit.of(j) for j in range(len(trace.names))]
+    energies = {"ours": np.array([phase.energy_j for phase in phases])}
     if counter.reset_s is None:
-        wrong |= others(trace, at, value)
+        energies |= others(trace, at, value)
     whole = trace.truth(float(at[0]), float(at[-1]))
     return {
         "names": trace.names,
         "misattributed": {
             name: 50 * float(np.abs(e - (truth if name == "ours" else whole)).sum() / truth.sum())
-            for name, e in wrong.items()
+            for name, e in energies.items()
         },
-        "held": [bool(e.low_j <= t <= e.high_j) for e, t in zip(each, truth, strict=True)],
-        "half": [100 * (e.high_j - e.low_j) / 2 / t for e, t in zip(each, truth, strict=True)],
-        "resolved": [e.status is Status.RESOLVED for e in each],
+        "held": [bool(p.low_j <= t <= p.high_j) for p, t in zip(phases, truth, strict=True)],
+        "half": [100 * (p.high_j - p.low_j) / 2 / t for p, t in zip(phases, truth, strict=True)],
+        "resolved": [phase.status is Status.RESOLVED for phase in phases],
         "share": (truth / truth.sum()).tolist(),
-        "closure": abs(float(found.energy_j.sum()) / total - 1),
+        "closure": abs(float(fit.energy_j.sum()) / total - 1),
         "ms_per_update": 1e3 * used / len(at),
         "reads_per_s": reads.per_second,
     }
@@ -127,18 +133,13 @@ def locked(seed: int) -> tuple[bool, bool]:
     trace = make_trace(STEPS["50 ms, periodic"], 60.0, rng)
     at, value = Counter(0.1, skew=0.0, jitter_s=0.0).updates(trace, rng)
     reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
-    accumulator = Accumulator(KNOWN)
-    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
-    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
-    statistics = accumulator.finish()
-    inside = np.diff(np.clip(trace.span_s, statistics.begin_s, statistics.end_s))
-    lengths = {j: float(inside[trace.code == j].sum()) for j in range(4)}
-    truth = trace.truth(statistics.begin_s, statistics.end_s)
-    found = estimate(statistics, statistics.mixed_j, lengths)
-    assert found is not None
-    limits = [bounds(found, j, 700.0) for j in range(4)]
+    statistics = accumulated(trace, reads, KNOWN)
+    truth, lengths = metered(trace, statistics.begin_s, statistics.end_s)
+    fit = estimate(statistics, statistics.mixed_j, lengths)
+    assert fit is not None
+    limits = [bounds(fit, j, 700.0) for j in lengths]
     return (
-        all(found.of(j).status is not Status.RESOLVED for j in range(4)),
+        all(fit.of(j).status is not Status.RESOLVED for j in lengths),
         all(b is not None and b[0] <= t <= b[1] for b, t in zip(limits, truth, strict=True)),
     )
 
@@ -168,7 +169,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def judge(world: str, step: str, period: float, found: dict[str, Any]) -> list[str]:
+def judge(world: str, step: str, period: float, figures: dict[str, Any]) -> list[str]:
     """The bars that are missed."""
     missed = []
 
@@ -179,19 +180,24 @@ def judge(world: str, step: str, period: float, found: dict[str, Any]) -> list[s
     plain = world == "as assumed"
     if plain:
         median, p95, energy, half = BARS[period][step]
-        bar("median", found["misattributed"]["ours"], median)
-        bar("p95", found["misattributed_p95"], p95)
-        bar("half-width", found["half_width_forward_backward"], half)
-        bar("resolved energy", found["resolved_energy"], energy, least=True)
+        bar("median", figures["misattributed"]["ours"], median)
+        bar("p95", figures["misattributed_p95"], p95)
+        bar("half-width", figures["half_width_forward_backward"], half)
+        bar("resolved energy", figures["resolved_energy"], energy, least=True)
         if period == 0.1:
-            bar("resolved phases", found["resolved_phases"], 65, least=True)
-        times = found["misattributed"]["endpoints"] / found["misattributed"]["ours"]
+            bar("resolved phases", figures["resolved_phases"], 65, least=True)
+        times = figures["misattributed"]["endpoints"] / figures["misattributed"]["ours"]
         bar("endpoints / ours", round(times, 1), 5, least=True)
     if plain or world in ("lag unknown", "waits at constant energy", "work at constant energy"):
-        bar("coverage", found["coverage"], 93, least=True)
-        bar("coverage of the worst phase", min(found["coverage_by_phase"].values()), 88, least=True)
-    bar("closure", found["closure"], 1e-9)
-    bar("ms per update", found["ms_per_update"], 1.0)
+        bar("coverage", figures["coverage"], 93, least=True)
+        bar(
+            "coverage of the worst phase",
+            min(figures["coverage_by_phase"].values()),
+            88,
+            least=True,
+        )
+    bar("closure", figures["closure"], 1e-9)
+    bar("ms per update", figures["ms_per_update"], 1.0)
     return missed
 
 
@@ -218,23 +224,23 @@ def main() -> None:
             for world in worlds:
                 for step in WORKLOADS:
                     jobs = [(world, step, period, args.seconds, s) for s in range(args.traces)]
-                    found = summary(pool.map(one, jobs, chunksize=4))
-                    missed = judge(world, step, period, found)
+                    figures = summary(pool.map(of_trace, jobs, chunksize=4))
+                    missed = judge(world, step, period, figures)
                     ok &= not missed
                     result["periods"].setdefault(str(period), {}).setdefault(world, {})[step] = (
-                        found | {"missed": missed}
+                        figures | {"missed": missed}
                     )
-                    m = found["misattributed"]
+                    m = figures["misattributed"]
                     other = "".join(
                         f"{m[n]:>{w}.1f}" if n in m else " " * w
                         for n, w in (("endpoints", 11), ("time split", 7), ("interpolation", 9))
                     )
                     print(
-                        f"  {world:26}{step:8}{m['ours']:>8.2f}{found['misattributed_p95']:>7.2f}"
-                        f"{other}{found['coverage']:>9.1f}%"
-                        f"{min(found['coverage_by_phase'].values()):>6.0f}%"
-                        f"{found['half_width_forward_backward']:>6.1f}%"
-                        f"{found['resolved_phases']:>9.0f}%{found['resolved_energy']:>7.0f}%"
+                        f"  {world:26}{step:8}{m['ours']:>8.2f}{figures['misattributed_p95']:>7.2f}"
+                        f"{other}{figures['coverage']:>9.1f}%"
+                        f"{min(figures['coverage_by_phase'].values()):>6.0f}%"
+                        f"{figures['half_width_forward_backward']:>6.1f}%"
+                        f"{figures['resolved_phases']:>9.0f}%{figures['resolved_energy']:>7.0f}%"
                         f"{'  MISSED ' + '; '.join(missed) if missed else ''}",
                         flush=True,
                     )
@@ -246,7 +252,7 @@ def main() -> None:
         f"\nexactly locked step: no phase resolved in {none} of {len(locks)}, "
         f"bounds hold the truth in {hold}"
     )
-    save("attribution", result)
+    save("energy/attribution", result)
     sys.exit(not ok)
 
 

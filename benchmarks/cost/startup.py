@@ -1,9 +1,9 @@
-"""What it costs to be there at all: `import probe`, entering and leaving `watch()`.
+"""What it costs to be there at all: ms of `import probe`, of entering and leaving `watch()`.
 
-    python benchmarks/startup.py
+    python -m benchmarks.cost.startup
 
-Fresh processes, in turn with a bare interpreter. Bars: import ≤ 60 ms without torch, pandas,
-dash, codecarbon and pyarrow; `watch()` holds the caller ≤ 150 ms; no thread in the trainer.
+Fresh processes. Bars, by the median: import ≤ 60 ms without torch, pandas, dash, codecarbon and
+pyarrow; `watch()` holds the caller ≤ 150 ms; no thread is added to the training.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from common import ROOT, save
+from benchmarks.harness.results import ROOT, save
 
 RUNS = 15
 HEAVY = ("torch", "pandas", "dash", "codecarbon", "pyarrow", "numpy")
@@ -83,7 +83,7 @@ def main() -> None:
         print(f"{key:24}{statistics.median(values):>10.1f}{max(values):>10.1f}   {bar}")
     print(f"{'threads added':24}{result['threads_added']:>10}{'':10}   0")
     print(f"{'heavy imports':24}{', '.join(loaded) or 'none':>10}{'':10}   none")
-    save("startup", result)
+    save("cost/startup", result)
     ok = (
         statistics.median(result["import_ms"]) <= 60
         and not loaded

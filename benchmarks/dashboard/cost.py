@@ -1,43 +1,31 @@
-"""What looking costs the training: so many clients replay what one tab of the dashboard asks.
+"""What looking at a run costs its training (share of a step): clients replay what a tab asks.
 
-Used by dashboard_speed.py. The training has a core of its own, all else the other one; blocks
-with and without clients by turns, and two without any (A/A).
+    python -m benchmarks.dashboard.speed --only cost
+
+The training has one core, everything else the other one; blocks with and without clients by turns,
+and two without any (A/A).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, median_and_bound
+from benchmarks.harness.turns import by_turns, excess, median_and_bound
+from tests.contract import test_dashboard_access
+from tests.fakes import processes
 
-sys.path.insert(0, str(ROOT))
-
-from probe.store.layout import RUN_FILE
-from tests.e2e.conftest import end, serve
+from .browser import server
 
 SLOWER, CLIENTS, TICK_S = 0.005, 20, 0.5
 BLOCK_S, BLOCKS, SETTLES_S = 0.5, 100, 0.3
-Times = tuple[float, float]
-
-
-@contextlib.contextmanager
-def server(directory: Path) -> Iterator[tuple[str, int]]:
-    process, url = serve(directory)
-    try:
-        yield url, process.pid
-    finally:
-        end(process)
 
 
 class Clients:
@@ -46,14 +34,14 @@ class Clients:
     def __init__(self, url: str, run_id: str, number: int):
         self.on, self.asked, self.failed = threading.Event(), 0, 0
         self._stop, self._url = threading.Event(), url
-        known = json.loads(self._get("_dash-dependencies"))
+        callbacks = json.loads(self._get("_dash-dependencies"))
         wanted = ("run-head", '"view":"power"', '"view":"phases"')
         self._tick = [
-            payload(one, run_id)
-            for one in known
-            if one["clientside_function"] is None
-            and any(name in one["output"] for name in wanted)
-            and any(part["id"] in ("tick", "seen") for part in one["inputs"])
+            payload(callback, run_id)
+            for callback in callbacks
+            if callback["clientside_function"] is None
+            and any(name in callback["output"] for name in wanted)
+            and any(part["id"] in ("tick", "seen") for part in callback["inputs"])
         ]
         assert len(self._tick) == len(wanted)
         self._threads = [
@@ -63,6 +51,7 @@ class Clients:
             thread.start()
 
     def close(self) -> None:
+        """End them all."""
         self._stop.set()
         self.on.set()
         for thread in self._threads:
@@ -103,10 +92,9 @@ class Clients:
             return None
 
 
-def payload(one: dict[str, Any], run_id: str) -> dict[str, Any]:
-    from tests.contract.test_dashboard_access import payload as made
-
-    body = made(one, None)
+def payload(callback: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """What a tab that shows this run sends for a callback at a tick."""
+    body = test_dashboard_access.payload(callback, None)
     for part in body["inputs"]:
         if part["id"] == "run":
             part["value"] = run_id
@@ -116,8 +104,8 @@ def payload(one: dict[str, Any], run_id: str) -> dict[str, Any]:
     return body
 
 
-# Trains on the first core, which nobody else may use. A line on stdin is a block; what is said of
-# it: how long a step lasted, as the tenth of all steps that was quickest, and the mean. What the
+# Trains on the first core, which no other process may use. A line on stdin is a block. It answers
+# how long a step lasted, as the tenth of all steps that was quickest, and the mean. What the
 # clients take of caches and memory every step feels; what other guests of the machine take comes
 # and goes, and only makes steps longer.
 TRAINER = """
@@ -144,63 +132,67 @@ with probe.watch(model, optimizer, name="pinned") as run:
 """
 
 
+def pin_all(pid: int) -> None:
+    """Bind all threads of a process to core 1."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {1})
+
+
+def bounds(
+    times: dict[str, list[tuple[float, float]]], column: int
+) -> dict[str, tuple[float, float]]:
+    """(median, upper bound) of what looking costs, and alone (A/A), by one column of the times."""
+    shares = excess({name: [pair[column] for pair in pairs] for name, pairs in times.items()})
+    return {
+        "looked at": median_and_bound(shares["looked at"]),
+        "alone": median_and_bound(shares["A/A"]),
+    }
+
+
 def cost(folder: Path) -> dict[str, Any]:
     """The training on core 0; its recorder, the server and the clients on core 1."""
-    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, {1})
-    training = subprocess.Popen(
-        [sys.executable, "-c", TRAINER],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT), "PROBE_DIR": str(folder / "runs"), "OMP_NUM_THREADS": "1"},
-    )
+    training = processes.start(TRAINER, folder, stdin=subprocess.PIPE)
     assert training.stdin is not None and training.stdout is not None
     run = Path(training.stdout.readline().strip())
     time.sleep(2)
-    recorder = json.loads((run / RUN_FILE).read_text())["recorder"]["pid"]
-    for task in Path(f"/proc/{recorder}/task").iterdir():
-        os.sched_setaffinity(int(task.name), {1})
+    pin_all(processes.await_recorder(run))
 
-    def block() -> Times:
+    def block() -> tuple[float, float]:
+        """Seconds of a quick step and of the mean one."""
         training.stdin.write(f"{BLOCK_S}\n")
         training.stdin.flush()
         quick, mean = map(float, training.stdout.readline().split())
         return quick, mean
 
-    slower: dict[str, list[Times]] = {"looked at": [], "alone": []}
     with server(folder / "runs") as (url, pid):
-        os.sched_setaffinity(pid, {1})
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(task.name), {1})
+        pin_all(pid)
         clients = Clients(url, run.name, CLIENTS)
+
+        def alone() -> tuple[float, float]:
+            clients.on.clear()
+            time.sleep(SETTLES_S)
+            return block()
+
+        def looked_at() -> tuple[float, float]:
+            clients.on.set()
+            time.sleep(SETTLES_S)
+            seconds = block()
+            clients.on.clear()
+            return seconds
+
         for _ in range(3):
             block()
-        # Three blocks in a random order, one of them looked at; the two others are the A/A.
-        for _ in range(BLOCKS):
-            order = ["looked at", "alone", "alone"]
-            random.shuffle(order)
-            took: dict[str, list[Times]] = {}
-            for kind in order:
-                (clients.on.set if kind == "looked at" else clients.on.clear)()
-                time.sleep(SETTLES_S)
-                took.setdefault(kind, []).append(block())
-            clients.on.clear()
-            (seen,), (one, other) = took["looked at"], took["alone"]
-            slower["looked at"].append(
-                (2 * seen[0] / (one[0] + other[0]) - 1, 2 * seen[1] / (one[1] + other[1]) - 1)
-            )
-            slower["alone"].append((one[0] / other[0] - 1, one[1] / other[1] - 1))
+        times = by_turns({"bare": alone, "A/A": alone, "looked at": looked_at}, BLOCKS)
         asked, failed = clients.asked, clients.failed
         clients.close()
     training.stdin.close()
     training.wait(timeout=60)
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    found = {kind: median_and_bound([pair[0] for pair in pairs]) for kind, pairs in slower.items()}
-    mean = {kind: median_and_bound([pair[1] for pair in pairs]) for kind, pairs in slower.items()}
-    for kind, (median, bound) in found.items():
-        average, most = mean[kind]
+    slower, slower_mean = (bounds(times, column) for column in (0, 1))
+    for kind, (median, bound) in slower.items():
+        average, most = slower_mean[kind]
         print(
             f"cost: {kind}: a quick step {median:+.2%}, upper 95 % bound {bound:+.2%}; the mean "
             f"{average:+.2%}, upper {most:+.2%}",
@@ -208,13 +200,13 @@ def cost(folder: Path) -> dict[str, Any]:
         )
     per_s = asked / (BLOCKS * (BLOCK_S + SETTLES_S))
     print(f"cost: {CLIENTS} clients, {per_s:.0f} answers a second, {failed} failed", flush=True)
-    if found["alone"][1] > SLOWER:
+    if slower["alone"][1] > SLOWER:
         print("A/A is above the bar: this machine does not decide it now")
     return {
         "clients": CLIENTS,
         "answers_per_s": per_s,
         "failed": failed,
-        "slower": found,
-        "slower_mean": mean,
-        "held": found["looked at"][1] <= SLOWER and not failed,
+        "slower": slower,
+        "slower_mean": slower_mean,
+        "held": slower["looked at"][1] <= SLOWER and not failed,
     }

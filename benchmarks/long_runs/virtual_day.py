@@ -1,6 +1,6 @@
-"""A day of recording in minutes: the real recorder in virtual time, and what it does to memory.
+"""A day of recording in minutes: the real recorder in virtual time, and the memory (MiB) it takes.
 
-    python benchmarks/virtual_day.py [--hours 24] [--step-s 1.0]
+    python -m benchmarks.long_runs.virtual_day [--hours 24] [--step-s 1.0]
 
 One rank of four phases on one GPU whose counter moves every 100 ms. Bar: from a tenth of the run
 on, resident memory grows by 10 MiB at most; no edge is lost; the day's joules are right.
@@ -16,10 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import ROOT, rss_mib, save
-
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness.processes import rss_mib
+from benchmarks.harness.results import save
 from probe.report.build import Report
 from tests.fakes.power_traces import Part
 from tests.fakes.virtual_run import PHASES, VirtualRun
@@ -28,7 +26,7 @@ GROWTH_MIB, LOOKS = 10.0, 48
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--hours", type=float, default=24.0)
     options.add_argument("--step-s", type=float, default=1.0, help="mean length of a step")
     args = options.parse_args()
@@ -75,7 +73,7 @@ def main() -> None:
     )
     print("bars held" if ok else "bars MISSED")
     if args.hours >= 24:
-        save("virtual-day", result)
+        save("long_runs/virtual_day", result)
     sys.exit(not ok)
 
 

@@ -1,6 +1,6 @@
-"""What being scraped costs: the endpoint's answer, and the training beside it.
+"""What being scraped costs: ms of the endpoint's answer, share of the training's speed beside it.
 
-    python benchmarks/scrape.py [--scrapes 240]
+    python -m benchmarks.cost.scrape [--scrapes 240]
 
 First the handler is timed, from the live page's file to the finished text, on a page of eight GPUs
 with thirty series each and nothing beside it: five rounds, of which the calmest counts, for
@@ -15,20 +15,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from common import ROOT, mean_and_bound, save
+from benchmarks.harness.processes import under_rig
+from benchmarks.harness.results import save
+from benchmarks.harness.turns import by_turns, mean_and_bound
 
-sys.path.insert(0, str(ROOT))
 GPUS, P95_MS, SLOWER = 8, 5.0, 0.005
 WINDOW_S, EVERY_S, WARM_S, ANSWERS, ROUNDS = 0.15, 1.0, 25.0, 300, 5
+VALUES = (
+    "utilization",
+    "memory_utilization",
+    "memory_used",
+    "sm_activity",
+    "tensor_activity",
+    "dram_activity",
+    "temperature",
+    "power_limit",
+)
 # Every line it reads is a scrape; it prints the milliseconds.
 ASKER = """
 import sys, time, urllib.request
@@ -41,23 +51,8 @@ for _ in sys.stdin:
 """
 
 
-def under_rig() -> None:
-    """Start again with the tests' NVML library in front."""
-    if "NVML_RIG" in os.environ:
-        return
-    from tests.fakes.nvml import NvmlRig
-    from tests.fakes.nvml_calibration import calibrated
-
-    folder = Path(tempfile.mkdtemp())
-    rig = NvmlRig(folder, gpus=GPUS, power_w=400.0, period_s=0.1)
-    for gpu in range(GPUS):
-        rig.gpu(gpu).gpm = 2
-    os.environ.update(rig.env() | calibrated(rig, folder / "calibration"))
-    os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
 def handler() -> tuple[list[float], int]:
-    """(sorted milliseconds, series of the GPUs) of answers in OpenMetrics, as Prometheus asks."""
+    """(milliseconds, series of the GPUs) of answers in OpenMetrics, as Prometheus asks."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.openmetrics.exposition import generate_latest
 
@@ -67,16 +62,6 @@ def handler() -> tuple[list[float], int]:
     from probe.store.live import LiveDevice, LivePage, LivePhase, LiveValue, write_live
 
     gpus = [f"gpu{i}" for i in range(GPUS)]
-    values = (
-        "utilization",
-        "memory_utilization",
-        "memory_used",
-        "sm_activity",
-        "tensor_activity",
-        "dram_activity",
-        "temperature",
-        "power_limit",
-    )
     page = LivePage(
         time.monotonic_ns(),
         time.time(),
@@ -99,7 +84,7 @@ def handler() -> tuple[list[float], int]:
             for gpu in gpus
             for phase in ("data", "forward", "backward", "optimizer")
         ),
-        values=tuple(LiveValue(gpu, name, "gauge", 0.5, 1) for gpu in gpus for name in values),
+        values=tuple(LiveValue(gpu, name, "gauge", 0.5, 1) for gpu in gpus for name in VALUES),
     )
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder)
@@ -114,14 +99,18 @@ def handler() -> tuple[list[float], int]:
             text = generate_latest(registry).decode()
             took.append((time.perf_counter() - began) * 1e3)
     series = sum(not line.startswith("#") and 'device="gpu' in line for line in text.splitlines())
-    return sorted(took), series
+    return took, series
+
+
+def percentile_95(values: Sequence[float]) -> float:
+    return sorted(values)[int(0.95 * len(values))]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--scrapes", type=int, default=240)
     options = parser.parse_args()
-    under_rig()
+    under_rig(GPUS, calibrated=True)
     import torch
 
     import probe
@@ -129,12 +118,13 @@ def main() -> int:
 
     rounds = [handler() for _ in range(ROUNDS)]
     series = rounds[0][1]
-    p95s = [took[int(0.95 * len(took))] for took, _ in rounds]
-    took, p95 = rounds[p95s.index(min(p95s))][0], min(p95s)
+    p95s = [percentile_95(took) for took, _ in rounds]
+    p95 = min(p95s)
+    median = statistics.median(rounds[p95s.index(p95)][0])
     print(
-        f"handler: median {statistics.median(took):.2f} ms, p95 {p95:.2f} ms, "
+        f"handler: median {median:.2f} ms, p95 {p95:.2f} ms, "
         f"{series / GPUS:.0f} series a GPU; p95 of all rounds "
-        + ", ".join(f"{one:.2f}" for one in p95s),
+        + ", ".join(f"{value:.2f}" for value in p95s),
         flush=True,
     )
     torch.set_num_threads(1)
@@ -176,37 +166,39 @@ def main() -> int:
             asker.stdin.write("now\n")
             step()
             outside.append(float(asker.stdout.readline()))
-        outside.sort()
         print(
             f"answer while training: median {statistics.median(outside):.2f} ms, "
-            f"p95 {outside[int(0.95 * len(outside))]:.2f} ms",
+            f"p95 {percentile_95(outside):.2f} ms",
             flush=True,
         )
-        slower: dict[str, list[float]] = {"scraped": [], "alone": []}
-        kinds = ["scraped", "alone"] * options.scrapes
-        random.shuffle(kinds)
-        for kind in kinds:
+
+        def slower(*, scraped: bool) -> float:
+            """The share of a second by which the steps of a window last longer."""
             before = steps_for(WINDOW_S)
-            if kind == "scraped":
+            if scraped:
                 asker.stdin.write("now\n")
             amid = steps_for(WINDOW_S)
             after = steps_for(WINDOW_S)
-            if kind == "scraped":
+            if scraped:
                 asker.stdout.readline()
-            excess = amid / ((before + after) / 2) - 1
-            slower[kind].append(excess * WINDOW_S / EVERY_S)
+            return (amid / ((before + after) / 2) - 1) * WINDOW_S / EVERY_S
+
+        shares = by_turns(
+            {"scraped": lambda: slower(scraped=True), "alone": lambda: slower(scraped=False)},
+            options.scrapes,
+        )
     asker.stdin.close()
     asker.wait(timeout=10)
-    found = {kind: mean_and_bound(values) for kind, values in slower.items()}
-    for kind, (mean, bound) in found.items():
+    bounds = {kind: mean_and_bound(values) for kind, values in shares.items()}
+    for kind, (mean, bound) in bounds.items():
         print(f"{kind}: {mean:+.2%}, upper 95 % bound {bound:+.2%}")
-    held = p95 <= P95_MS and found["scraped"][1] <= SLOWER
-    if found["alone"][1] > SLOWER:
+    held = p95 <= P95_MS and bounds["scraped"][1] <= SLOWER
+    if bounds["alone"][1] > SLOWER:
         print("A/A is above the bar: this machine does not decide it now")
     print(f"bars: {P95_MS:g} ms and {SLOWER:.1%}: {'held' if held else 'MISSED'}")
     save(
-        "scrape",
-        {"handler_p95_ms": p95, "series_per_gpu": series / GPUS, "slower": found, "held": held},
+        "cost/scrape",
+        {"handler_p95_ms": p95, "series_per_gpu": series / GPUS, "slower": bounds, "held": held},
     )
     return 0 if held else 1
 

@@ -1,11 +1,11 @@
-"""What it costs to measure the gradients' variance, and to keep the whole stack's books.
+"""What it costs to measure the gradients' variance, and to run the whole stack (share of a step).
 
-    python benchmarks/accumulation.py [--blocks 30]
+    python -m benchmarks.training.accumulation [--blocks 30]
 
-A transformer of 10 M parameters, k = 4 micro-batches a step, in one process and in turn: the bare
+A transformer of 10 M parameters, k = 4 micro-batches a step, in one process and by turns: the bare
 loop; the same once more (A/A); the loop with `GradientVariance`; and the trainer's step with
-adaptive accumulation and schedule, watched, with everything logged. Bars, by the upper 95 % bound:
-≤ 3 % of a step, ≤ 5 %.
+adaptive accumulation and schedule, watched, with everything logged. CPU time. Bars, by the upper
+95 % bound: ≤ 3 % of a step, ≤ 5 %.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import random
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import ROOT, keep_heap, mean_and_bound, save
 from torch import nn
 
-sys.path.insert(0, str(ROOT))
-
+from benchmarks.harness.hooks import hooks, watched
+from benchmarks.harness.processes import keep_heap
+from benchmarks.harness.results import save
+from benchmarks.harness.turns import by_turns, excess, mean_and_bound
 from optimizers import Stack, Trainer
 from optimizers.techniques.accumulation import GradientAccumulation, pieces
 from optimizers.techniques.schedule import WarmupCosine
@@ -33,6 +36,8 @@ WIDTH, WORDS, LENGTH, BATCH, K, DEPTH = 256, 2000, 128, 16, 4, 12
 
 
 class Gpt(nn.Module):
+    """A transformer of WORDS tokens."""
+
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(WORDS, WIDTH)
@@ -74,7 +79,7 @@ def main() -> None:
             dir=runs,
             quiet=True,
         )
-        result = compare(trainer, model, runs, args.blocks)
+        result = compare(trainer, model, args.blocks)
     parameters = sum(p.numel() for p in model.parameters())
     print(
         f"{parameters / 1e6:.1f} M parameters, {K} micro-batches, "
@@ -90,17 +95,15 @@ def main() -> None:
         )
         ok &= bar is None or row["upper"] <= bar
         print(f"  {name:10}{row['mean']:>8.2%}   upper 95 % {row['upper']:>7.2%}{held}")
-    save("accumulation", {"blocks": args.blocks, "parameters": parameters, **result})
+    save("training/accumulation", {"blocks": args.blocks, "parameters": parameters, **result})
     sys.exit(not ok)
 
 
-def compare(trainer: Trainer, model: nn.Module, runs: str, blocks: int) -> dict[str, Any]:
-    import probe
-
+def compare(trainer: Trainer, model: nn.Module, blocks: int) -> dict[str, Any]:
+    """Seconds of the bare step, and by what share each way takes longer."""
     optimizer = trainer.engine.optimizer
     batches = trainer._batches
     trainer._variance.close()  # type: ignore[union-attr]
-    meter: list[GradientVariance] = []
 
     def plain(_run: Any) -> None:
         for part in pieces(next(batches), K):
@@ -108,69 +111,49 @@ def compare(trainer: Trainer, model: nn.Module, runs: str, blocks: int) -> dict[
         optimizer.step()
         optimizer.zero_grad()
 
-    def measured(_run: Any) -> None:
-        meter[0].arm()
+    def with_variance(_run: Any) -> None:
+        meter: Any = trainer._variance
+        meter.arm()
         for part in pieces(next(batches), K):
             (loss(model, part) / K).backward()
-            meter[0].micro_batch(1 / K, 1 / K)
+            meter.micro_batch(1 / K, 1 / K)
         # The norm of the whole gradient is part of it, though clipping would need it as well.
         norm = nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
-        meter[0].result(float(norm))
+        meter.result(float(norm))
         optimizer.step()
         optimizer.zero_grad()
 
-    with probe.watch(model, optimizer, dir=runs) as run:
-        engine = run._engine
-        engine.uninstall()
-        time.sleep(6.0)  # the recorder's imports
+    with watched(model, optimizer) as run:
 
-        @contextlib.contextmanager
-        def hooks(*, meters: bool, watched: bool) -> Any:
-            if meters:
-                meter[:] = [GradientVariance(model.parameters())]
-                trainer._variance = meter[0]
-            if watched:
-                engine._model, engine._optimizers = model, [optimizer]
-                engine.install()
-            try:
-                yield
-            finally:
-                if watched:
-                    engine.uninstall()
-                if meters:
-                    meter[0].close()
+        def seconds(step: Callable[[Any], None]) -> float:
+            step(run)  # hooks that are new are met for the first time: a run does that once
+            begin = time.process_time()
+            step(run)
+            return time.process_time() - begin
+
+        def metered_seconds(step: Callable[[Any], None]) -> float:
+            trainer._variance = GradientVariance(model.parameters())
+            with contextlib.closing(trainer._variance):
+                return seconds(step)
+
+        def stack_seconds() -> float:
+            with hooks(run, model, optimizer):
+                return metered_seconds(trainer._step)
 
         ways = {
-            "bare": (plain, {"meters": False, "watched": False}),
-            "A/A": (plain, {"meters": False, "watched": False}),
-            "variance": (measured, {"meters": True, "watched": False}),
-            "stack": (trainer._step, {"meters": True, "watched": True}),
+            "bare": lambda: seconds(plain),
+            "A/A": lambda: seconds(plain),
+            "variance": lambda: metered_seconds(with_variance),
+            "stack": stack_seconds,
         }
-        times: dict[str, list[float]] = {name: [] for name in ways}
-        order = list(ways)
         random.seed(0)
-        for block in range(blocks + 1):
-            random.shuffle(order)
-            for name in order:
-                step, how = ways[name]
-                with hooks(**how):
-                    step(run)  # hooks that are new are met for the first time: a run does that once
-                    begin = time.process_time()
-                    step(run)
-                    if block:  # the first one warms up
-                        times[name].append(time.process_time() - begin)
+        times = by_turns(ways, blocks, warm=1)
         assert trainer._policy.k == K
     rows = {}
-    for name in ("A/A", "variance", "stack"):
-        # Against the mean of the two bare ones of the block, A/A against the other.
-        against = (
-            times["bare"]
-            if name == "A/A"
-            else [(a + b) / 2 for a, b in zip(times["bare"], times["A/A"], strict=True)]
-        )
-        mean, upper = mean_and_bound([t / b - 1 for t, b in zip(times[name], against, strict=True)])
+    for name, shares in excess(times).items():
+        mean, upper = mean_and_bound(shares)
         rows[name] = {"mean": round(mean, 5), "upper": round(upper, 5)}
-    return {"bare_s": sum(times["bare"]) / len(times["bare"]), "ways": rows}
+    return {"bare_s": statistics.fmean(times["bare"]), "ways": rows}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""How fast the dashboard is, and what looking costs the training."""

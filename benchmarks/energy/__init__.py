@@ -1,0 +1,1 @@
+"""How right joules per phase and comparisons are."""

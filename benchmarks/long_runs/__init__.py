@@ -1,0 +1,1 @@
+"""Runs of a day and of a week: recorded, stored, reported."""

@@ -1,0 +1,1 @@
+"""What the trainer, its techniques and reducing gradients cost."""
