@@ -69,9 +69,9 @@ def main() -> None:
             with hooks(run, net, optimizer):
                 return turn()
 
-        before = run._engine._ring.offered()
+        before = run._engine.ring.offered()
         turns = by_turns({"off": turn, "on": turn_with_hooks}, args.blocks)
-        records = run._engine._ring.offered() - before
+        records = run._engine.ring.offered() - before
     total = 0.0
     rows = {}
     for name in calls:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.data.power import speaking
+from dashboard.data.power import main_meters
 from dashboard.data.run import OpenRun
 from probe.store.layout import RUN_FILE
 from probe.store.tail import Tail
@@ -47,7 +47,7 @@ def follow(run: Path, stop: threading.Event, stored: list[tuple[float, float]]) 
     Of meters that the chart of power shows: (seconds of the newest sample, when it was on disk).
     """
     begin_ns = json.loads((run / RUN_FILE).read_text())["begin_ns"]
-    shown = pa.array([meter.index for meter in speaking(OpenRun(run).meters())], pa.uint16())
+    shown = pa.array([meter.index for meter in main_meters(OpenRun(run).meters())], pa.uint16())
     tails: dict[Path, Tail] = {}
     while not stop.is_set():
         for path in run.glob("node-*/hot/samples-*.arrows"):
