@@ -44,7 +44,7 @@ lint: $(STAMP)
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
-ALONE := -m "alone and not gpu and not full"
+ALONE := -n 2 --dist loadgroup -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \

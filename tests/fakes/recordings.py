@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-AT_ONCE = 5  # each takes 10 to 20 % of a core, and two of them a core while they start
+AT_ONCE = 3  # of each worker; one takes 10 to 20 % of a core, and half a core while it starts
 FAILED = "failed.txt"
 
 
