@@ -38,7 +38,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests share the two cores; then those that measure time or energy run one by one on an idle machine.
+# Tests share the two cores; then those that measure time or energy, which mostly sleep, run two by two.
 # One thread for each of those that share: OpenMP's threads wait for each other by spinning, which takes
 # ten times as long where a core is shared. Lint runs beside the first part only. Result files of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
@@ -54,16 +54,20 @@ test: $(STAMP) system
 	exit $$failed
 
 # All that `make test` leaves out: frameworks, the wheel, plain Python, more sizes and appearances.
-# Other Pythons, each in an environment of its own: make test-full PYTHONS="python3.12 python3.13".
-PYTHONS ?=
-test-full: $(STAMP) system $(PYTHONS:%=test-with-%)
+# The core, without torch, on the other Pythons that this machine has: test-core-python3.12.
+PYTHONS ?= $(foreach p,python3.12 python3.13,$(shell $(p) -c 'print("$(p)")' 2>/dev/null))
+test-full: $(STAMP) system $(PYTHONS:%=test-core-%)
 	@mkdir -p build; failed=0; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
 	$(PYTEST) $(subst not full,full,$(ALONE)) --junitxml=$(RESULTS)-full-alone.xml || failed=$$?; \
 	exit $$failed
 
-test-with-%:
-	$(MAKE) test PYTHON=$* VENV=.venv-$*
+CORE := tests/unit/probe $(wildcard tests/unit/test_*.py) tests/integration/recording
+test-core-%:
+	test -x .venv-$*/bin/python || $* -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,reports]'
+	@mkdir -p build
+	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest $(SHARED) $(CORE) --junitxml=$(RESULTS)-$*.xml
 
 # What the tests of Prometheus, of the HTML report and of several hosts need: installed by apt for root;
 # else those tests are skipped and say so.

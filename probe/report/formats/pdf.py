@@ -10,6 +10,8 @@ from .. import sentences
 from ..numbers import duration, energy
 from ..svg_charts import charts
 
+LONGEST_TEXT = 300  # characters of a name or a warning
+
 # All that comes from a run is read as data: no name can become markup.
 _PAGE = """
 #let data = json("data.json")
@@ -82,22 +84,22 @@ def render(report: dict[str, Any]) -> bytes:
         modelled = energy(total["modelled_energy_j"])
         beside.append(f"and {modelled} of CPU and RAM by a model, not in it")
     beside += sentences.tariffs(report)
-    ended = f" ({_short(run['ended_by'])})" if run["ended_by"] else ""
+    ended = f" ({sentences.short(run['ended_by'], LONGEST_TEXT)})" if run["ended_by"] else ""
     steps = f", {run['steps']} steps" if run["steps"] else ""
     data = {
-        "name": _short(run["name"] or run["id"]),
+        "name": sentences.short(run["name"] or run["id"], LONGEST_TEXT),
         "id": run["id"],
         "state": f"{run['status']}{ended} after {duration(run['duration_s'])}{steps}, begun "
         f"{run['started'][:19]} UTC",
         "headline": sentences.headline(report),
         "beside": " · ".join(beside),
-        "warnings": [_short(line) for line in report["warnings"]],
+        "warnings": [sentences.short(line, LONGEST_TEXT) for line in report["warnings"]],
         "charts": [
             {"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
             for i, c in enumerate(drawn)
         ],
         "devices": [
-            {"name": _short(device), "rows": _rows(report, device)}
+            {"name": sentences.short(device, LONGEST_TEXT), "rows": _rows(report, device)}
             for device in dict.fromkeys(row["device"] for row in report["phases"])
         ],
         "parts": [
@@ -116,8 +118,7 @@ def render(report: dict[str, Any]) -> bytes:
 
 
 def _rows(report: dict[str, Any], device: str) -> list[list[str]]:
-    return [[_short(cells[0], 24), *cells[1:]] for _, cells in sentences.rows_of(report, device)]
-
-
-def _short(text: str, longest: int = 300) -> str:
-    return sentences.short(text, longest)
+    return [
+        [sentences.short(cells[0], 24), *cells[1:]]
+        for _, cells in sentences.rows_of(report, device)
+    ]

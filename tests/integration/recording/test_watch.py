@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from probe.model import RunStatus
 from probe.store.reader import RunReader
 from tests.fakes import processes
@@ -59,6 +61,7 @@ def test_re_entering_gives_the_same_run_and_any_order_of_leaving_ends_it_once(
 
 
 def test_two_runs_one_after_another_in_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
     result = processes.run(
         """
     import torch, probe
@@ -116,6 +119,7 @@ def test_a_recorder_that_cannot_start_is_one_line_at_the_end(tmp_path: Path) -> 
 
 
 def test_the_example_of_the_design_without_a_single_argument(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
     result = processes.run(
         """
     import torch, probe
