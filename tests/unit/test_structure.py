@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("probe", "optimizers", "exporters", "dashboard")
 
-# Functions that only call another with their own arguments: an object hides what it is made of, or a
-# protocol of Python asks for the method.
+# Functions that only call another with their own arguments: an object hides what it is made of, or
+# a protocol of Python asks for the method.
 PASS_ON = {
     "probe.session.run.Run.phase",
     "probe.session.run.Run.log",
