@@ -38,12 +38,13 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests share the two cores; then those that measure time or energy, which mostly sleep, run two by two.
-# One thread for each of those that share: OpenMP's threads wait for each other by spinning, which takes
-# ten times as long where a core is shared. Lint runs beside the first part only. Result files of every run stay in build/: tests/count_green.py.
+# Three workers share two cores, for many tests wait. Then those that measure time or energy run two at
+# a time; they mostly sleep. Of those that share each gets one thread: OpenMP's threads wait for each
+# other by spinning, which takes ten times as long on a shared core. Lint runs beside the first part.
+# The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
-SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
+SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not full"
 ALONE := -n 2 --dist loadgroup -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \

@@ -68,6 +68,17 @@ with probe.watch(name="plain") as run:
 )
 
 
+# The same, until the file that the first argument names exists.
+UNTIL_FILE = (
+    PLAIN.replace("import sys\n", "import os, sys\n")
+    .replace("seconds = float(sys.argv[1])\n", "")
+    .replace("    end = time.monotonic() + seconds\n", "")
+    .replace(
+        "time.monotonic() < end:\n        with", "not os.path.exists(sys.argv[1]):\n        with"
+    )
+)
+
+
 def environment(runs: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a script: our checkout importable, its runs in ``runs``."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PROBE_", "RANK", "WORLD"))}

@@ -57,9 +57,11 @@ def done(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocks", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_an_ablation_that_is_killed_goes_on(blocks: int, tmp_path: Path) -> None:
+    trials = 3 * blocks  # the base, the base again, and the technique
     env = environment(tmp_path)
-    words = command(tmp_path, "--techniques", "precision", "--blocks", "2", "--json")
+    words = command(tmp_path, "--techniques", "precision", "--blocks", str(blocks), "--json")
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
         end = time.monotonic() + 120
         while len(done(tmp_path)) < 2 and time.monotonic() < end:
@@ -72,10 +74,11 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
         words, env=env, capture_output=True, text=True, check=False, timeout=280
     )
     assert second.returncode == 0, second.stderr
-    assert "2 of 6 trials were done before" in second.stderr and "[3/6]" in second.stderr
-    assert done(tmp_path)[:2] == before and len(done(tmp_path)) == 6
+    assert f"2 of {trials} trials were done before" in second.stderr
+    assert f"[3/{trials}]" in second.stderr
+    assert done(tmp_path)[:2] == before and len(done(tmp_path)) == trials
     found = json.loads(second.stdout)
-    assert (found["trials"], found["missing"], found["blocks"]) == (6, 0, 2)
+    assert (found["trials"], found["missing"], found["blocks"]) == (trials, 0, blocks)
     assert found["no_op"]["energy_j"]["provenance"] == "measured"
     (step,) = found["steps"]
     cells = step["step"]["cells"]
@@ -90,7 +93,7 @@ def test_an_ablation_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert json.loads(again.stdout) == found and "[" not in again.stderr
     short = processes.probe(tmp_path, "ablate", "--dir", str(tmp_path / "ablation"), extra=env)
     assert short.returncode == 0 and "+ precision" in short.stdout
-    other = command(tmp_path, "--techniques", "schedule", "--blocks", "2")
+    other = command(tmp_path, "--techniques", "schedule", "--blocks", str(blocks))
     refused = subprocess.run(other, env=env, capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and "holds another ablation" in refused.stderr
 

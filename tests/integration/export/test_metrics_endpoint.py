@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -35,7 +34,11 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
         "sesame",
     ]
     serve = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    runs = [processes.start(processes.PLAIN, tmp_path, "9.0", name=f"s{i}.py") for i in range(2)]
+    stop = tmp_path / "stop"
+    runs = [
+        processes.start(processes.UNTIL_FILE, tmp_path, str(stop), name=f"s{i}.py")
+        for i in range(2)
+    ]
     try:
         assert serve.stdout is not None and f":{port}/metrics" in serve.stdout.readline()
         url = f"http://127.0.0.1:{port}/metrics"
@@ -44,15 +47,14 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
         assert refused.value.code == 401
         with pytest.raises(urllib.error.HTTPError):
             fetch(url, Authorization="Bearer wrong")
-        deadline = time.monotonic() + 8
-        while time.monotonic() < deadline:
+
+        def both_runs_and_their_phases() -> bool:
             text = fetch(url, Authorization="Bearer sesame")
-            if text.count("probe_run_info{") == 2:
-                break
-            time.sleep(0.3)
-        assert text.count("probe_run_info{") == 2, text
-        assert 'phase="compute"' in text
+            return text.count("probe_run_info{") == 2 and text.count('phase="compute"') >= 2
+
+        assert processes.wait_until(both_runs_and_their_phases, 30)
     finally:
+        stop.touch()
         for process in runs:
             process.communicate(timeout=60)
         serve.terminate()
@@ -139,10 +141,9 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        script = processes.PLAIN.replace('name="plain"', f'name="plain", prometheus={port}')
-        script = script.replace("time.monotonic() < end", "not os.path.exists(sys.argv[2])")
         stop = tmp_path / "stop"
-        process = processes.start("import os\n" + script, tmp_path, "0", str(stop))
+        script = processes.UNTIL_FILE.replace('name="plain"', f'name="plain", prometheus={port}')
+        process = processes.start(script, tmp_path, str(stop))
         assert process.stdout is not None
         run = Path(process.stdout.readline().strip())
         meta = run / "run.json"  # where a recorder says that it could not listen

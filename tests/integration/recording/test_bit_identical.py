@@ -50,7 +50,10 @@ def train(tmp_path: Path, example: str, how: str) -> tuple[list[float], dict[str
     return saved["losses"], saved["weights"]
 
 
-@pytest.mark.parametrize("example", sorted(COUNTS))
+EXAMPLES = ["01_digits_cnn.py", pytest.param("02_stdlib_gpt.py", marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_losses_and_weights_are_equal_to_the_last_bit(example: str, tmp_path: Path) -> None:
     losses, weights = train(tmp_path, example, "bare")
     assert len(losses) == COUNTS[example]
