@@ -14,7 +14,7 @@ OURS = ("probe", "optimizers", "exporters", "dashboard", "tests")
 SHARED_MEMORY = Path("/dev/shm")
 # Helpers of the interpreter and of W&B's client, which outlive a test on purpose.
 NOT_OURS = ("multiprocessing.resource_tracker", "wandb-core")
-LEAVING_S = 15.0  # a recorder ends by itself soon after its run
+LEAVING_S = 40.0  # a recorder whose last figures are not scraped ends half a minute after its run
 
 
 @dataclass(frozen=True)

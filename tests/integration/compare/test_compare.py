@@ -63,7 +63,7 @@ RUNS = [
 ]
 
 
-pytestmark = [pytest.mark.alone, needs(*RUNS)]
+pytestmark = needs(*RUNS)
 
 
 @pytest.fixture(scope="module")
