@@ -63,7 +63,7 @@ RUNS = [
 ]
 
 
-pytestmark = needs(*RUNS)
+pytestmark = [pytest.mark.alone, needs(*RUNS)]
 
 
 @pytest.fixture(scope="module")

@@ -55,14 +55,14 @@ class Net(nn.Module):
 
 def train(net: Any, steps: int = 3) -> list[float]:
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-    found = []
+    losses = []
     for _ in range(steps):
         loss = net(torch.randn(2, 5, 8)).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(float(loss))
-    return found
+        losses.append(loss.item())
+    return losses
 
 
 def test_kinds() -> None:
