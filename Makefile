@@ -38,14 +38,14 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two workers share two cores. Then those that measure time or energy run two at
-# a time; they mostly sleep. Of those that share each gets one thread: OpenMP's threads wait for each
-# other by spinning, which takes ten times as long on a shared core. Lint runs beside the first part.
+# Two workers share two cores, then those that measure time or energy run one by one. Of those that share
+# each gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long
+# on a shared core. Lint runs beside the first part.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
-ALONE := -n 2 --dist loadgroup -m "alone and not gpu and not full"
+ALONE := -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \

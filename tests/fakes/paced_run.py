@@ -45,9 +45,9 @@ def _train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder
     assert done.returncode == 0, done.stderr
 
 
-def report_of(folder: Path, *more: str) -> dict[str, Any]:
-    """The newest run of ``folder`` as JSON."""
-    out = processes.probe(folder, "report", "latest", "--format", "json", *more)
+def report_of(folder: Path, *more: str, run: str = "latest") -> dict[str, Any]:
+    """The report of a run below ``folder`` as JSON."""
+    out = processes.probe(folder, "report", run, "--format", "json", *more)
     assert out.returncode == 0, out.stderr
     return dict(json.loads(out.stdout))
 

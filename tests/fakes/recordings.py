@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-AT_ONCE = 3  # of each worker; one takes 10 to 20 % of a core, and half a core while it starts
+AT_ONCE = 4  # of each worker; one takes 10 to 20 % of a core, and half a core while it starts
 FAILED = "failed.txt"
 
 

@@ -97,13 +97,14 @@ def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns)
     phases_add_up(report)
 
 
-LONG_PHASES_LOOP = f"""
-import sys, time
+LONG_PHASES_LOOP = f"""{processes.AWAIT_RECORDER}
+import sys
 sys.path.insert(0, {str(processes.ROOT)!r})
 import probe
 from tests.fakes.nvml import NvmlRig
 rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
 with probe.watch() as run:
+    await_recorder(run)
     for _ in range(2):
         with run.phase("hot"):
             rig.set_power(0, 400.0)

