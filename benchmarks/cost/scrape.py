@@ -177,11 +177,11 @@ def main() -> int:
             before = steps_for(WINDOW_S)
             if scraped:
                 asker.stdin.write("now\n")
-            amid = steps_for(WINDOW_S)
+            during = steps_for(WINDOW_S)
             after = steps_for(WINDOW_S)
             if scraped:
                 asker.stdout.readline()
-            return (amid / ((before + after) / 2) - 1) * WINDOW_S / EVERY_S
+            return (during / ((before + after) / 2) - 1) * WINDOW_S / EVERY_S
 
         shares = by_turns(
             {"scraped": lambda: slower(scraped=True), "alone": lambda: slower(scraped=False)},

@@ -91,13 +91,13 @@ class Rank:
         return rows, samples
 
     def _reads(self, until_ns: int, at_ns: Any, energy: Any, rng: Any, source: str) -> list[Sample]:
-        """As the sensor reads: one update in six is caught, the others once, amid two of them."""
+        """As the sensor reads: one update in six is bracketed; between the others it reads once."""
         count = int(until_ns / 1e9 / PERIOD_S) - self.updates
         updates_s = (self.updates + 1 + np.arange(count)) * PERIOD_S
         updates_s += rng.normal(0.0, 1e-4, count)
         caught = (self.updates + np.arange(count)) % 6 == 0
-        amid = updates_s + 0.5 * PERIOD_S
-        reads = np.concatenate([amid, updates_s[caught] - 5e-4, updates_s[caught] + 5e-4])
+        between = updates_s + 0.5 * PERIOD_S
+        reads = np.concatenate([between, updates_s[caught] - 5e-4, updates_s[caught] + 5e-4])
         held = np.interp(updates_s * NS, at_ns, energy)
         before = np.concatenate([[held[0]], held[:-1]])
         value = np.concatenate([held, before[caught], held[caught]])

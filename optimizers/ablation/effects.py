@@ -255,10 +255,10 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
     cells = holm(p[:, :-1].ravel()).reshape(players, width - 1)
 
     def entry(gain: float, half_width: float, adjusted: float) -> dict[str, Any]:
-        clear = contrast.known and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
+        clear = contrast.has_error and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
         return {
             "gain": gain,
-            "interval": [gain - half_width, gain + half_width] if contrast.known else None,
+            "interval": [gain - half_width, gain + half_width] if contrast.has_error else None,
             "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence",
         }
 

@@ -97,7 +97,7 @@ class ComparedQuantity:
         # What a run that missed the target has cost so far bounds what reaching it costs.
         low, high = result["interval"] or (None, None)
         low, high = None if other_missed else low, None if base_missed else high
-        lost = high is not None and high < 0 and self._contrast.known
+        lost = high is not None and high < 0 and self._contrast.has_error
         return nothing() | {
             "interval": None if low is None and high is None else [low, high],
             # Two bounds from below say nothing of their difference.
@@ -233,16 +233,16 @@ def gain(
         alone_half: half-width of what one run against one run tells.
     """
     value = float(measured.value[column])
-    half = float(measured.half()[column]) if measured.known else alone_half
+    half = float(measured.half()[column]) if measured.has_error else alone_half
     low, high = value - half, value + half
-    if measured.known and is_total:
+    if measured.has_error and is_total:
         low, high = measured.bootstrap(column) or (low, high)
     interval = [
         value - math.hypot(value - low, shared_half),
         value + math.hypot(high - value, shared_half),
     ]
     verdict = NO_EVIDENCE
-    if measured.known:  # the scale of one and the same meter cannot turn a sign
+    if measured.has_error:  # a scale error common to both sides cannot change the sign
         verdict = _called(low, high) if frame.same_meters else _called(*interval)
     return {
         "gain": value,

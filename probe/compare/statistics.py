@@ -43,13 +43,13 @@ class Contrast:
         return min(len(group) for group in self.groups)
 
     @property
-    def known(self) -> bool:
+    def has_error(self) -> bool:
         """Whether anything is known of the error: one run says nothing of how runs differ."""
         return self.runs > 1
 
     def errors(self) -> Floats:
         """Standard errors; infinite with one run."""
-        if not self.known:
+        if not self.has_error:
             return np.full(len(self.value), math.inf)
         variance = sum(
             (group.var(0, ddof=1) / len(group) for group in self.groups), np.zeros(len(self.value))
@@ -73,14 +73,14 @@ class Contrast:
     def half(self, level: float = LEVEL) -> Floats:
         """Half-widths of the intervals; infinite with one run."""
         errors = self.errors()
-        if not self.known:
+        if not self.has_error:
             return errors
         return np.asarray(stats.t.ppf(0.5 + level / 2, self.degrees()) * errors)
 
     def p_values(self) -> Floats:
         """Two-sided, of no difference."""
         errors = self.errors()
-        if not self.known:
+        if not self.has_error:
             return np.ones(len(self.value))
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(self.value) / errors
@@ -94,7 +94,7 @@ class Contrast:
 
     def ratio(self, above: int, below: int) -> tuple[float, float] | None:
         """Fieller's interval of value[above]/value[below]; None where it is not bounded."""
-        if not self.known:
+        if not self.has_error:
             return None
         x, y = float(self.value[above]), float(self.value[below])
         covariance = sum(

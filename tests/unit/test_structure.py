@@ -61,16 +61,17 @@ def passes_on(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def test_only_listed_functions_just_pass_their_arguments_on() -> None:
-    found = set()
+    passing = set()
     for path in sources():
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found |= {name for name, function in functions(tree, module) if passes_on(function)}
-    assert found == PASS_ON
+        passing |= {name for name, function in functions(tree, module) if passes_on(function)}
+    assert passing == PASS_ON
 
 
 def test_a_long_file_or_a_full_folder_has_its_reason_in_the_architecture() -> None:
-    reasons = (ROOT / "probe/ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / "probe/ARCHITECTURE.md").read_text(encoding="utf-8")
+    reasons = text.partition("**Some files stay longer")[2].partition("\n**")[0]
     folders: dict[Path, int] = {}
     for path in sources():
         folders[path.parent] = folders.get(path.parent, 0) + 1

@@ -165,7 +165,7 @@ def _compared(
     changes = contrast(pairs(base, other), len(ours), len(theirs), pair)
     mean, change = fmean(ours), float(changes.value[0])
     limits = None
-    if changes.known and mean:
+    if changes.has_error and mean:
         half = float(changes.half()[0])
         limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
     return _row(

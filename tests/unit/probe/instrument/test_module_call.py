@@ -391,5 +391,5 @@ def test_a_module_that_dies_never_waits() -> None:
         waited = dying.is_alive()
     dying.join()
     assert not waited and listening.module() is None
-    listening.remove()  # whoever comes next takes away what the dead one left
+    listening.remove()  # the next attach removes what a dead listener left
     assert not module_call._dead and not module_call._patched
