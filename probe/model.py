@@ -211,6 +211,9 @@ class Gap:
 DISTRUSTED = "the counter disagrees with sampled power"
 """Beginning of the reason of a Gap that says: this counter's joules are not to be used."""
 
+TRUSTED_AGAIN = "the counter agrees with sampled power again"
+"""Beginning of the reason of a Gap that takes the last such word back."""
+
 RESTARTED = "the counter started anew"
 """Reason of a Gap across which a counter's values must not be subtracted."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.regression.statistics import Statistics
-from ..model import DISTRUSTED, Gap, Source
+from ..model import DISTRUSTED, TRUSTED_AGAIN, Gap, Source
 from ..units import NS_PER_S
 
 # Quantities in W, of any vendor, best first: each value the mean since the one before, the power
@@ -32,9 +32,19 @@ def elect(meters: Sequence[tuple[Source, int]], gaps: Iterable[Gap]) -> list[Sou
     Args:
         meters: with how many samples each has.
     """
-    distrusted = {gap.what for gap in gaps if gap.reason.startswith(DISTRUSTED)}
+    distrusted: set[str] = set()
+    for gap in gaps:
+        follow_trust(gap, distrusted)
     counted = stand_ins(meters, distrusted)
     return [replace(source, in_total=speaks(source, counted)) for source, _ in meters]
+
+
+def follow_trust(gap: Gap, distrusted: set[str]) -> None:
+    """Keep the ids of distrusted counters up to date; gaps of a meter come in order of time."""
+    if gap.reason.startswith(DISTRUSTED):
+        distrusted.add(gap.what)
+    elif gap.reason.startswith(TRUSTED_AGAIN):
+        distrusted.discard(gap.what)
 
 
 def stand_ins(meters: Sequence[tuple[Source, int]], distrusted: Container[str]) -> dict[str, str]:

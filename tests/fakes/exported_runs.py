@@ -12,12 +12,15 @@ from tests.fakes.recordings import Recording
 
 HOSTILE = 'a/../../b\n"c" <script>é' + "x" * 10_000
 
+# Each waits for the modelled CPU and RAM, which every format shows beside what is measured.
 TRAINING = f"""
-import sys, time
+{processes.AWAIT_RECORDER}
+import sys
 sys.path.insert(0, {str(processes.ROOT)!r})
 import probe
 with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
     print(run.path, flush=True)
+    await_source(run, "codecarbon:ram")
     for step in range(150):
         with run.phase("forward"):
             time.sleep(0.02)
@@ -28,12 +31,14 @@ with probe.watch(name=sys.argv[1], country="FRA", data="rows") as run:
 
 
 STEPS = f"""
-import sys, time
+{processes.AWAIT_RECORDER}
+import sys
 sys.path.insert(0, {str(processes.ROOT)!r})
 import probe, torch
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 with probe.watch(model, optimizer, name=sys.argv[1], country="FRA") as run:
+    await_source(run, "codecarbon:ram")
     for step in range(120):
         loss = model(torch.ones(8, 8)).sum()
         time.sleep(0.02)

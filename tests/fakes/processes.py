@@ -39,14 +39,21 @@ with probe.watch(name="marker") as run:
 
 # In a script: until the recorder is up, however busy the machine is. A training waits two seconds
 # for its run's seal; a recorder that has only just started may need more.
-AWAIT_RECORDER = """
+AWAIT_RECORDER = '''
 import json, time
 def await_recorder(run):
     end = time.monotonic() + 30.0
     while "recorder" not in json.loads((run.path / "run.json").read_text()):
         assert time.monotonic() < end, "no recorder after 30 s"
         time.sleep(0.02)
-"""
+
+def await_source(run, source):
+    """Until this meter is open: CodeCarbon's import takes seconds, more on a busy machine."""
+    end = time.monotonic() + 60.0
+    while not any(source in file.read_text() for file in run.path.glob("node-*/sources.json")):
+        assert time.monotonic() < end, f"no {source} after 60 s"
+        time.sleep(0.05)
+'''
 
 # A minimal training without torch: phases by name for a given time, from when it is recorded.
 PLAIN = (

@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import fcntl
+import os
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-AT_ONCE = 4  # of each worker; one takes 10 to 20 % of a core, and half a core while it starts
+# Of all workers together; one takes 10 to 20 % of a core, and two processes' imports at its start.
+AT_ONCE = max(1, 4 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 FAILED = "failed.txt"
 
 

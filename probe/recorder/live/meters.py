@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ...analysis.meter_choice import POWERS, speaks, stand_ins
-from ...model import DISTRUSTED, RESTARTED, Gap, Kind, Provenance, Reading, Sample, Source
+from ...analysis.meter_choice import POWERS, follow_trust, speaks, stand_ins
+from ...model import RESTARTED, Gap, Kind, Provenance, Reading, Sample, Source
 from ...store.live import LiveDevice
 from ...units import NS_PER_S
 
@@ -94,9 +94,8 @@ class LiveMeters:
         """Add readings of the sensors, in order."""
         for reading in readings:
             if isinstance(reading, Gap):
-                if reading.reason.startswith(DISTRUSTED):
-                    self._distrusted.add(reading.what)
-                elif reading.reason == RESTARTED and reading.what in self._meters:
+                follow_trust(reading, self._distrusted)
+                if reading.reason == RESTARTED and reading.what in self._meters:
                     self._meters[reading.what].restart()
             elif reading.source in self._meters:
                 self._meters[reading.source].take(reading)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from ...clock import Clock
-from ...model import DISTRUSTED, Gap, Reading, Sample
+from ...model import DISTRUSTED, TRUSTED_AGAIN, Gap, Reading, Sample
 from ...units import NS_PER_MS, NS_PER_S
 from .._gap_log import GapLog
 from .counter_check import CounterHealth, Verdict
@@ -190,19 +190,23 @@ class EnergyCounter:
 
     def _judge(self, verdict: Verdict, clock: Clock, out: list[Reading]) -> None:
         if not verdict.disagrees:
-            if self._slow and "differs" in self._warned:
-                self._warn("slow", "it agrees when read once a second: kept at that rate")
+            if self._slow and "differs" in self._warned and "slow" not in self._warned:
+                finding = "it agrees when read once a second: kept at that rate"
+                self._warn("slow", finding)
+                now_ns = clock.now_ns()
+                out.append(Gap(self.source, now_ns, now_ns, f"{TRUSTED_AGAIN}: {finding}"))
             return
         finding = (
             f"the counter's slope ({verdict.counter_w:.1f} W) differs from sampled power "
             f"({verdict.sampled_w:.1f} W) by {abs(verdict.ratio - 1):.0%}"
         )
-        if not self._slow:  # does it agree when it is left alone?
-            self._slow_down()
-            self._warn("differs", f"{finding}: it is read once a second from now on")
-            return
+        # At once: a run that ends before the second comparison must not count wrong joules.
         reason = f"{DISTRUSTED}: {finding}"
         out.append(Gap(self.source, verdict.begin_ns, clock.now_ns(), reason))
+        if not self._slow:  # does it agree when it is left alone?
+            self._slow_down()
+            self._warn("differs", f"{finding}: its joules are not used; read once a second now")
+            return
         self._warn("distrusted", f"{finding}, however it is read: its joules are not used")
 
     def _slow_down(self) -> None:

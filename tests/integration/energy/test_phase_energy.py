@@ -93,7 +93,7 @@ def _wrong_counter(rig: NvmlRig) -> None:
     gpu.counter_gain, gpu.sample_spacing_ns = 1 / 6, 20_000_000
 
 
-WRONG_COUNTER = paced("paced-wrong-counter", 11, 26.0, _wrong_counter)
+WRONG_COUNTER = paced("paced-wrong-counter", 11, 20.0, _wrong_counter)
 
 
 @needs(WRONG_COUNTER)
