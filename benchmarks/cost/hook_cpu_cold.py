@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+
+if "--plain" in sys.argv:  # before anything of ours is imported
+    import tests.uncompiled_plugin  # noqa: F401
 
 import torch
 from torch.utils.data import DataLoader
@@ -31,8 +35,6 @@ def main() -> None:
     options.add_argument("--blocks", type=int, default=150)
     options.add_argument("--plain", action="store_true")
     args = options.parse_args()
-    if args.plain:
-        import tests.uncompiled_plugin  # noqa: F401 (before ours)
     from probe.instrument.state_machine import COMPILED
 
     torch.set_num_threads(1)

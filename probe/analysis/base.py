@@ -20,8 +20,11 @@ from ..store.reader import RunReader
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .device_owner import owner
+from .faults import Faults
 from .meter_choice import elect, finer
 from .phase_rows import PhaseRows, phase_rows
+
+_BY_TIME = "its attribution failed: phases share its energy by time, within hard bounds"
 
 
 class RunAnalysis(ABC):
@@ -76,6 +79,11 @@ class RunAnalysis(ABC):
         """The estimator's statistics of an attributed source and a rank's phases."""
 
     @cached_property
+    def faults(self) -> Faults:
+        """What failed in the analysis of single meters."""
+        return Faults()
+
+    @cached_property
     def devices(self) -> list[device_energy.DeviceEnergy]:
         """The energy meters of the devices, measured ones first."""
         return device_energy.devices(self.meters)
@@ -93,15 +101,16 @@ class RunAnalysis(ABC):
     def rows_of(self, device: device_energy.DeviceEnergy) -> tuple[PhaseRows, PhaseTotals | None]:
         """(energy by phase, totals of the rank whose phases they are)."""
         totals = self.owner_of(device.source)
-        rows = phase_rows(
-            device,
-            totals,
-            self.run,
-            device.name,
-            self.shares_of(device, totals),
-            self.energy_statistics(device, totals),
+        shares = self.faults.attempt(
+            device.source, "its energy has no phases", lambda: self.shares_of(device, totals)
         )
-        return rows, totals
+        statistics = self.energy_statistics(device, totals)
+
+        def rows(statistics: Statistics | None) -> PhaseRows:
+            return phase_rows(device, totals, self.run, device.name, shares, statistics)
+
+        attributed = self.faults.attempt(device.source, _BY_TIME, lambda: rows(statistics))
+        return attributed or rows(None), totals
 
     def shares_of(
         self, device: device_energy.DeviceEnergy, totals: PhaseTotals | None
@@ -118,6 +127,7 @@ class RunAnalysis(ABC):
         if device.curve is None:
             return None
         own = self.statistics_of(device.source, totals)
+        curve = device.curve
         if not is_energy(device.source):
             return own
         samples = next(
@@ -130,7 +140,11 @@ class RunAnalysis(ABC):
         )
         if samples is None:
             return own
-        return finer(device.curve, self.whole[0], own, self.statistics_of(samples, totals))
+        others = self.statistics_of(samples, totals)
+        finest = self.faults.attempt(
+            samples, "not used", lambda: finer(curve, self.whole[0], own, others)
+        )
+        return finest or own
 
     def statistics_of(self, source: Source, totals: PhaseTotals | None) -> Statistics | None:
         """The estimator's statistics of a source, as the recorder left them or anew from raw data.
@@ -140,7 +154,9 @@ class RunAnalysis(ABC):
         if totals is None or not totals.seconds or not is_attributed(source):
             return None
         samples = next(m.summary.samples for m in self.meters if m.source.id == source.id)
-        return self._statistics(source, totals.rank) if samples > 1 else None
+        if samples < 2:
+            return None
+        return self.faults.attempt(source, _BY_TIME, lambda: self._statistics(source, totals.rank))
 
 
 def bounds_of(reader: RunReader) -> tuple[int, int]:

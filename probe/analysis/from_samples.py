@@ -57,7 +57,7 @@ class AnalysisFromSamples(RunAnalysis):
             reader,
             run,
             [
-                device_energy.MeterReadings(series.source, summary(series, gaps))
+                device_energy.MeterReadings(series.source, self._summary(series, gaps))
                 for series in self.series
             ],
         )
@@ -68,6 +68,12 @@ class AnalysisFromSamples(RunAnalysis):
                 spans = timeline(reader, rank, device=device)
                 if spans is not None:
                     timelines[rank] = spans if run == whole_run else spans.part(*run)
+
+    def _summary(self, series: Series, gaps: Sequence[Gap]) -> MeterSummary:
+        whole = self.faults.attempt(
+            series.source, "its energy is not known", lambda: summary(series, gaps)
+        )
+        return whole or SampleStatistics().finish()
 
     @cached_property
     def phase_totals(self) -> Sequence[PhaseTotals]:

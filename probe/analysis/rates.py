@@ -6,6 +6,7 @@ power.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..attribution.estimate import ACTIVITY, estimate
@@ -27,7 +28,14 @@ def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
             totals = analysis.owner_of(meter.source)
             statistics = analysis.statistics_of(meter.source, totals)
             if totals is not None and statistics is not None:
-                rows += rate_rows(meter.source, totals, analysis.run, statistics)
+                rows += (
+                    analysis.faults.attempt(
+                        meter.source,
+                        "its phases are not told apart",
+                        partial(rate_rows, meter.source, totals, analysis.run, statistics),
+                    )
+                    or []
+                )
     return rows
 
 

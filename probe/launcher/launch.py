@@ -119,9 +119,15 @@ def run_command(
             launch.finish(127)
         raise UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
     if launch is not None:
-        sealed = launch.finish(code)
-        if not quiet:
-            _print_report(launch.run, sealed)
+        # The command has ended: whatever happens to its report, its exit code is ours.
+        try:
+            sealed = launch.finish(code)
+            if not quiet:
+                _print_report(launch.run, sealed)
+        except (Exception, KeyboardInterrupt) as error:
+            with contextlib.suppress(Exception):
+                why = f"{type(error).__name__}: {error}"
+                _say(f"no report: {why}. Try `probe report {launch.run}`")
     return code
 
 

@@ -33,6 +33,7 @@ _HOLE_PERIODS = 20  # a longer silence, or time without a close bracket, begins 
 _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
+_SHORTEST_S = 1e-4  # no counter updates faster than it can be read
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
 
 
@@ -204,7 +205,8 @@ class CounterUpdateFinder:
         """First fit: places on the lattice from the distances."""
         changes, self._unplaced = self._unplaced, []
         widest = max(WIDE_S, _WIDER * min(c.width for c in changes))
-        changes = [replace(c, close=c.close and c.width <= widest) for c in changes]
+        some = any(c.close for c in changes)  # else the narrowest have to do
+        changes = [replace(c, close=(c.close or not some) and c.width <= widest) for c in changes]
         ordinal = np.array([i for i, c in enumerate(changes) if c.close])
         middle = np.array([changes[i].middle for i in ordinal])
         index = np.array(_places(middle, ordinal), np.float64)
@@ -226,12 +228,14 @@ class CounterUpdateFinder:
         count = len(index)
         spread = float(square.sum()) / (12 * count)
         self._bracket_sigma = math.sqrt(spread)
-        if count < 3:
-            period = float(middle[-1] - middle[0]) if count > 1 else 1.0
+        if count == 1:  # the period is unknown: no update that was not seen closely is dated
+            return float(middle[0] - index[0]), 1.0, math.inf
+        if count == 2:
+            period = _positive(float(middle[1] - middle[0]) / float(index[1] - index[0]))
             return float(middle[0]) - period * float(index[0]), period, self._bracket_sigma
         mean_i, mean_t = float(index.sum()) / count, float(middle.sum()) / count
         off_i, off_t = index - mean_i, middle - mean_t
-        period = float(off_i @ off_t) / float(off_i @ off_i)
+        period = _positive(float(off_i @ off_t) / float(off_i @ off_i))
         start = mean_t - period * mean_i
         rest = off_t - period * off_i
         scatter = float(rest @ rest) / (count - 2)
@@ -260,6 +264,11 @@ class CounterUpdateFinder:
             self._emitted += 1
 
 
+def _positive(period_s: float) -> float:
+    """Reads whose calls overlap can make updates seem to go back in time."""
+    return period_s if period_s > 0 else _SHORTEST_S
+
+
 def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
     """Places on the lattice that updates at these times have, the first one 0.
 
@@ -273,7 +282,7 @@ def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
     step = np.diff(middle) / seen
     usual = step < 1.5 * np.median(step)
     # Wide brackets blur short steps; their mean is unbiased.
-    period = float(np.sum((step * seen)[usual]) / np.sum(seen[usual]))
+    period = _positive(float(np.sum((step * seen)[usual]) / np.sum(seen[usual])))
     index = np.concatenate([[0.0], np.cumsum(np.maximum(1, np.round(np.diff(middle) / period)))])
     for _ in range(2):
         slope, start = np.polyfit(index, middle - middle[0], 1)

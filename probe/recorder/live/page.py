@@ -33,6 +33,7 @@ class LivePageStage:
         self._newest: dict[str, Sample] = {}
         self._gaps = 0
         self.guard = FaultGuard("the live page is not written any more")
+        self._estimate_guard = FaultGuard("a device's phases have no live estimate")
 
     @guarded
     def open(self, sources: Iterable[Source]) -> None:
@@ -74,14 +75,15 @@ class LivePageStage:
         for source, rank, of_meter in statistics:
             if (device := shown.get(source.id)) is not None:
                 gpu = source.is_accelerator
-                self._phases.estimates(
-                    device.device,
-                    rank,
-                    of_meter,
-                    device.energy_j,
-                    run_s,
-                    on_device.get(rank) if gpu else None,
-                )
+                with self._estimate_guard():  # of one meter; the others' phases go on
+                    self._phases.estimates(
+                        device.device,
+                        rank,
+                        of_meter,
+                        device.energy_j,
+                        run_s,
+                        on_device.get(rank) if gpu else None,
+                    )
 
     @guarded
     def publish(

@@ -62,8 +62,14 @@ class AttributionStage:
         self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
         self._costly = False  # at the last check
-        self.warnings: list[str] = []
+        self._thinned: list[str] = []
+        self._faults: list[str] = []
         self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
+
+    @property
+    def warnings(self) -> list[str]:
+        """One clear line each."""
+        return [*self._thinned, *self._faults]
 
     def open(self, sources: Iterable[Source]) -> None:
         """Begin with those of new sources that are attributed to phases."""
@@ -104,8 +110,9 @@ class AttributionStage:
             if isinstance(reading, Gap):
                 meter = self._meters.get(reading.what)
                 if meter is not None and reading.reason == RESTARTED:
-                    self._feed(meter)
-                    meter.accumulator.interrupt()
+                    with self._only(meter):
+                        self._feed(meter)
+                        meter.accumulator.interrupt()
             elif (meter := self._meters.get(reading.source)) is not None:
                 meter.reads.append((reading.time_ns, reading.span_ns, reading.value))
 
@@ -150,7 +157,7 @@ class AttributionStage:
         before, self._costly = self._costly, self._cpu_s > _MOST_CPU * wall_s
         if before and self._costly and self._meters:
             every = max(meter.accumulator.thin() for meter in self._meters.values())
-            self.warnings = [
+            self._thinned = [
                 f"attribution used {self._cpu_s / wall_s:.0%} of a core: it now uses "
                 f"one update of the meters in {every}"
             ]
@@ -159,18 +166,34 @@ class AttributionStage:
     def _advance(self) -> None:
         taken, self._spans = self._spans, {}
         clocks: dict[tuple[int, bool], Spans] = {}  # by rank, and whether on the device's clock
-        for meter in self._meters.values():
+        for meter in list(self._meters.values()):
             if meter.rank in taken:
                 clock = meter.rank, meter.source.is_accelerator
                 if clock not in clocks:
                     tables = [spans.of(meter.source) for spans in taken[meter.rank]]
                     clocks[clock] = self._of(SpanTable.concat(tables)).filled()
-                meter.accumulator.feed_spans(clocks[clock])
+                with self._only(meter):
+                    meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
-        for meter in self._meters.values():
+        for meter in list(self._meters.values()):
             if meter.rank is not None:
-                self._feed(meter)
-                meter.accumulator.advance()
+                with self._only(meter):
+                    self._feed(meter)
+                    meter.accumulator.advance()
+
+    @contextlib.contextmanager
+    def _only(self, meter: _AttributedMeter) -> Iterator[None]:
+        """What fails inside ends this meter's attribution here, and no other's."""
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            self._meters.pop(meter.source.id, None)
+            self._faults.append(
+                f"{meter.source.id}: its attribution failed while it was recorded "
+                f"({type(error).__name__}: {error}); the report tries again from raw data"
+            )
 
     def save(
         self, members: Iterable[Member], timelines: Timelines, end_ns: int | None = None
@@ -182,25 +205,29 @@ class AttributionStage:
         """
         self.advance(members)
         with self._guard():
-            for meter in self._meters.values():
-                if meter.rank is None:
-                    continue
-                statistics = meter.accumulator.statistics
-                if end_ns is not None:
-                    end_s = (end_ns - self._origin_ns) / NS_PER_S
-                    statistics = meter.accumulator.finish(end_s)
-                if statistics.candidates:
-                    on_device = meter.source.is_accelerator and timelines.on_device(meter.rank)
-                    arrays = to_arrays(
-                        statistics,
-                        source=meter.source.id,
-                        rank=meter.rank,
-                        complete=end_ns is not None,
-                        resumed=meter.accumulator.resumed,
-                        rings=timelines.rings(meter.rank),
-                        on_device=on_device,
-                    )
-                    files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
+            for meter in list(self._meters.values()):
+                if meter.rank is not None:
+                    with self._only(meter):
+                        self._save(meter, meter.rank, timelines, end_ns)
+
+    def _save(
+        self, meter: _AttributedMeter, rank: int, timelines: Timelines, end_ns: int | None
+    ) -> None:
+        statistics = meter.accumulator.statistics
+        if end_ns is not None:
+            statistics = meter.accumulator.finish((end_ns - self._origin_ns) / NS_PER_S)
+        if not statistics.candidates:
+            return
+        arrays = to_arrays(
+            statistics,
+            source=meter.source.id,
+            rank=rank,
+            complete=end_ns is not None,
+            resumed=meter.accumulator.resumed,
+            rings=timelines.rings(rank),
+            on_device=meter.source.is_accelerator and timelines.on_device(rank),
+        )
+        files.write_arrays(statistics_path(self._run, meter.source.id), arrays)
 
     def _feed(self, meter: _AttributedMeter) -> None:
         if meter.reads:

@@ -32,7 +32,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         source = device.source
         if not source.attributable:
             lines.append(f"{source.device}: {source.note or 'shared'}; no energy is attributed")
-        elif device.curve is None and source.in_total:
+        elif device.curve is None and source.in_total and not analysis.faults.of(source):
             lines.append(f"{source.device}: the run was too short for its meter to move twice")
         elif device.curve is not None and device.curve.resets:
             lines.append(
@@ -66,6 +66,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         if gap.what == "recorder":
             seconds = (gap.end_ns - gap.begin_ns) / 1e9
             lines.append(f"the recorder was restarted: no samples for {seconds:.1f} s")
+    lines += analysis.faults.lines()
     if meta.get("carbon_problem"):
         lines.append(str(meta["carbon_problem"]))
     if reader.status is RunStatus.RUNNING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,36 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
     energy, _ = energies(found, trace)
     truth = trace.truth(found.begin_s, found.end_s)
     assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.03
+
+
+def test_a_meter_that_fails_harms_no_other(
+    scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, reads = scene
+    other = replace(SOURCE, id="nvml:GPU-0:other")
+    attributing = begun(tmp_path)
+    attributing.open([other])
+    parts = list(portions(trace, reads, 0.0, 61.0))
+    original = Accumulator.feed_reads
+
+    def failing(self: Accumulator, time_s, span_s, joules) -> None:
+        if len(joules) and joules[0] > 1e6:
+            raise ZeroDivisionError("float division by zero")
+        original(self, time_s, span_s, joules)
+
+    monkeypatch.setattr(Accumulator, "feed_reads", failing)
+    for number, (table, samples) in enumerate(parts):
+        attributing.spans({0: Settled(table, None)})
+        shift = 10**12 if number == 20 else 0
+        attributing.readings(samples)
+        attributing.readings([replace(s, source=other.id, value=s.value + shift) for s in samples])
+        attributing.advance([member(0)])
+    attributing.save([member(0)], followed(), END_NS)
+    assert sealed(tmp_path)[1]["complete"]
+    assert read_arrays(statistics_path(tmp_path, other.id)) is None
+    assert attributing.followed() == [SOURCE.id]
+    (line,) = attributing.warnings
+    assert line.startswith(other.id) and "ZeroDivisionError" in line
 
 
 def test_a_device_of_two_ranks_is_left_alone(tmp_path: Path) -> None:
