@@ -8,6 +8,9 @@ bracket; the result is clipped to the bracket, in which the update certainly lie
 Not every update needs a close bracket. Where the lattice is steady, a read well between two
 of its instants says what the counter was after the earlier one, and the line says when that was.
 
+A counter that has moved at every read shows no lattice, but the reader's own schedule. It updates
+faster than it is read, so its value is younger than the shortest time between two such reads.
+
 Streaming: an update comes out 25 updates after it happened, and what comes out does not
 depend on how the reads were cut into batches. Times are seconds on the run's clock.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +38,8 @@ _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
 _SHORTEST_S = 1e-4  # no counter updates faster than it can be read
+_PAIRS, _PAIRS_ANEW = 400, 16  # reads that tell how fast it is; looked at once in so many changes
+_BLIND = 0.5  # share of close brackets without an unchanged read: more of them show no lattice
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
 
 
@@ -47,6 +53,7 @@ class _Change:
     joules: float
     fresh: bool
     close: bool  # narrow enough to say something about the lattice
+    blind: bool  # it had moved at the read before as well
 
     @property
     def middle(self) -> float:
@@ -76,6 +83,13 @@ class CounterUpdateFinder:
         self._joules = 0.0
         self._first = True
         self._fresh = False
+        self._moved = False  # at the last read
+        self._blind: deque[bool] = deque(maxlen=WINDOW)  # of the last close ones
+        # Seconds between two reads, and whether the counter moved between them.
+        self._pairs: deque[tuple[float, bool]] = deque(maxlen=_PAIRS)
+        self._free: deque[_Change] = deque()  # dated each by itself, not emitted yet
+        self._count_free = 0
+        self._oldest_s = math.inf  # how old a value can be that moves faster than it is read
         self._recent: deque[float] = deque(maxlen=8)  # widths of the last close ones
         self._far = 0  # changes since then
         self._unplaced: list[_Change] = []  # until the first fit
@@ -97,19 +111,29 @@ class CounterUpdateFinder:
         ):
             before = self._before
             self._before = time, span, value
-            if before is not None and value != before[2]:
+            if before is None:
+                continue
+            if value != before[2]:
                 self._changed(before, time, span, value)
+                self._moved = True
+            else:
+                self._pairs.append((time - before[0], False))
+                self._moved = False
         return self._take()
 
     @property
     def period_s(self) -> float:
-        """Seconds between updates; 1 until that is known."""
+        """Seconds between updates, or between those that were seen; 1 until that is known."""
+        if self._is_free():
+            gaps = [gap for gap, moved in self._pairs if moved]
+            return sum(gaps) / len(gaps)
         return self._line[1]
 
     def interrupt(self) -> None:
         """Count no energy for what the counter does from the last read to the next."""
         self._before = None
         self._fresh = True
+        self._moved = False
 
     def finish(self) -> Updates:
         """Return the updates that were held back."""
@@ -144,14 +168,23 @@ class CounterUpdateFinder:
             if self._far > _HOLE_PERIODS:  # the others have to do
                 self._recent.clear()
                 self._flush()
+        blind = self._moved and self._resolution_s is None
+        self._pairs.append((time - before[0], True))
+        if close:
+            self._blind.append(blind)
         fresh, self._fresh = self._fresh, False
-        self._add(_Change(low, high, time - span, self._joules, fresh, close))
+        self._add(_Change(low, high, time - span, self._joules, fresh, close, blind))
 
     def _is_close(self, width: float) -> bool:
         usual = WIDE_S if not self._held else min(WIDE_S, CLOSE * self._line[1])
         return width <= max(usual, _WIDER * min(self._recent, default=math.inf))
 
     def _add(self, change: _Change) -> None:
+        if self._is_free():
+            self._flush_lattice()
+            self._date_free(change)
+            return
+        self._emit_free(0)
         if self._held:
             silence = change.middle - self._held[-1].middle
             if silence > _HOLE_PERIODS * self._line[1]:
@@ -204,6 +237,10 @@ class CounterUpdateFinder:
     def _begin(self) -> None:
         """First fit: places on the lattice from the distances."""
         changes, self._unplaced = self._unplaced, []
+        if self._is_free():
+            for change in changes:
+                self._date_free(change)
+            return
         widest = max(WIDE_S, _WIDER * min(c.width for c in changes))
         some = any(c.close for c in changes)  # else the narrowest have to do
         changes = [replace(c, close=(c.close or not some) and c.width <= widest) for c in changes]
@@ -216,7 +253,11 @@ class CounterUpdateFinder:
             self._hold(change)
 
     def _flush(self) -> None:
-        """Date what is held with the line at hand; what follows is another lattice."""
+        """Date all that is held; what follows is another lattice."""
+        self._flush_lattice()
+        self._emit_free(0)
+
+    def _flush_lattice(self) -> None:
         if self._unplaced:
             self._begin()
         self._emit(len(self._held))
@@ -243,6 +284,29 @@ class CounterUpdateFinder:
         averaged = spread / min(HALF, count / 2)
         return start, period, math.sqrt(max(scatter - spread, 0.0) + averaged)
 
+    def _is_free(self) -> bool:
+        """True if the counter updates faster than it is read."""
+        return len(self._blind) >= _FEWEST and sum(self._blind) > _BLIND * len(self._blind)
+
+    def _date_free(self, change: _Change) -> None:
+        """Date an update by the read that saw it: the value is at most so old."""
+        if self._count_free % _PAIRS_ANEW == 0:
+            self._oldest_s = period_of(self._pairs)
+        self._count_free += 1
+        low = max(change.low, change.read - self._oldest_s)
+        self._free.append(replace(change, low=low, fresh=change.fresh or self._fresh))
+        self._fresh = False
+        self._emit_free(HALF)
+
+    def _emit_free(self, keep: int) -> None:
+        while len(self._free) > keep:
+            change = self._free[0]
+            half = change.width / 2
+            error = half / math.sqrt(3)
+            horizon = self._free[-1].high
+            self._out.append((change.middle, change.joules, error, half, horizon, change.fresh))
+            self._free.popleft()
+
     def _emit(self, until: int) -> None:
         start, period, sigma = self._line
         while self._emitted < until:
@@ -262,6 +326,29 @@ class CounterUpdateFinder:
                 )
             )
             self._emitted += 1
+
+
+def period_of(pairs: Collection[tuple[float, bool]]) -> float:
+    """The period in s of a counter that updates evenly and faster than it is read, as a rule.
+
+    In a time g it moves with probability min(1, g / period): the period with which it would have
+    moved as often as it did. If it always moved, the shortest time, which is no less.
+
+    Args:
+        pairs: seconds between two reads, and whether it moved between them.
+    """
+    gaps = np.array([gap for gap, _ in pairs])
+    moved = sum(has_moved for _, has_moved in pairs)
+    if moved == len(pairs):
+        return float(np.quantile(gaps, 0.02))
+    low, high = float(gaps.min()), float(gaps.sum()) / max(moved, 1)
+    for _ in range(30):
+        middle = (low + high) / 2
+        if np.minimum(1.0, gaps / middle).sum() > moved:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _positive(period_s: float) -> float:

@@ -30,6 +30,8 @@ SLOW_SEARCH_NS = 20 * NS_PER_MS  # after 2 s of search, and without a period: 50
 SEARCH_FOR_NS = 2 * NS_PER_S
 FREE_FOR_NS = 30 * NS_PER_S  # without a period, look for one again after this long
 FASTEST_NS = 16 * NS_PER_MS  # updates that come faster are not worth a burst each
+CLOSE_NS = (1 * NS_PER_MS, 8 * NS_PER_MS)
+CLOSE_PAIRS = 0.3  # of the reads of such a counter have another one close behind
 NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the period
 SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
 LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
@@ -45,9 +47,9 @@ class UpdateTracker:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_bracketed_ns", "_changes", "_early", "_error_ns", "_free_until_ns",
-        "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids", "_predicted_ns",
-        "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_sparse",
+        "_bad", "_bracketed_ns", "_changes", "_close", "_early", "_error_ns", "_fast",
+        "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids",
+        "_predicted_ns", "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_sparse",
         "_started_ns", "_tokens", "locked", "next_ns", "period_ns", "relocks", "searching",
     )  # fmt: skip
 
@@ -80,9 +82,7 @@ class UpdateTracker:
         elif self.searching:
             self._observe_search(time_ns, changed)
         else:
-            self.next_ns = time_ns + round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
-            if time_ns >= self._free_until_ns:
-                self._search(time_ns)
+            self._observe_free(time_ns)
         self._last_ns = 0 if sparse else time_ns
         self._spend(time_ns)
 
@@ -134,7 +134,7 @@ class UpdateTracker:
         if elapsed < NS_PER_S or len(self._mids) < 4:
             return
         if elapsed / self._changes < FASTEST_NS:
-            self._free(time_ns)
+            self._free(time_ns, fast=True)
             return
         fit = fit_period(self._mids)
         if fit is not None and fit[2] <= 1.2 * poll and fit[0] >= FASTEST_NS:
@@ -143,11 +143,27 @@ class UpdateTracker:
         elif elapsed > 3 * SEARCH_FOR_NS:
             self._free(time_ns)
 
-    def _free(self, now_ns: int, for_ns: int = FREE_FOR_NS) -> None:
-        """No period that can be followed: read evenly."""
+    def _free(self, now_ns: int, for_ns: int = FREE_FOR_NS, *, fast: bool = False) -> None:
+        """No period that can be followed: read evenly.
+
+        Args:
+            fast: updates come too fast for that.
+        """
         self.locked = self.searching = False
         self.period_ns = 0.0
+        self._fast, self._close = fast, False
         self._free_until_ns = now_ns + for_ns
+
+    def _observe_free(self, time_ns: int) -> None:
+        poll = round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
+        if self._fast:
+            # Two reads close together now and then: how often it moves between them tells how
+            # fast it is, and so how old a value is when it is read. The rate stays the same.
+            self._close = not self._close and self._random.random() < CLOSE_PAIRS
+            poll = round(self._random.uniform(*CLOSE_NS)) if self._close else round(poll * 1.2)
+        self.next_ns = time_ns + poll
+        if time_ns >= self._free_until_ns:
+            self._search(time_ns)
 
     # -- locked --------------------------------------------------------------------
 
