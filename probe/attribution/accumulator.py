@@ -12,6 +12,7 @@ an evaluation) needs no regression: its energy is that phase's. The others are *
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ from .regression.allocation import allocate
 from .regression.blocks import Blocks, Innovations
 from .regression.columns import MIXED, UNATTRIBUTED
 from .regression.design import RowBuilder, Spans, SpanSlices, cut
-from .regression.lag import EXACT_GRAIN_S, GAINS, SensorLag, likely_lags
+from .regression.lag import EXACT_GRAIN_S, GAINS, GRAIN_S, SensorLag, likely_lags
 from .regression.statistics import Candidate, Statistics, add_rows
 
 _SETTLED = 5.0  # lags after which a phase's power has arrived
@@ -181,13 +182,15 @@ class Accumulator:
         if lag is not None:
             lags = [lag]
         else:
-            statistics.lag_is_unsure = self._finder.exact
+            common_s = self._finder.common_error_s
+            statistics.lag_is_unsure = self._finder.exact or common_s > 0
+            lag_s, offset_s = EXACT_GRAIN_S if self._finder.exact else GRAIN_S
             lags, gains = likely_lags(
                 updates,
                 self._allocate(updates),
                 statistics.columns,
                 self._long_phases(updates, updates),
-                *((EXACT_GRAIN_S,) if self._finder.exact else ()),
+                (lag_s, math.hypot(offset_s, common_s)),
             )
         for place, candidate in enumerate(lags):
             self._open(candidate, 0.0, gains[:1] if place else gains)

@@ -45,8 +45,7 @@ class Schedule:
 
     trace: Trace
     period_s: float
-    missed: float  # share of the updates that do not come
-    stalled_s: float  # time in which nothing was read
+    missed: float  # share of the updates that nothing read, or that did not come
     reads: Reads
 
     @property
@@ -70,9 +69,8 @@ def random_schedule(seed: int, seconds: float) -> Schedule:
     late_s = float(np.exp(rng.uniform(np.log(1e-4), np.log(0.05))))
     every_s = 0.0 if rng.random() < 0.7 else float(np.exp(rng.uniform(np.log(2e-3), np.log(1.0))))
     reads = _read(at, value, end, every_s, late_s, stalls, rng)
-    return Schedule(
-        trace, period, missed, float(sum(stop - begin for begin, stop in stalls)), reads
-    )
+    seen = int(np.count_nonzero(np.diff(reads.joules))) if len(reads.joules) else 0
+    return Schedule(trace, period, max(0.0, 1 - seen * period / end), reads)
 
 
 def _updates(

@@ -89,6 +89,7 @@ class CounterUpdateFinder:
         self._pairs: deque[tuple[float, bool]] = deque(maxlen=_PAIRS)
         self._free: deque[_Change] = deque()  # dated each by itself, not emitted yet
         self._count_free = 0
+        self._common_s = 0.0
         self._oldest_s = math.inf  # how old a value can be that moves faster than it is read
         self._recent: deque[float] = deque(maxlen=8)  # widths of the last close ones
         self._far = 0  # changes since then
@@ -128,6 +129,11 @@ class CounterUpdateFinder:
             gaps = [gap for gap, moved in self._pairs if moved]
             return sum(gaps) / len(gaps)
         return self._line[1]
+
+    @property
+    def common_error_s(self) -> float:
+        """Standard error that all times share: how old a value is at a read is known to this."""
+        return self._common_s if self._is_free() else 0.0
 
     def interrupt(self) -> None:
         """Count no energy for what the counter does from the last read to the next."""
@@ -291,7 +297,7 @@ class CounterUpdateFinder:
     def _date_free(self, change: _Change) -> None:
         """Date an update by the read that saw it: the value is at most so old."""
         if self._count_free % _PAIRS_ANEW == 0:
-            self._oldest_s = period_of(self._pairs)
+            self._oldest_s, self._common_s = period_of(self._pairs)
         self._count_free += 1
         low = max(change.low, change.read - self._oldest_s)
         self._free.append(replace(change, low=low, fresh=change.fresh or self._fresh))
@@ -328,19 +334,24 @@ class CounterUpdateFinder:
             self._emitted += 1
 
 
-def period_of(pairs: Collection[tuple[float, bool]]) -> float:
+def period_of(pairs: Collection[tuple[float, bool]]) -> tuple[float, float]:
     """The period in s of a counter that updates evenly and faster than it is read, as a rule.
 
     In a time g it moves with probability min(1, g / period): the period with which it would have
-    moved as often as it did. If it always moved, the shortest time, which is no less.
+    moved as often as it did. If it moved between all reads, however close, all that is known is
+    that its period is shorter than that: half of it is taken.
 
     Args:
         pairs: seconds between two reads, and whether it moved between them.
+
+    Returns:
+        The period, and the standard error of half of it: by so much all dates may be off.
     """
     gaps = np.array([gap for gap, _ in pairs])
     moved = sum(has_moved for _, has_moved in pairs)
+    shortest = float(np.quantile(gaps, 0.02))
     if moved == len(pairs):
-        return float(np.quantile(gaps, 0.02))
+        return shortest / 2, shortest / 4 / math.sqrt(3)
     low, high = float(gaps.min()), float(gaps.sum()) / max(moved, 1)
     for _ in range(30):
         middle = (low + high) / 2
@@ -348,7 +359,8 @@ def period_of(pairs: Collection[tuple[float, bool]]) -> float:
             low = middle
         else:
             high = middle
-    return high
+    # Each unchanged pair tells one part in √n of it.
+    return high, min(high, shortest) / 2 / math.sqrt(len(pairs) - moved)
 
 
 def _positive(period_s: float) -> float:

@@ -39,6 +39,10 @@ class UpdateFinder(Protocol):
     def period_s(self) -> float:
         """Seconds from one update to the next; long while that is unknown."""
 
+    @property
+    def common_error_s(self) -> float:
+        """Standard error in s that the times of all updates share; 0 as a rule."""
+
     def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
         """Take reads in order, arrays (n,): when each returned, how long it took, its value.
 

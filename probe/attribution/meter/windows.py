@@ -23,6 +23,7 @@ class WindowUpdateFinder:
     """Makes updates of readings whose windows are known. Feed them in order."""
 
     exact = True
+    common_error_s = 0.0
 
     def __init__(self, window_s: float | None = None):
         """A finder without any reads.

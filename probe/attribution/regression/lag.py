@@ -23,7 +23,7 @@ from .design import RowBuilder, SpanSlices
 GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
 _TAUS_S = (0.0, 0.003, 0.006, 0.008, 0.011, 0.016, 0.022)
 _OFFSETS_S = (-0.002, -0.001, 0.0, 0.001, 0.002)
-_GRAIN_S = (0.0015, 0.0005)  # the grid's own resolution in lag and offset, one sigma
+GRAIN_S = (0.0015, 0.0005)  # the grid's own resolution in lag and offset, one sigma
 # Where instants are exact the fit is so close that what the model leaves out decides about lag
 # and offset: they are not known better than this, however narrow the posterior looks.
 EXACT_GRAIN_S = (0.002, 0.001)
@@ -115,7 +115,7 @@ def likely_lags(
     pieces: SpanSlices,
     columns: Columns,
     pure: npt.NDArray[np.int64],
-    grain_s: tuple[float, float] = _GRAIN_S,
+    grain_s: tuple[float, float] = GRAIN_S,
 ) -> tuple[list[SensorLag], tuple[float, ...]]:
     """(lags and offsets that explain n updates, the likeliest first; the filter's gains likewise).
 

@@ -49,8 +49,9 @@ class UpdateTracker:
     __slots__ = (
         "_bad", "_bracketed_ns", "_changes", "_close", "_early", "_error_ns", "_fast",
         "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids",
-        "_predicted_ns", "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns", "_sparse",
-        "_started_ns", "_tokens", "locked", "next_ns", "period_ns", "relocks", "searching",
+        "_predicted_ns", "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns",
+        "_sparse", "_started_ns", "_tokens", "locked", "next_ns", "period_ns", "relocks",
+        "searching",
     )  # fmt: skip
 
     def __init__(self, now_ns: int, random: Random) -> None:
