@@ -16,7 +16,7 @@ TOTALS = (
     ("co2e_g", "co2e", "g", "Of the measured energy"),
     ("modelled_energy_j", "modelled_energy", "J", "A model's, not measured"),
     ("modelled_co2e_g", "modelled_co2e", "g", "Of the modelled energy"),
-    ("coverage", "coverage", "1", "Share that lies between meter updates"),
+    ("coverage", "coverage", "1", "Share of the run that was metered"),
 )
 _WORDS = {
     DeviceKind.ACCELERATOR: "gpu",

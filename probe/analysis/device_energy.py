@@ -159,12 +159,13 @@ def total_interval(device: DeviceEnergy, run: tuple[int, int]) -> tuple[float, f
     """(low, high) of a device's energy over the run, in J.
 
     It is known to one update period at the mean power, plus all that was extrapolated; polled
-    power to the error of its mean, too.
+    power to the error of its mean, too, and it does not know what was used in a silence.
     """
     assert device.curve is not None
     curve = device.curve
     energy = energy_of(curve, run)
-    unmeasured = 1.0 - curve.measured_share(*run)
+    counter = device.source.is_energy_counter
+    unmeasured = 1.0 - (curve.measured_share(*run) if counter else curve.sampled_share(*run))
     half = curve.period_s * curve.mean_power_w() + unmeasured * abs(energy)
     summary = device.summary
     if device.source.quantity == "power" and summary.samples > 2:

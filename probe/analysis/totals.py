@@ -34,7 +34,7 @@ def totals(
         _weighted(modelled, analysis, intensity),
     )
     intervals = [device_energy.total_interval(device, run) for device in counted]
-    shares = [device.curve.measured_share(*run) for device in counted if device.curve]
+    shares = [device.curve.sampled_share(*run) for device in counted if device.curve]
     total: dict[str, Any] = {
         "energy_j": joules,
         "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _WARNINGS = 32
 _BLOCKS = 1024  # names whose context manager is kept: the ring can tell no more of them apart
 _FIRST_STEPS = 4  # a device may show up in each of these
+_LOOK_NS = 1_000_000_000
 _CHORES_NS, _RARELY_NS = 500_000_000, 2_000_000_000  # from one time to the next, at first and later
 _AGES = 20  # between them, so many times as old is the training
 _engines: weakref.WeakSet[PhaseEngine] = weakref.WeakSet()
@@ -85,6 +86,7 @@ class PhaseEngine:
         self._machine.on_reducer = self._ddp_timers.follow
         self._overhead = Overhead()
         self._model, self._chores = model, chores
+        self.look_ns = time.monotonic_ns() + _LOOK_NS
         self._optimizers = (
             list(optimizer)
             if isinstance(optimizer, Sequence)
@@ -221,17 +223,22 @@ class PhaseEngine:
         self._flush()
         if self._cuda is None:
             self._look_for_cuda()
+        self.look_after_recorder()
+        if self._busy or steps < _FIRST_STEPS:
+            return 0
+        now_ns = time.monotonic_ns()
+        age_ns = now_ns - self._began_ns
+        return now_ns + min(max(_CHORES_NS, age_ns // _AGES), _RARELY_NS)
+
+    def look_after_recorder(self) -> None:
+        """After a step, and where a loop has none, after a phase of the user's once a second."""
+        self.look_ns = time.monotonic_ns() + _LOOK_NS
         if self._chores is not None:
             try:
                 self._chores()
             except Exception as error:
                 self._chores = None
                 self.warn(f"chores: {type(error).__name__}: {error}")
-        if self._busy or steps < _FIRST_STEPS:
-            return 0
-        now_ns = time.monotonic_ns()
-        age_ns = now_ns - self._began_ns
-        return now_ns + min(max(_CHORES_NS, age_ns // _AGES), _RARELY_NS)
 
     def _flush(self) -> None:
         self.values.poll()
@@ -291,6 +298,8 @@ class _UserPhase:
         try:
             if get_ident() == machine.thread:
                 machine.user_leave(self._code)
+                if time.monotonic_ns() >= self._engine.look_ns:
+                    self._engine.look_after_recorder()
             elif machine.alive and (other := self._engine._thread_rings.here()) is not None:
                 other.leave(other.ring.code(self.name))
         except Exception as error:

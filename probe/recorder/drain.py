@@ -109,6 +109,10 @@ class RingDrain:
         """Tell the trainer that its recorder lives."""
         self._reader.beat(now_ns, epoch=epoch, pid=pid)
 
+    def hold(self, *, refused: bool) -> None:
+        """Tell the trainer whether the disk refuses what is recorded."""
+        self._reader.hold(refused=refused)
+
     def values(self) -> dict[str, dict[str, float | int | None]]:
         """Metrics that `run.log` recorded: name → count, last, sum."""
         return {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from .log import log
 
 
 class FaultGuard:
@@ -34,7 +35,7 @@ class FaultGuard:
         except Exception as error:
             self.broken = True
             self._on_fault()
-            _say(f"{self._consequence}: {type(error).__name__}: {error}")
+            log(f"{self._consequence}: {type(error).__name__}: {error}")
 
 
 class _Guarded(Protocol):
@@ -59,21 +60,53 @@ def guarded(
     return run
 
 
+_CLEAN_ROUNDS = 2
+
+
 class DiskGuard:
-    """``with disk():`` around writes. An OSError is printed once; the caller tries again later."""
+    """``with disk():`` around writes. An OSError is logged once; the caller tries again later."""
 
     def __init__(self) -> None:
         self._last = ""
+        self._rounds = _CLEAN_ROUNDS
+
+    def refuses(self) -> bool:
+        """Whether the disk has refused anything in this round or the last ones.
+
+        Each call ends a round. On a full disk small writes succeed now and then.
+        """
+        self._rounds += 1
+        return self._rounds <= _CLEAN_ROUNDS
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
+            self._rounds = 0
             if str(error) != self._last:
                 self._last = str(error)
-                _say(f"the disk refused: {error}")
+                log(f"the disk refused: {error}")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+class TaskGuard:
+    """``with task():`` around each of the recorder's duties: what fails is tried again later.
+
+    Whatever happens inside (no descriptors, no memory, a vanished directory, a bug of ours), the
+    recording goes on. Every failure is logged the first time, and then when it is another one.
+    """
+
+    def __init__(self) -> None:
+        self._last = ""
+        self.failures = 0
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.failures += 1
+            why = f"{type(error).__name__}: {error}"
+            if why != self._last:
+                self._last = why
+                log(f"the recorder goes on after {why}")

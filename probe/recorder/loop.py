@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from ..store import files, layout
 from ..store.live import ViewerWatch
 from ..store.members import Member
 from ..store.runs import status_file
-from .fault_guard import DiskGuard
+from .fault_guard import DiskGuard, TaskGuard
 from .job_end import job_ended, outcome_of
 from .members import MemberWatch
 from .schedule import TICK_S, Schedule, Timer
@@ -48,6 +47,7 @@ class Recorder:
         self._watch = MemberWatch(run, clock)
         self._begin_ns = clock.now_ns()
         self._disk = DiskGuard()
+        self._task = TaskGuard()
 
     def serve(self) -> None:
         """Record until every member of this node has ended, then finalise."""
@@ -84,7 +84,8 @@ class Recorder:
     def _await_members(self) -> None:
         deadline_s = self._clock.monotonic_s() + RANKS_WAIT_S
         while self._clock.monotonic_s() < deadline_s:
-            self._watch.refresh()
+            with self._task():
+                self._watch.refresh()
             ranks = [m for m in self._watch.members.values() if m.role == "rank"]
             launchers = len(self._watch.members) - len(ranks)
             if launchers or (ranks and len(ranks) >= ranks[0].local_world_size):
@@ -93,7 +94,7 @@ class Recorder:
 
     def _record(self) -> bool:
         """True once the job has ended; False if a newer recorder took over."""
-        clock, pipeline, rings = self._clock, self._pipeline, self._rings
+        clock, pipeline, rings, task = self._clock, self._pipeline, self._rings, self._task
         schedule = Schedule(
             clock.monotonic_s(), scraped=self._metrics.wanted, expected=self._dashboard.wanted
         )
@@ -106,29 +107,40 @@ class Recorder:
             if look.due(now_s, LOOK_S):
                 if self._fenced():
                     return False
-                self._look_around()
-                schedule.look(viewers.active(now_s))
+                with task():
+                    self._look_around()
+                    schedule.look(viewers.active(now_s))
             backlogged = rings.backlogged()
             if drain.due(now_s, schedule.drain_s, early=backlogged or rings.just_closed()):
-                self._drain()
+                with task():
+                    self._drain()
             if flush.due(now_s, FLUSH_S):
-                self._flush()
+                with task():
+                    self._flush()
             if page.due(now_s, schedule.page_s):
-                self._publish()
+                with task():
+                    self._publish()
             if sync.due(now_s, SYNC_S):
-                self._sync()
+                with task():
+                    self._sync()
             if schedule.attribution_due(now_s, crowded=pipeline.crowded):
-                self._attribute(estimate=schedule.estimate_due(now_s))
-                if schedule.save_due(now_s):
-                    pipeline.save(self._members)
+                with task():
+                    self._attribute(estimate=schedule.estimate_due(now_s))
+                    if schedule.save_due(now_s):
+                        pipeline.save(self._members)
             if status.due(now_s, STATUS_S):
-                with self._disk():
+                with task(), self._disk():
                     self._run_file.write_status(self._state())
             if job_ended(self._watch, rings.drains, late=self._late()):
                 return True
-            self._watch.wait(
-                schedule.wait_s(clock.monotonic_s(), small=rings.small(), backlogged=backlogged)
+            wait_s = schedule.wait_s(
+                clock.monotonic_s(), small=rings.small(), backlogged=backlogged
             )
+            failures = task.failures
+            with task():
+                self._watch.wait(wait_s)
+            if task.failures > failures:  # it did not wait
+                clock.sleep(wait_s)
 
     @property
     def _members(self) -> list[Member]:
@@ -159,6 +171,7 @@ class Recorder:
         self._take_readings()
         with self._disk():
             self._pipeline.storage.flush()
+        self._rings.hold(refused=self._disk.refuses())
 
     def _publish(self) -> None:
         if self._fenced():
@@ -191,31 +204,35 @@ class Recorder:
 
     def _finish(self) -> None:
         end_ns = self._clock.now_ns()
-        self._stop_sensors()
-        self._watch.refresh()  # what the trainers wrote at their end
-        self._take_readings()
-        self._rings.find(self._members)
-        self._pipeline.lost(self._rings.drain(final=True))
-        with self._disk():
-            self._pipeline.storage.flush()
+        for duty in (
+            self._stop_sensors,
+            self._watch.refresh,  # what the trainers wrote at their end
+            self._take_readings,
+            lambda: self._rings.find(self._members),
+            lambda: self._pipeline.lost(self._rings.drain(final=True)),
+            self._pipeline.storage.flush,
+        ):
+            with self._task():
+                duty()
         if self._fenced():
             return
         for table in (self._pipeline.storage, *self._rings):
-            with self._disk():
+            with self._task():
                 self._sealer.take(table.close())
         outcome = outcome_of(self._rings.drains, self._watch, end_ns)
-        self._pipeline.finish(self._members, list(self._rings), outcome.end_ns)
-        self._pipeline.publish(self._rings, self._rings.names(), final=True)
-        sealed = False
-        try:
+        with self._task():
+            self._pipeline.finish(self._members, list(self._rings), outcome.end_ns)
+        with self._task():
+            self._pipeline.publish(self._rings, self._rings.names(), final=True)
+        failures = self._task.failures
+        with self._task():
             self._run_file.finalise(self._state(), outcome)
-            sealed = True
-        except OSError as error:
-            print(f"the run could not be finalised: {error}", file=sys.stderr, flush=True)
+        sealed = self._task.failures == failures
         # An edge that is only in its ring stays there while the run's directory exists.
         gone = not self._run.is_dir()
         for drain in self._rings:
-            drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
+            with self._task():
+                drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
         self._sealer.finish()  # the trainer has been let go: hot segments read the same
         self._metrics.linger()
 

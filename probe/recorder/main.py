@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
-import sys
 import time
 import traceback
 from pathlib import Path
+
+from .log import log
+from .spawn import sign
 
 
 def main(run: str, epoch: int) -> None:
@@ -17,6 +21,8 @@ def main(run: str, epoch: int) -> None:
     # Launchers and terminals signal everybody; the recorder ends when its job has ended.
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)
+    sign(Path(run), epoch)
+    _more_descriptors()
     # Before numpy is loaded: its matrices are small here, and threads that wait for them by
     # spinning take cores from the training.
     for library in ("OMP", "OPENBLAS", "MKL"):
@@ -28,9 +34,13 @@ def main(run: str, epoch: int) -> None:
         Recorder(Path(run), epoch, MACHINE_CLOCK).serve()
     except BaseException:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S")
-        print(f"{stamp} the recorder stopped on an error:", file=sys.stderr)
-        traceback.print_exc()
-        sys.stderr.flush()
+        log(f"{stamp} the recorder stopped on an error:\n{traceback.format_exc()}")
         os._exit(1)
-    sys.stderr.flush()
     os._exit(0)  # a sensor that hangs in a driver call must not keep the process
+
+
+def _more_descriptors() -> None:
+    """The training's limit may be small, and every ring takes one."""
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

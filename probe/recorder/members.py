@@ -25,14 +25,16 @@ class MemberWatch:
         self.gone: dict[str, int] = {}  # when it was noticed, monotonic ns
 
     def refresh(self) -> list[Member]:
-        """Members that joined or changed since the last call."""
+        """Members that joined or changed since the last call.
+
+        Raises OSError: no descriptor or no memory is left to follow one; call it again.
+        """
         try:
             mtime = members_dir(self._run).stat().st_mtime_ns
         except OSError:
             return []  # the directory vanished: keep the members so far
         if mtime == self._mtime:
             return []
-        self._mtime = mtime
         changed = []
         for member in read_members(self._run):
             if member.host != self._host or member.boot_id != self._boot:
@@ -43,6 +45,7 @@ class MemberWatch:
                 self._follow(member)
             self.members[member.file_name] = member
             changed.append(member)
+        self._mtime = mtime  # not before: what could not be read or followed is tried again
         return changed
 
     def wait(self, seconds: float) -> None:
@@ -55,7 +58,7 @@ class MemberWatch:
     def _follow(self, member: Member) -> None:
         try:
             fd = os.pidfd_open(member.pid)
-        except OSError:
+        except ProcessLookupError:
             self.gone[member.file_name] = self._clock.now_ns()
             return
         if not member.alive():  # the pid was reused between the two calls

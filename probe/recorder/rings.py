@@ -61,6 +61,11 @@ class Rings:
         for drain in self:
             drain.beat(now_ns, epoch=self._epoch, pid=os.getpid())
 
+    def hold(self, *, refused: bool) -> None:
+        """Tell the trainers whether the disk refuses what is recorded."""
+        for drain in self:
+            drain.hold(refused=refused)
+
     def drain(self, *, final: bool = False) -> list[Gap]:
         """Move what is in the rings to disk; what was lost. A ring that the disk refuses waits.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..store.rollup import roll_up
 from ..store.segments import seal_segment
+from .log import log
 
 
 class Sealer:
@@ -37,4 +37,4 @@ class Sealer:
                 if sealed is not None and path.name.startswith("samples-"):
                     roll_up(sealed, path.parent.parent)
             except Exception as error:
-                print(f"{path} stays as it is: {error}", file=sys.stderr, flush=True)
+                log(f"{path} stays as it is: {error}")

@@ -8,6 +8,7 @@ end-of-file), and ignores SIGINT.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 
 from ..store.layout import lease_path, node_dir
+from ..store.processes import start_ticks
 
 _BOOT = """\
 import json, sys
@@ -36,6 +38,21 @@ def claim(run: Path, epoch: int) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def sign(run: Path, epoch: int) -> None:
+    """In the recorder: write into its lease which process it is; on a full disk that is missing."""
+    with contextlib.suppress(OSError):
+        pid = os.getpid()
+        lease_path(run, epoch).write_text(f"{pid} {start_ticks(pid) or 0}\n")
+
+
+def signed(run: Path, epoch: int) -> tuple[int, int] | None:
+    """The recorder's (pid, start ticks); None before it has signed, and if it could not."""
+    with contextlib.suppress(OSError, ValueError):
+        pid, ticks = lease_path(run, epoch).read_text().split()
+        return int(pid), int(ticks)
+    return None
 
 
 def current_epoch(run: Path, node: str | None = None) -> int:

@@ -49,7 +49,7 @@ def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     total, overhead = report["total"], report["overhead"]
     if total["coverage"] is not None:
-        rows.append(("between meter updates", f"{total['coverage']:.1%} of the run"))
+        rows.append(("metered", f"{total['coverage']:.1%} of the run"))
     for source in report["sources"]:
         if source["period_s"]:
             gaps = f", {source['gaps']} gaps" if source["gaps"] else ", no gap"

@@ -30,6 +30,7 @@ HEARTBEAT = 136  # u64, reader: monotonic ns of its last round
 SEALED = 144  # u64, reader: 1 once the run is sealed on disk, 2 if the disk refused
 EPOCH = 152  # u64, reader: fencing number of the recorder that drains
 READER_PID = 160  # u64, reader
+HELD = 168  # u64, reader: 1 while the disk refuses what is recorded
 
 NAMES = 4096
 NAMES_BYTES = 65536

@@ -126,6 +126,10 @@ class RingReader:
         # Last: a writer that reads this number must find this recorder alive.
         WORD.pack_into(self._map, layout.EPOCH, epoch)
 
+    def hold(self, *, refused: bool) -> None:
+        """Tell the writer whether the disk refuses what is recorded."""
+        WORD.pack_into(self._map, layout.HELD, refused)
+
     def seal(self, *, complete: bool) -> None:
         """Tell the writer that everything is on disk, or that the disk refused some of it."""
         WORD.pack_into(self._map, layout.SEALED, 1 if complete else 2)

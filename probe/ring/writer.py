@@ -117,6 +117,11 @@ class RingWriter:
         return int(WORD.unpack_from(self._map, layout.SEALED)[0]) == 2
 
     @property
+    def held(self) -> bool:
+        """True while the disk refuses what the recorder wants to write."""
+        return bool(WORD.unpack_from(self._map, layout.HELD)[0])
+
+    @property
     def reader_epoch(self) -> int:
         """Fencing number of the recorder that drains this ring; 0 before its first round."""
         return int(WORD.unpack_from(self._map, layout.EPOCH)[0])

@@ -1,7 +1,7 @@
-"""The training process's side of the recorder: start it, restart it if it died, await the seal.
+"""The training process's side of the recorder: start it, replace it when it died, await the seal.
 
 Most of it is a few reads of the ring's header; the only system calls on the training thread are the
-start, at most one restart, and the wait at the end.
+start, the replacements of a recorder that died, which become ever rarer, and the wait at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..clock import Clock
 from ..model import RunStatus
-from ..recorder.spawn import claim, current_epoch, spawn
+from ..recorder.spawn import claim, current_epoch, signed, spawn
 from ..ring.writer import RingWriter
 from ..store.files import read_json
 from ..store.layout import lease_path
@@ -28,6 +28,10 @@ STALE_S = 5.0  # a recorder beats twice a second
 FRESH_S = 1.5  # younger than this, its process need not be looked for
 REAP_S = 0.3
 POLL_S = 0.002
+# A recorder that keeps dying is started again after 1, 2, 4 … 60 s, and then every ten minutes.
+LONGEST_PAUSE_S, LAST_PAUSE_S = 60.0, 600.0
+OFTEN = 20
+_HELD = "the disk refuses what is recorded (is it full?); what fits is kept in memory"
 
 
 class Supervisor:
@@ -35,7 +39,7 @@ class Supervisor:
 
     def __init__(self, run: Path, ring: RingWriter, clock: Clock):
         self._run, self._ring, self._clock = run, ring, clock
-        self._restarted = False
+        self._said = ""  # why nothing is recorded at the moment, as it was said
         self._started_ns = clock.now_ns()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -63,18 +67,35 @@ class Supervisor:
             return 0
         return epoch + 1
 
-    def check(self, now_ns: int) -> None:
-        """Restart a recorder that died or hangs, once. Never raises."""
+    def check(self, now_ns: int) -> str:
+        """Replace a recorder that died or hangs. Never raises.
+
+        Returns:
+            One line for the user when recording stops and when it goes on; else nothing.
+        """
         with contextlib.suppress(OSError):
             if self._child is not None:
-                if self._child.poll() is not None:
-                    self._child = None
-                return
-            if self._restarted:
-                return
-            if epoch := self._vacant(lambda: not self._beating(now_ns)):
-                self._restarted = True
-                self._replace(epoch)
+                if self._child.poll() is None:
+                    return ""
+                self._child = None
+            beating = self._beating(now_ns)
+            if not beating and (epoch := self._vacant(lambda: not self._beating(now_ns))):
+                if not self._replace(epoch):
+                    return ""  # another rank did, and says so
+                return self._changed("the recorder has stopped; another one is started")
+            if beating and self._ring.heartbeat_ns:
+                held = (
+                    "the disk refuses what is recorded (is it full?); what fits is kept in memory"
+                )
+                return self._changed(held if self._ring.held else "")
+        return ""
+
+    def _changed(self, why: str) -> str:
+        """What to say if this is news."""
+        before, self._said = self._said, why
+        if why == before:
+            return ""
+        return f"phasewatt: {why}" if why else f"phasewatt: {self._run.name} is recorded again"
 
     def await_seal(self) -> bool:
         """Wait until the run is sealed on disk, 2 s at most. Never raises.
@@ -88,7 +109,9 @@ class Supervisor:
                 return False
             with contextlib.suppress(OSError):
                 if not revived and (
-                    epoch := self._vacant(lambda: self._dead() and not self._ring.sealed)
+                    epoch := self._vacant(
+                        lambda: self._died() and not self._ring.sealed, paused=False
+                    )
                 ):
                     revived = True
                     self._replace(epoch)
@@ -108,8 +131,10 @@ class Supervisor:
         """True once a recorder has come to this process's ring."""
         return self._ring.reader_epoch > 0
 
-    def _vacant(self, gone: Callable[[], bool]) -> int:
+    def _vacant(self, gone: Callable[[], bool], *, paused: bool = True) -> int:
         """The fencing number to claim if no recorder runs or is starting here; else 0.
+
+        With ``paused`` also 0 while it is too early for another try.
 
         The number is read before ``gone`` is asked again: ranks that notice the same death at the
         same time then claim the same number, and one of them gets it.
@@ -117,31 +142,45 @@ class Supervisor:
         if not gone():
             return 0
         newest = current_epoch(self._run)
-        if self._starting(newest):
+        if self._starting(newest, paused=paused):
             return 0  # started, perhaps by another rank
         return newest + 1 if gone() else 0
 
-    def _starting(self, epoch: int) -> bool:
-        """True if this recorder was started lately and has not reached this ring yet."""
-        if epoch <= self._ring.reader_epoch:
-            return False
+    def _starting(self, epoch: int, *, paused: bool) -> bool:
+        """True if this recorder was started too lately for another one to be started."""
         with contextlib.suppress(OSError):
             age_s = self._clock.wall_s() - lease_path(self._run, epoch).stat().st_mtime
-            return age_s < FIRST_BEAT_S
+            if paused and age_s < pause_s(epoch):
+                return True
+            if epoch > self._ring.reader_epoch and age_s < FIRST_BEAT_S:
+                process = signed(self._run, epoch)
+                return process is None or is_alive(*process)
         return False
 
-    def _replace(self, epoch: int) -> None:
-        if claim(self._run, epoch):
-            self._child = spawn(self._run, epoch)
+    def _replace(self, epoch: int) -> bool:
+        """Start a recorder under this number; False if another rank of the node has."""
+        if not claim(self._run, epoch):
+            return False
+        self._child = spawn(self._run, epoch)
+        return True
 
     def _dead(self) -> bool:
         pid = self._ring.reader_pid
         return bool(pid) and not os.path.exists(f"/proc/{pid}")
 
+    def _died(self) -> bool:
+        """Whether the recorder is dead, also one that died before its first beat."""
+        if self._ring.reader_pid:
+            return self._dead()
+        process = signed(self._run, current_epoch(self._run))
+        return process is not None and not is_alive(*process)
+
     def _beating(self, now_ns: int) -> bool:
         beat = self._ring.heartbeat_ns
         if not beat:
-            return now_ns - self._started_ns < FIRST_BEAT_S * 1e9
+            if now_ns - self._started_ns >= FIRST_BEAT_S * 1e9:
+                return False
+            return not self._died()
         if now_ns - beat < FRESH_S * 1e9:
             return True
         return not self._dead() and now_ns - beat < STALE_S * 1e9
@@ -156,3 +195,10 @@ class Supervisor:
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     return
                 self._clock.sleep(POLL_S)
+
+
+def pause_s(epoch: int) -> float:
+    """Seconds after the start of the recorder with this number until the next may be started."""
+    if epoch > OFTEN:
+        return LAST_PAUSE_S
+    return min(LONGEST_PAUSE_S, 2.0 ** (epoch - 2)) if epoch > 1 else 0.0

@@ -194,7 +194,8 @@ class Run:
         if now < self._next_check:
             return
         self._next_check = now + _CHECK_NS
-        self._supervisor.check(now)
+        if line := self._supervisor.check(now):
+            say(line)
         if not self._declared:
             self._declare_devices()
         if self._job.nodes > 1 and not self._met:
@@ -228,6 +229,22 @@ class Run:
 
 
 def say(line: str) -> None:
-    """Print one line to standard error; never raises."""
+    """Print one line to standard error if that takes it at once; never raises, never blocks."""
+    stream = sys.stderr
+    if stream is None:  # print() would take standard output
+        return
     with contextlib.suppress(Exception):
-        print(line, file=sys.stderr, flush=True)
+        if _takes_a_line(stream):
+            print(line, file=stream, flush=True)
+
+
+def _takes_a_line(stream: Any) -> bool:
+    import select
+
+    try:
+        descriptor = stream.fileno()
+    except Exception:
+        return True  # a notebook's
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLOUT for _, event in poll.poll(0))

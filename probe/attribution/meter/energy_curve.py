@@ -17,6 +17,8 @@ from ..arrays import Floats, Times
 # error of two update instants must not become one of power.
 _EDGE_INTERVALS = 5
 _EDGE_NS = 500_000_000
+# A meter was not read between knots that are further apart than these.
+_SILENT_NS, _SILENT_PERIODS = 3_000_000_000, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,25 @@ class EnergyCurve:
         """Share of [begin, end) that lies between the first and the last knot."""
         inside = min(end_ns, int(self.time_ns[-1])) - max(begin_ns, int(self.time_ns[0]))
         return max(0.0, inside / max(1, end_ns - begin_ns))
+
+    def sampled_share(self, begin_ns: int, end_ns: int) -> float:
+        """Share of [begin, end) in which the meter was read.
+
+        It is less than :meth:`measured_share` where the meter was silent for long: the recorder had
+        died, the disk was full.
+        """
+        gaps = np.diff(self.time_ns)
+        if not len(gaps):
+            return 0.0
+        # Of a thinned curve most knots lie a cell apart; then only longer silences are seen.
+        longest = max(
+            _SILENT_NS, _SILENT_PERIODS * self.period_s * 1e9, 2 * float(np.quantile(gaps, 0.9))
+        )
+        silent = np.flatnonzero(gaps > longest)
+        begin, end = self.time_ns[silent], self.time_ns[silent + 1]
+        silent_ns = np.clip(np.minimum(end, end_ns) - np.maximum(begin, begin_ns), 0, None).sum()
+        share = self.measured_share(begin_ns, end_ns) - float(silent_ns) / max(1, end_ns - begin_ns)
+        return max(0.0, share)
 
     def mean_power_w(self) -> float:
         """Mean power in W between the first and the last knot."""

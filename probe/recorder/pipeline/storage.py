@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,18 @@ class StorageStage:
         for value in files.read_json(self._folder / "sources.json") or ():
             self._sources[value["id"]] = value
         self._index = {id_: i for i, id_ in enumerate(self._sources)}
+        self._unwritten = False  # sources that the disk has not taken
         self._samples: list[Sample] = []
         self._gaps: list[Gap] = []
 
     def open(self, sources: Iterable[Source]) -> None:
-        """Write new or changed sources. Raises OSError."""
+        """Write new or changed sources. Raises OSError; the next :meth:`flush` tries again."""
         before = dict(self._sources)
         for source in sources:
             self._sources[source.id] = dataclasses.asdict(source)
-        if self._sources != before:
-            files.write_json(self._folder / "sources.json", list(self._sources.values()))
-            self._index = {id_: i for i, id_ in enumerate(self._sources)}
+        self._index = {id_: i for i, id_ in enumerate(self._sources)}
+        self._unwritten |= self._sources != before
+        self._write_sources()
 
     def sources(self) -> list[dict[str, Any]]:
         """All sources so far, as in sources.json."""
@@ -55,7 +57,21 @@ class StorageStage:
 
     def flush(self) -> None:
         """Write what was added. Raises OSError; what was not written is kept, within bounds."""
-        self._write_gaps()
+        try:
+            self._write_sources()
+            self._write_gaps()
+            self._write_samples()
+        except OSError:
+            excess = len(self._samples) - _KEPT_WHEN_DISK_REFUSES
+            if excess > 0:
+                lost = self._samples[:excess]
+                self._gaps.append(
+                    Gap("samples", lost[0].time_ns, lost[-1].time_ns, "the disk refused", excess)
+                )
+                del self._samples[:excess]
+            raise
+
+    def _write_samples(self) -> None:
         if not self._samples:
             return
         batch = self._samples
@@ -65,17 +81,7 @@ class StorageStage:
             "value": np.array([s.value for s in batch], np.float64),
             "span_ns": np.array([min(s.span_ns, 2**31 - 1) for s in batch], np.int32),
         }
-        try:
-            self._writer.write(columns)
-        except OSError:
-            excess = len(batch) - _KEPT_WHEN_DISK_REFUSES
-            if excess > 0:
-                lost = batch[:excess]
-                self._gaps.append(
-                    Gap("samples", lost[0].time_ns, lost[-1].time_ns, "the disk refused", excess)
-                )
-                del batch[:excess]
-            raise
+        self._writer.write(columns)
         self._samples = []
 
     def sync(self) -> list[Path]:
@@ -90,6 +96,22 @@ class StorageStage:
     def _write_gaps(self) -> None:
         if not self._gaps:
             return
-        with open(self._gaps_path, "a", encoding="utf-8") as file:
-            file.writelines(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
+        lines = "".join(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
+        file = os.open(self._gaps_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            before = os.fstat(file).st_size
+            try:
+                content = memoryview(lines.encode())
+                while content:
+                    content = content[os.write(file, content) :]
+            except OSError:
+                os.ftruncate(file, before)  # not half a line, and none of them twice
+                raise
+        finally:
+            os.close(file)
         self._gaps = []
+
+    def _write_sources(self) -> None:
+        if self._unwritten:
+            files.write_json(self._folder / "sources.json", list(self._sources.values()))
+            self._unwritten = False

@@ -175,8 +175,7 @@ def _quality(report: dict[str, Any]) -> list[str]:
     coverage = report["total"]["coverage"]
     if coverage is not None:
         lines.append(
-            f"coverage  {100 * coverage:.1f} % of the run lies between meter updates; "
-            "the rest is extrapolated"
+            f"coverage  {100 * coverage:.1f} % of the run was metered; the rest is inferred"
         )
     overhead = report["overhead"]
     if overhead["share_of_step"] is not None:

@@ -97,8 +97,6 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
 
 def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:
     code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
-    step = 'run._chores()\n        with run.phase("data"):'
-    code = code.replace('with run.phase("data"):', step)
     process = processes.start(code, tmp_path, "9")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())

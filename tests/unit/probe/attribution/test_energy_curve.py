@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from probe.attribution.meter.energy_curve import EnergyCurve
 from tests.fakes.energy_curves import from_counter, from_power
 
 S = 1_000_000_000
@@ -81,3 +82,17 @@ def test_power_is_integrated_by_trapezoid() -> None:
     assert curve is not None
     assert curve.joules.tolist() == [0.0, 150.0, 350.0, 650.0]
     assert from_power(time_ns[:1], np.array([1.0])) is None
+
+
+@pytest.mark.parametrize("thinned", [False, True])
+def test_time_in_which_nothing_was_read_is_not_covered(thinned: bool) -> None:
+    """640 of 660 s without samples are 3 %; a counter's energy across them is still known."""
+    time_ns = np.concatenate([np.arange(0, 10, 0.1), np.arange(650, 660, 0.1)]) * 1e9
+    curve = EnergyCurve(time_ns.astype(np.int64), time_ns / 1e9 * 250.0, 1e6, 0.1)
+    if thinned:
+        curve = curve.thinned(500_000_000)
+    run = 0, 660 * 10**9
+    assert curve.sampled_share(*run) == pytest.approx(20 / 660, abs=0.01)
+    assert curve.measured_share(*run) > 0.99
+    assert curve.sampled_share(0, 10 * 10**9) == pytest.approx(1.0, abs=0.02)
+    assert curve.sampled_share(300 * 10**9, 400 * 10**9) == 0.0

@@ -5,6 +5,7 @@ Ranks that find their recorder dead at the same moment start one recorder, not t
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import threading
@@ -27,7 +28,7 @@ DEAD, HANGING = NO_SUCH_PID, os.getpid()
 class Ring:
     """The words of a ring whose recorder beat last at ``beat_ns``."""
 
-    sealed = False
+    sealed = held = False
 
     def __init__(self, pid: int = DEAD, beat_ns: int = 0, epoch: int = 1):
         self.reader_pid, self.beat_ns, self.reader_epoch = pid, beat_ns, epoch
@@ -117,13 +118,59 @@ def test_a_recorder_that_never_came_has_not_started(
     assert supervisor.has_started() == (epoch > 0)
 
 
-def test_the_dead_are_replaced_once(
+def test_the_dead_are_replaced_ever_more_rarely(
+    tmp_path: Path, started: list[int], clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them dies at once, before its first beat."""
+    begin_s, times = clock.monotonic_s(), []
+
+    def spawn(run: Path, epoch: int) -> None:
+        times.append(clock.monotonic_s() - begin_s)
+        lease_path(run, epoch).write_text(f"{NO_SUCH_PID} 1\n")
+        date_lease(run, epoch, clock)
+
+    monkeypatch.setattr(recorder_supervisor, "spawn", spawn)
+    supervisor = Supervisor(tmp_path, long_dead(clock), clock)
+    assert not supervisor.alive()
+    lines = []
+    for _ in range(7200):
+        clock.sleep(1.0)
+        lines.append(supervisor.check(clock.now_ns()))
+    pauses = [round(later - earlier) for earlier, later in itertools.pairwise(times)]
+    assert pauses[:7] == [1, 2, 4, 8, 16, 32, 60]
+    assert set(pauses[7:18]) == {60} and set(pauses[20:]) == {600}
+    assert [line for line in lines if line] == [
+        "phasewatt: the recorder has stopped; another one is started"
+    ]
+    assert current_epoch(tmp_path) == len(times) + 1
+
+
+def test_a_recorder_that_did_not_sign_its_lease_is_waited_for(
     tmp_path: Path, started: list[int], clock: VirtualClock
 ) -> None:
     supervisor = Supervisor(tmp_path, long_dead(clock), clock)
-    assert not supervisor.alive()
-    checked_each_second(supervisor, clock, 100)
-    assert started == [2]
+    checked_each_second(supervisor, clock, 25)
+    assert started == [2, 3, 4]
+
+
+def test_one_line_when_recording_stops_and_one_when_it_goes_on(
+    tmp_path: Path, started: list[int], clock: VirtualClock
+) -> None:
+    ring: Any = Ring(DEAD, clock.now_ns() - 60 * NS)
+    supervisor = Supervisor(tmp_path, ring, clock)
+    lines = []
+    for second in range(60):
+        clock.sleep(1.0)
+        if second >= 5:
+            ring.reader_pid, ring.beat_ns, ring.reader_epoch = HANGING, clock.now_ns(), 2
+        ring.held = 20 <= second < 30
+        lines.append(supervisor.check(clock.now_ns()))
+    assert {second: line for second, line in enumerate(lines) if line} == {
+        0: "phasewatt: the recorder has stopped; another one is started",
+        5: f"phasewatt: {tmp_path.name} is recorded again",
+        20: f"phasewatt: {recorder_supervisor._HELD}",
+        30: f"phasewatt: {tmp_path.name} is recorded again",
+    }
 
 
 def test_a_recorder_on_its_way_is_waited_for_ten_seconds(

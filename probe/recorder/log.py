@@ -1,0 +1,12 @@
+"""The recorder's log: its standard error, a file that lies on the disk that may be full."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+
+def log(line: str) -> None:
+    """Write one line. A line that cannot be written is lost; nothing else is."""
+    with contextlib.suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)

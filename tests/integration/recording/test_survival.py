@@ -1,0 +1,146 @@
+"""The recorder outlives full disks and missing descriptors, and is replaced as often as it dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probe.recorder.spawn import current_epoch, signed
+from probe.ring.layout import Record
+from probe.store.reader import RunReader
+from tests.fakes import processes
+from tests.fakes.nvml import NvmlRig
+from tests.fakes.processes import AWAIT_RECORDER, wait_until
+
+PROVE = bool(os.environ.get("PROVE"))
+SECONDS, SPELL_S = (64.0, 10.0) if PROVE else (16.0, 3.0)
+STEPS = (
+    AWAIT_RECORDER
+    + """
+import sys
+import probe
+ends = []
+with probe.watch() as run:
+    print(run.path, flush=True)
+    if sys.argv[2:] != ["at once"]:
+        await_recorder(run)
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        with run.phase("work"):
+            time.sleep(0.008)
+        ends.append(time.monotonic_ns())
+print(json.dumps(ends), flush=True)
+"""
+)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB for the runs."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mount -t tmpfs")
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def fill(disk: Path, seconds: float) -> tuple[int, int]:
+    """Leave no space for so long; when that was, in ns."""
+    ballast, size = disk / "ballast", 1 << 20
+    begin_ns = time.monotonic_ns()
+    with open(ballast, "wb", buffering=0) as file:
+        while time.monotonic_ns() < begin_ns + seconds * 1e9:
+            try:
+                file.write(b"\1" * size)
+            except OSError:
+                size = max(1, size // 2)
+                time.sleep(0.02)
+    end_ns = time.monotonic_ns()
+    ballast.unlink()
+    return begin_ns, end_ns
+
+
+def ends_of_phases(run: Path) -> np.ndarray:
+    """When each recorded phase ended, in ns."""
+    marks = [rows[rows["kind"] == Record.MARK] for _, rows in RunReader(run).rings(0)]
+    rows = np.concatenate(marks)
+    return np.sort(rows["time_ns"].astype(np.int64))
+
+
+def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    process = processes.start(
+        STEPS, tmp_path, str(SECONDS), extra=rig.env(), stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    processes.await_recorder(run)
+    spells = []
+    for _ in range(2):
+        time.sleep(1.5)
+        spells.append(fill(small_disk, SPELL_S))
+        time.sleep(1.5)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    ends = json.loads(output.splitlines()[-1])
+    assert wait_until(lambda: processes.sealed(run), 30)
+    recorded = ends_of_phases(run)
+    outside = [end for end in ends if not any(begin <= end <= stop + 2e9 for begin, stop in spells)]
+    held = [end for end in outside if np.abs(recorded - end).min() < 5e6]
+    assert len(held) >= 0.99 * len(outside) and len(outside) > 100
+    report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
+    assert report["run"]["status"] == "finished"
+    assert report["total"]["coverage"] > 0.8  # samples were kept in memory meanwhile
+    assert not list(run.glob("node-*/lease-2"))
+    lines = errors.splitlines()
+    assert 2 <= len(lines) <= 4 and all(line.startswith("phasewatt: ") for line in lines)
+    assert "the disk refuses" in lines[0] and "is recorded again" in lines[-1]
+
+
+def test_a_recorder_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Once before its first beat, and then as often as it comes."""
+    process = processes.start(STEPS, tmp_path, "20" if PROVE else "11", "at once")
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    kills = 5 if PROVE else 3
+    for epoch in range(1, kills + 1):
+        assert wait_until(lambda epoch=epoch: signed(run, epoch) is not None, 40)
+        pid = (signed(run, epoch) or (0, 0))[0]
+        if epoch > 1:
+            assert wait_until(lambda pid=pid: processes.recorder_pid(run) == pid, 20)
+        os.kill(pid, signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert wait_until(lambda: processes.sealed(run), 30)
+    ends = np.array(json.loads(output.splitlines()[-1]))
+    recorded = ends_of_phases(run)
+    missing = [end for end in ends if np.abs(recorded - end).min() > 5e6]
+    assert not missing
+    assert current_epoch(run) == kills + 1
+    report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
+    assert report["run"]["status"] == "finished"
+
+
+@pytest.mark.parametrize("most", [24, 32, 48, 64])
+def test_few_descriptors_harm_no_training(most: int, tmp_path: Path) -> None:
+    result = processes.run(
+        STEPS, tmp_path, "2", "at once", prefix=["prlimit", f"--nofile={most}:{most}"]
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(result.stdout.splitlines()[-1])) > 50
+    run = processes.only_run(tmp_path)
+    report = processes.probe(tmp_path, "report", str(run))
+    assert report.returncode == 0, report.stderr
