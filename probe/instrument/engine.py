@@ -150,6 +150,11 @@ class PhaseEngine:
 
     # -- the user's calls ---------------------------------------------------------------
 
+    def all_warnings(self) -> list[str]:
+        """What went wrong so far, and what of other threads is missing."""
+        missing = self._thread_rings.missing()
+        return [*self.warnings, *([missing] if missing else [])]
+
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""
         try:

@@ -1,14 +1,21 @@
-"""Phases of other threads: each thread writes MARK … LEAVE into its ring."""
+"""Phases of other threads: each thread writes MARK … LEAVE into a ring.
+
+A ring takes a file descriptor and memory, so a thread gives its ring back when it ends, and the
+next one writes on in it. Threads that find all of them taken are not recorded, but counted.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from ..errors import StoreError
 from ..ring.layout import THREAD_CAPACITY, Record
 from ..ring.writer import RingWriter
 
+MOST_THREADS = 64  # that are in phases at once, each with a descriptor and 0.3 MB
 MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
 
 
@@ -43,34 +50,63 @@ class ThreadRing:
         else:
             self.ring.write(LEAVE, code, -1)
 
+    def leave_all(self) -> None:
+        """Leave what the thread was in when it ended."""
+        while self._codes:
+            self.leave(self._codes[-1])
+
+
+class _Lease:
+    """Lives in a thread's local storage; when the thread ends, its ring is free again."""
+
+    __slots__ = ("_give_back", "thread_ring")
+
+    def __init__(self, thread_ring: ThreadRing, give_back: Callable[[ThreadRing], None]):
+        self.thread_ring, self._give_back = thread_ring, give_back
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._give_back(self.thread_ring)
+
 
 class ThreadRings:
-    """The rings of all threads but the main one, each opened at its first edge."""
+    """The rings of all threads but the main one; a thread takes one at its first edge."""
 
     def __init__(self, open_ring: Callable[[str, int], RingWriter]):
         self._open = open_ring
         self._local = threading.local()
         self._lock = threading.Lock()
         self._all: list[ThreadRing] = []
-        self.dropped = 0  # edges of threads whose ring could not be opened
+        self._unused: deque[ThreadRing] = deque()  # its operations are atomic: no lock in __del__
+        self.dropped = 0  # edges of threads that had no ring
 
     def here(self) -> ThreadRing | None:
         """The ring of the calling thread; None if it cannot have one."""
-        try:
-            thread_ring: ThreadRing | None = self._local.ring
-        except AttributeError:
-            thread_ring = self._local.ring = self._opened()
-        if thread_ring is None:
-            self.dropped += 1
-        return thread_ring
+        lease: _Lease | None = getattr(self._local, "lease", None)
+        if lease is None:
+            thread_ring = self._take()
+            if thread_ring is None:  # asked again at its next edge: another thread may have ended
+                self.dropped += 1
+                return None
+            lease = self._local.lease = _Lease(thread_ring, self._give_back)
+        return lease.thread_ring
+
+    def missing(self) -> str:
+        """One line about what could not be recorded; else nothing."""
+        if not self.dropped:
+            return ""
+        return (
+            f"{self.dropped} edges of threads are missing: only {MOST_THREADS} threads can be "
+            "in phases at once"
+        )
 
     def enter_if_active(self, code: int) -> ThreadRing | None:
         """Enter ``code`` if this thread already is in a phase."""
-        thread_ring: ThreadRing | None = getattr(self._local, "ring", None)
-        if thread_ring is None or not thread_ring.active:
+        lease: _Lease | None = getattr(self._local, "lease", None)
+        if lease is None or not lease.thread_ring.active:
             return None
-        thread_ring.enter(code)
-        return thread_ring
+        lease.thread_ring.enter(code)
+        return lease.thread_ring
 
     def enter_engine_thread(self, code: int) -> ThreadRing | None:
         """Enter ``code`` if this is a thread of the autograd engine, not one of Python's."""
@@ -97,8 +133,17 @@ class ThreadRings:
         for thread_ring in self._all:
             thread_ring.ring.close()
 
-    def _opened(self) -> ThreadRing | None:
+    def _give_back(self, thread_ring: ThreadRing) -> None:
+        """In a thread that ends: leave the phases that it was in."""
+        thread_ring.leave_all()
+        self._unused.append(thread_ring)
+
+    def _take(self) -> ThreadRing | None:
+        with contextlib.suppress(IndexError):
+            return self._unused.popleft()
         with self._lock:
+            if len(self._all) >= MOST_THREADS:
+                return None
             # A native id is used again after its thread has ended; the number is not.
             label = f"t{threading.get_native_id()}n{len(self._all)}"
             try:

@@ -184,7 +184,7 @@ class Run:
             "torch": str(getattr(torch, "__version__", "unknown")),
             "model_hash": engine.parameters_hash or "unknown",
             "model_found": engine.model_found or "unknown",
-            "warnings": list(engine.warnings),
+            "warnings": engine.all_warnings(),
             "overhead": engine.overhead(),
             "stack": self._options.get("stack") or "unknown",
         } | self._met

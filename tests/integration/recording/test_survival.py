@@ -134,6 +134,52 @@ def test_a_recorder_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert report["run"]["status"] == "finished"
 
 
+THREADS = (
+    AWAIT_RECORDER
+    + """
+import os, subprocess, sys, threading
+import probe
+
+def upload():
+    with run.phase("upload"):
+        pass
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+number = int(sys.argv[1])
+with probe.watch() as run:
+    await_recorder(run)
+    for count in range(number):
+        if count == 100:
+            before = descriptors()
+        thread = threading.Thread(target=upload)
+        thread.start()
+        thread.join()
+    subprocess.run(["true"], check=True)
+    print(before, descriptors(), flush=True)
+"""
+)
+
+
+def test_threads_that_come_and_go_take_no_descriptors(tmp_path: Path) -> None:
+    number = 10_000 if PROVE else 600
+    limits = ["prlimit", "--nofile=256:256"]
+    result = processes.run(THREADS, tmp_path, str(number), prefix=limits, timeout=300)
+    assert result.returncode == 0, result.stderr
+    before, after = map(int, result.stdout.split())
+    assert after <= before + 2
+    run = processes.only_run(tmp_path)
+    assert wait_until(lambda: processes.sealed(run), 30)
+    marks = 0
+    for name, rows in RunReader(run).rings(0):
+        if not name.startswith("main"):
+            marks += int((rows["kind"] == Record.LEAVE).sum())
+    report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
+    assert marks + report["gaps"]["edges_lost"] == number
+    assert not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*"))
+
+
 @pytest.mark.parametrize("most", [24, 32, 48, 64])
 def test_few_descriptors_harm_no_training(most: int, tmp_path: Path) -> None:
     result = processes.run(
