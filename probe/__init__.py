@@ -10,8 +10,8 @@
             run.log(loss=loss, samples=len(x))
     print(run.report())
 
-``watch`` wraps a run, ``phase`` names a part of the active one, ``open_run`` reads
-what was recorded.
+``watch`` wraps a run, ``start`` begins one that a callback or a notebook closes, ``phase`` names
+a part of the active one, ``open_run`` reads what was recorded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 from .errors import ProbeError
 from .session.run import Run
-from .session.watch import phase, watch
+from .session.watch import phase, start, watch
 
 if TYPE_CHECKING:
     from .store.reader import RunReader
 
 __version__ = "0.1.0"
 
-__all__ = ["ProbeError", "Run", "__version__", "open_run", "phase", "watch"]
+__all__ = ["ProbeError", "Run", "__version__", "open_run", "phase", "start", "watch"]
 
 
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002

@@ -40,7 +40,7 @@ class RunFile:
         self._run, self._epoch, self._clock = run, epoch, clock
         self._file = status_file(run)
         self._machine = machine()
-        self._began_s = clock.monotonic_s()
+        self._began_s, self._start_cpu_s = clock.monotonic_s(), cpu_seconds()
 
     def reopen(self) -> None:
         """The run had ended and goes on: another attempt has begun. Raises OSError."""
@@ -75,6 +75,7 @@ class RunFile:
                 "start_ticks": start_ticks(os.getpid()) or 0,
                 "epoch": self._epoch,
                 "cpu_s": round(cpu_seconds(), 3),
+                "start_cpu_s": round(self._start_cpu_s, 3),
                 "wall_s": round(self._clock.monotonic_s() - self._began_s, 3),
             },
         }

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UsageError
 from ..store import dashboard_address
 from ..target import Target
+from .arguments import plain_config
 
 
 def options(
@@ -19,7 +20,7 @@ def options(
     country: str | None,
     dither: float | None,
     target: str | None,
-    config: dict[str, Any] | None,
+    config: Any,
     data: str | None,
     modules: bool,
     dashboard: bool | int,
@@ -43,7 +44,7 @@ def options(
             prometheus if prometheus is not None else environment("PROBE_PROMETHEUS")
         ),
         "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
-        "config": _plain(config),
+        "config": plain_config(config),
         "data": data or environment("PROBE_DATA") or None,
         "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
     }
@@ -100,10 +101,3 @@ def _share(value: float | str | None) -> float | None:
     if not 0 <= share <= 1:
         raise UsageError(f"dither={value!r} is no share of steps: write for example 0.1")
     return share or None
-
-
-def _plain(config: dict[str, Any] | None) -> dict[str, Any] | None:
-    if config is None:
-        return None
-    kept = (str, int, float, bool, type(None), list, dict)
-    return {str(k): v if isinstance(v, kept) else str(v) for k, v in dict(config).items()}

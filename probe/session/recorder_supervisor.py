@@ -97,12 +97,12 @@ class Supervisor:
             return ""
         return f"phasewatt: {why}" if why else f"phasewatt: {self._run.name} is recorded again"
 
-    def await_seal(self) -> bool:
-        """Wait until the run is sealed on disk, 2 s at most. Never raises.
+    def await_seal(self, most_s: float = SEAL_WAIT_S) -> bool:
+        """Wait until the run is sealed on disk, 2 s at most if not told otherwise. Never raises.
 
         A recorder that is dead by now is replaced, so that the run is sealed.
         """
-        deadline_s = self._clock.monotonic_s() + SEAL_WAIT_S
+        deadline_s = self._clock.monotonic_s() + most_s
         revived = False
         while not self._ring.sealed:
             if self._clock.monotonic_s() > deadline_s:
@@ -110,11 +110,13 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 if not revived and (
                     epoch := self._vacant(
-                        lambda: self._died() and not self._ring.sealed, paused=False
+                        lambda: self.has_died() and not self._ring.sealed, paused=False
                     )
                 ):
                     revived = True
                     self._replace(epoch)
+                if revived and self._newest_died():
+                    return False
             self._clock.sleep(POLL_S)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             if self._child is not None:
@@ -168,10 +170,11 @@ class Supervisor:
         pid = self._ring.reader_pid
         return bool(pid) and not os.path.exists(f"/proc/{pid}")
 
-    def _died(self) -> bool:
+    def has_died(self) -> bool:
         """Whether the recorder is dead, also one that died before its first beat."""
-        if self._ring.reader_pid:
-            return self._dead()
+        return self._dead() if self._ring.reader_pid else self._newest_died()
+
+    def _newest_died(self) -> bool:
         process = signed(self._run, current_epoch(self._run))
         return process is not None and not is_alive(*process)
 
@@ -180,7 +183,7 @@ class Supervisor:
         if not beat:
             if now_ns - self._started_ns >= FIRST_BEAT_S * 1e9:
                 return False
-            return not self._died()
+            return not self.has_died()
         if now_ns - beat < FRESH_S * 1e9:
             return True
         return not self._dead() and now_ns - beat < STALE_S * 1e9

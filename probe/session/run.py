@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from ..report.build import Report
 
 _CHECK_NS = 1_000_000_000
+REPORT_WAIT_S = 20.0
 
 
 class Run:
-    """One watched execution, seen from the training process."""
+    """One watched execution, seen from the training process; ``path`` is its directory."""
+
+    path: Path
 
     def __init__(
         self, options: dict[str, Any], model: Any, optimizer: Any, number: int, clock: Clock
@@ -86,12 +89,24 @@ class Run:
         """Name what happens inside: ``with run.phase("eval"): …``; may be nested."""
         return self._engine.phase(name)
 
-    def log(self, **values: Any) -> None:
+    @property
+    def closed(self) -> bool:
+        """True once :meth:`close` was called."""
+        return self._closed
+
+    def log(self, *metrics: Any, **values: Any) -> None:
         """Record numbers of this step: ``run.log(loss=loss, samples=len(x))``.
+
+        A dictionary of them is taken, too; of anything else the report warns.
 
         ``samples`` and ``tokens`` are what this rank trained: those of all ranks are added up.
         Values are floats, ints or zero-dimensional tensors (read without a device sync).
         """
+        for metric in metrics:
+            if isinstance(metric, dict):
+                values = {str(name): value for name, value in metric.items()} | values
+            else:
+                self._engine.warn("log() takes numbers by name: run.log(loss=loss)")
         self._engine.values.log(values)
 
     def live(self) -> Live | None:
@@ -102,6 +117,8 @@ class Run:
         """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it."""
         from ..report.build import Report
 
+        if self._closed:
+            self._supervisor.await_seal(REPORT_WAIT_S)  # it would say that the run goes on
         return Report.of(self.path)
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
@@ -121,7 +138,7 @@ class Run:
         self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
         sealed = self._supervisor.await_seal()
-        if not sealed and not self._supervisor.alive():
+        if not sealed and self._supervisor.has_died():
             log = node_dir(self.path) / "recorder.log"
             state = "is gone" if self._supervisor.has_started() else "has not started"
             say(f"phasewatt: the recorder {state} and the run is not sealed: see {log}")

@@ -12,48 +12,26 @@ import contextlib
 import functools
 import os
 import threading
+import weakref
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from ..clock import MACHINE_CLOCK
-from ..errors import ProbeError, StoreError
+from ..errors import ProbeError, StoreError, UsageError
+from ..store.layout import runs_dir
+from .arguments import model_and_optimizer
 from .options import options as checked
 from .run import Run, say
+from .unwatched import UnwatchedRun, WatchedRun
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _LONGEST_REASON = 300
 
 _active: Run | None = None
 _lock = threading.Lock()
-_count = 0  # watches of this process so far
-
-
-class _Unwatched:
-    """Replaces a Run that could not be recorded; every call does nothing."""
-
-    depth = 0
-    path: Path | None = None
-    id = ""
-
-    def __init__(self, reason: str):
-        self._reason = reason
-
-    def phase(self, _name: str) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def log(self, **_values: Any) -> None:
-        return None
-
-    def live(self) -> None:
-        return None
-
-    def report(self) -> str:
-        return f"nothing was recorded: {self._reason}"
-
-    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
-        return None
+_count = 0  # runs of this process so far
+_not_entered: weakref.WeakSet[watch] = weakref.WeakSet()
 
 
 class watch:  # noqa: N801 (a context manager and decorator that reads as a verb)
@@ -91,6 +69,11 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
     def __new__(cls, model: Any = None, *_args: Any, **_options: Any) -> Any:
         """``@probe.watch`` without parentheses decorates too."""
         if isinstance(model, FunctionType):
+            if _args or _options:
+                raise UsageError(
+                    "model is a function: pass the torch.nn.Module, or decorate the function: "
+                    "@probe.watch(name=…)"
+                )
             return cls()(model)
         return super().__new__(cls)
 
@@ -107,11 +90,11 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         country: str | None = None,
         dither: float | None = None,
         target: str | None = None,
-        config: dict[str, Any] | None = None,
+        config: Any = None,
         data: str | None = None,
         modules: bool = False,
     ):
-        self._model, self._optimizer = model, optimizer
+        self._model, self._optimizer = model_and_optimizer(model, optimizer)
         self._options = checked(
             name=name,
             dir_=dir,
@@ -125,27 +108,42 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             modules=modules,
             dashboard=dashboard,
         )
-        self._entered: list[Run | _Unwatched] = []
+        self._entered: list[Run | UnwatchedRun] = []
+        if not _not_entered:
+            atexit.register(_remind)
+        _not_entered.add(self)
 
-    def __enter__(self) -> Run:
-        global _active, _count
+    def __getattr__(self, name: str) -> Any:
+        """A run's method is called on what was never entered."""
+        raise AttributeError(
+            f"{name}: nothing is recorded before `with probe.watch(…) as run:` "
+            "or `run = probe.start(…)`"
+        )
+
+    def __enter__(self) -> WatchedRun:
+        run = self._begin()
         with _lock:
-            run: Run | _Unwatched
-            if _active is not None and _active.pid == os.getpid():
-                run = _active
-            else:
-                _count += 1
-                try:
-                    run = _active = Run(
-                        self._options, self._model, self._optimizer, _count, MACHINE_CLOCK
-                    )
-                    atexit.register(run.close)
-                except StoreError as error:
-                    say(f"phasewatt: {error}; the training goes on unwatched")
-                    run = _Unwatched(str(error))
             run.depth += 1
         self._entered.append(run)
-        return run  # type: ignore[return-value]  # _Unwatched has the same verbs
+        return run
+
+    def _begin(self) -> Run | UnwatchedRun:
+        """The run that is active in this process; else a new one."""
+        global _active, _count
+        _not_entered.discard(self)
+        with _lock:
+            if _active is not None and _active.pid == os.getpid() and not _active.closed:
+                return _active
+            _count += 1
+            try:
+                run = _active = Run(
+                    self._options, self._model, self._optimizer, _count, MACHINE_CLOCK
+                )
+                atexit.register(run.close)
+                return run
+            except StoreError as error:
+                say(f"phasewatt: {error}; the training goes on unwatched")
+                return UnwatchedRun(str(error), runs_dir(self._options["dir"]), os.getpid())
 
     def __exit__(
         self,
@@ -167,6 +165,8 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             atexit.unregister(run.close)
 
     def __call__(self, function: _Function) -> _Function:
+        _not_entered.discard(self)
+
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             with self:
@@ -178,7 +178,34 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
 def phase(name: str) -> contextlib.AbstractContextManager[None]:
     """``run.phase(name)`` of the active run; does nothing when no run is active."""
     run = _active
-    return run.phase(name) if run is not None else contextlib.nullcontext()
+    return run.phase(name) if run is not None and not run.closed else contextlib.nullcontext()
+
+
+def start(model: Any = None, optimizer: Any = None, **options: Any) -> WatchedRun:
+    """Begin to watch at once, for callbacks and notebooks: ``run = probe.start(model)``.
+
+    The arguments are those of :class:`watch`. ``run.close()`` ends the run; else it ends with the
+    process. While a run is active it is returned, and a line says so; a forked child gets its
+    parent's run, on which every call does nothing.
+
+    Raises:
+        UsageError: an argument that cannot be used.
+    """
+    active = _active
+    if active is not None and not active.closed:
+        if active.pid == os.getpid():
+            say(f"phasewatt: {active.id} is already being recorded; `close()` it to begin another")
+        return active
+    run = watch(model, optimizer, **options)._begin()
+    with _lock:
+        run.depth += 1
+    return run
+
+
+def _remind() -> None:
+    """At exit: a watch that was never entered has recorded nothing."""
+    if len(_not_entered):
+        say("phasewatt: nothing was recorded: write `with probe.watch(…):` or `probe.start(…)`")
 
 
 def attach() -> None:

@@ -46,6 +46,7 @@ def test_the_public_names_are_these() -> None:
         "__version__",
         "open_run",
         "phase",
+        "start",
         "watch",
     ]
     assert all(hasattr(probe, name) for name in probe.__all__)

@@ -8,8 +8,8 @@ bracket; the result is clipped to the bracket, in which the update certainly lie
 Not every update needs a close bracket. Where the lattice is steady, a read well between two
 of its instants says what the counter was after the earlier one, and the line says when that was.
 
-A counter that has moved at every read shows no lattice, but the reader's own schedule. It updates
-faster than it is read, so its value is younger than the shortest time between two such reads.
+A counter that has moved at every read shows no lattice, but the reader's own schedule: it is
+left to :mod:`.fast_counter`.
 
 Streaming: an update comes out 25 updates after it happened, and what comes out does not
 depend on how the reads were cut into batches. Times are seconds on the run's clock.
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arrays import Floats
-from .updates import Updates
+from .fast_counter import FastCounter
+from .lattice_line import fit_line, places_of
+from .updates import Row, Updates
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1
@@ -37,9 +37,6 @@ _HOLE_PERIODS = 20  # a longer silence, or time without a close bracket, begins 
 _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
-_SHORTEST_S = 1e-4  # no counter updates faster than it can be read
-_PAIRS, _PAIRS_ANEW = 400, 16  # reads that tell how fast it is; looked at once in so many changes
-_BLIND = 0.5  # share of close brackets without an unchanged read: more of them show no lattice
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
 
 
@@ -53,7 +50,6 @@ class _Change:
     joules: float
     fresh: bool
     close: bool  # narrow enough to say something about the lattice
-    blind: bool  # it had moved at the read before as well
 
     @property
     def middle(self) -> float:
@@ -84,13 +80,7 @@ class CounterUpdateFinder:
         self._first = True
         self._fresh = False
         self._moved = False  # at the last read
-        self._blind: deque[bool] = deque(maxlen=WINDOW)  # of the last close ones
-        # Seconds between two reads, and whether the counter moved between them.
-        self._pairs: deque[tuple[float, bool]] = deque(maxlen=_PAIRS)
-        self._free: deque[_Change] = deque()  # dated each by itself, not emitted yet
-        self._count_free = 0
-        self._common_s = 0.0
-        self._oldest_s = math.inf  # how old a value can be that moves faster than it is read
+        self._fast = FastCounter()
         self._recent: deque[float] = deque(maxlen=8)  # widths of the last close ones
         self._far = 0  # changes since then
         self._unplaced: list[_Change] = []  # until the first fit
@@ -100,7 +90,7 @@ class CounterUpdateFinder:
         self._line = (0.0, 1.0, 0.0)  # time of place 0, period, standard error of a time on it
         self._bracket_sigma = 0.0  # standard error of a time that is known by its bracket only
         self._emitted = 0  # of the held ones
-        self._out: list[tuple[float, float, float, float, float, bool]] = []
+        self._out: list[Row] = []
 
     def feed(self, time_s: Floats, span_s: Floats, joules: Floats) -> Updates:
         """Take reads in order, arrays (n,): when each returned, how long it took, its value in J.
@@ -118,22 +108,19 @@ class CounterUpdateFinder:
                 self._changed(before, time, span, value)
                 self._moved = True
             else:
-                self._pairs.append((time - before[0], False))
+                self._fast.saw(time - before[0], moved=False)
                 self._moved = False
         return self._take()
 
     @property
     def period_s(self) -> float:
         """Seconds between updates, or between those that were seen; 1 until that is known."""
-        if self._is_free():
-            gaps = [gap for gap, moved in self._pairs if moved]
-            return sum(gaps) / len(gaps)
-        return self._line[1]
+        return self._fast.seen_every_s if self._fast.is_fast else self._line[1]
 
     @property
     def common_error_s(self) -> float:
         """Standard error that all times share: how old a value is at a read is known to this."""
-        return self._common_s if self._is_free() else 0.0
+        return self._fast.common_error_s if self._fast.is_fast else 0.0
 
     def interrupt(self) -> None:
         """Count no energy for what the counter does from the last read to the next."""
@@ -175,22 +162,20 @@ class CounterUpdateFinder:
                 self._recent.clear()
                 self._flush()
         blind = self._moved and self._resolution_s is None
-        self._pairs.append((time - before[0], True))
-        if close:
-            self._blind.append(blind)
+        self._fast.saw(time - before[0], moved=True, close=close, blind=blind)
         fresh, self._fresh = self._fresh, False
-        self._add(_Change(low, high, time - span, self._joules, fresh, close, blind))
+        self._add(_Change(low, high, time - span, self._joules, fresh, close))
 
     def _is_close(self, width: float) -> bool:
         usual = WIDE_S if not self._held else min(WIDE_S, CLOSE * self._line[1])
         return width <= max(usual, _WIDER * min(self._recent, default=math.inf))
 
     def _add(self, change: _Change) -> None:
-        if self._is_free():
+        if self._fast.is_fast:
             self._flush_lattice()
-            self._date_free(change)
+            self._date_by_read(change)
             return
-        self._emit_free(0)
+        self._out += self._fast.take(0)
         if self._held:
             silence = change.middle - self._held[-1].middle
             if silence > _HOLE_PERIODS * self._line[1]:
@@ -243,16 +228,16 @@ class CounterUpdateFinder:
     def _begin(self) -> None:
         """First fit: places on the lattice from the distances."""
         changes, self._unplaced = self._unplaced, []
-        if self._is_free():
+        if self._fast.is_fast:
             for change in changes:
-                self._date_free(change)
+                self._date_by_read(change)
             return
         widest = max(WIDE_S, _WIDER * min(c.width for c in changes))
         some = any(c.close for c in changes)  # else the narrowest have to do
         changes = [replace(c, close=(c.close or not some) and c.width <= widest) for c in changes]
         ordinal = np.array([i for i, c in enumerate(changes) if c.close])
         middle = np.array([changes[i].middle for i in ordinal])
-        index = np.array(_places(middle, ordinal), np.float64)
+        index = np.array(places_of(middle, ordinal), np.float64)
         self._fitted = np.stack([index, middle, np.array([changes[i].width for i in ordinal]) ** 2])
         self._line = self._fit()
         for change in changes:
@@ -261,7 +246,7 @@ class CounterUpdateFinder:
     def _flush(self) -> None:
         """Date all that is held; what follows is another lattice."""
         self._flush_lattice()
-        self._emit_free(0)
+        self._out += self._fast.take(0)
 
     def _flush_lattice(self) -> None:
         if self._unplaced:
@@ -272,46 +257,13 @@ class CounterUpdateFinder:
     def _fit(self) -> tuple[float, float, float]:
         """(time of place 0, period, standard error of a time on the line) of what is held."""
         index, middle, square = self._fitted
-        count = len(index)
-        spread = float(square.sum()) / (12 * count)
-        self._bracket_sigma = math.sqrt(spread)
-        if count == 1:  # the period is unknown: no update that was not seen closely is dated
-            return float(middle[0] - index[0]), 1.0, math.inf
-        if count == 2:
-            period = _positive(float(middle[1] - middle[0]) / float(index[1] - index[0]))
-            return float(middle[0]) - period * float(index[0]), period, self._bracket_sigma
-        mean_i, mean_t = float(index.sum()) / count, float(middle.sum()) / count
-        off_i, off_t = index - mean_i, middle - mean_t
-        period = _positive(float(off_i @ off_t) / float(off_i @ off_i))
-        start = mean_t - period * mean_i
-        rest = off_t - period * off_i
-        scatter = float(rest @ rest) / (count - 2)
-        # The brackets' own scatter averages out along the line, the updates' does not.
-        averaged = spread / min(HALF, count / 2)
-        return start, period, math.sqrt(max(scatter - spread, 0.0) + averaged)
+        self._bracket_sigma = math.sqrt(float(square.sum()) / (12 * len(index)))
+        return fit_line(index, middle, self._bracket_sigma)
 
-    def _is_free(self) -> bool:
-        """True if the counter updates faster than it is read."""
-        return len(self._blind) >= _FEWEST and sum(self._blind) > _BLIND * len(self._blind)
-
-    def _date_free(self, change: _Change) -> None:
-        """Date an update by the read that saw it: the value is at most so old."""
-        if self._count_free % _PAIRS_ANEW == 0:
-            self._oldest_s, self._common_s = period_of(self._pairs)
-        self._count_free += 1
-        low = max(change.low, change.read - self._oldest_s)
-        self._free.append(replace(change, low=low, fresh=change.fresh or self._fresh))
-        self._fresh = False
-        self._emit_free(HALF)
-
-    def _emit_free(self, keep: int) -> None:
-        while len(self._free) > keep:
-            change = self._free[0]
-            half = change.width / 2
-            error = half / math.sqrt(3)
-            horizon = self._free[-1].high
-            self._out.append((change.middle, change.joules, error, half, horizon, change.fresh))
-            self._free.popleft()
+    def _date_by_read(self, change: _Change) -> None:
+        fresh, self._fresh = change.fresh or self._fresh, False
+        self._fast.date(change.low, change.read, change.high, change.joules, fresh=fresh)
+        self._out += self._fast.take(HALF)
 
     def _emit(self, until: int) -> None:
         start, period, sigma = self._line
@@ -332,61 +284,3 @@ class CounterUpdateFinder:
                 )
             )
             self._emitted += 1
-
-
-def period_of(pairs: Collection[tuple[float, bool]]) -> tuple[float, float]:
-    """The period in s of a counter that updates evenly and faster than it is read, as a rule.
-
-    In a time g it moves with probability min(1, g / period): the period with which it would have
-    moved as often as it did. If it moved between all reads, however close, all that is known is
-    that its period is shorter than that: half of it is taken.
-
-    Args:
-        pairs: seconds between two reads, and whether it moved between them.
-
-    Returns:
-        The period, and the standard error of half of it: by so much all dates may be off.
-    """
-    gaps = np.array([gap for gap, _ in pairs])
-    moved = sum(has_moved for _, has_moved in pairs)
-    shortest = float(np.quantile(gaps, 0.02))
-    if moved == len(pairs):
-        return shortest / 2, shortest / 4 / math.sqrt(3)
-    low, high = float(gaps.min()), float(gaps.sum()) / max(moved, 1)
-    for _ in range(30):
-        middle = (low + high) / 2
-        if np.minimum(1.0, gaps / middle).sum() > moved:
-            low = middle
-        else:
-            high = middle
-    # Each unchanged pair tells one part in √n of it.
-    return high, min(high, shortest) / 2 / math.sqrt(len(pairs) - moved)
-
-
-def _positive(period_s: float) -> float:
-    """Reads whose calls overlap can make updates seem to go back in time."""
-    return period_s if period_s > 0 else _SHORTEST_S
-
-
-def _places(middle: Floats, ordinal: npt.NDArray[np.int64]) -> list[int]:
-    """Places on the lattice that updates at these times have, the first one 0.
-
-    Args:
-        middle: middles of their brackets in s, (n,).
-        ordinal: each one's number among all changes that were seen, these and others, (n,).
-    """
-    if len(middle) < 3:
-        return [int(i) for i in ordinal - ordinal[0]] if len(ordinal) else []
-    seen = np.diff(ordinal)
-    step = np.diff(middle) / seen
-    usual = step < 1.5 * np.median(step)
-    # Wide brackets blur short steps; their mean is unbiased.
-    period = _positive(float(np.sum((step * seen)[usual]) / np.sum(seen[usual])))
-    index = np.concatenate([[0.0], np.cumsum(np.maximum(1, np.round(np.diff(middle) / period)))])
-    for _ in range(2):
-        slope, start = np.polyfit(index, middle - middle[0], 1)
-        if slope <= 0:
-            break
-        index = np.round((middle - middle[0] - start) / slope)
-        index = np.maximum.accumulate(index - np.arange(len(index))) + np.arange(len(index))
-    return [int(i) for i in index - index[0]]

@@ -10,6 +10,9 @@ import numpy as np
 
 from ..arrays import ArrayTable, Bools, Floats
 
+Row = tuple[float, float, float, float, float, bool]
+"""One update: the fields of :class:`Updates` in their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Updates(ArrayTable):
@@ -23,7 +26,7 @@ class Updates(ArrayTable):
     fresh: Bools  # the energy since the update before is unknown (a reset, a gap)
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[float, float, float, float, float, bool]]) -> Updates:
+    def of(cls, rows: Sequence[Row]) -> Updates:
         """Updates from one tuple each, in the order of the fields."""
         table = np.array(rows, np.float64).reshape(-1, 6)
         time_s, joules, sigma_s, slack_s, horizon_s, fresh = table.T.copy()

@@ -46,6 +46,13 @@ class Report:
         tariffs = Tariffs.given(intensity, price)
         return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
 
+    @classmethod
+    def empty(cls, reason: str) -> Report:
+        """A report without figures; ``reason`` is its only warning."""
+        from .empty import empty
+
+        return cls(empty(reason))
+
     def render(self, format: str = "text") -> str | bytes:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""
         return render(self.data, format)

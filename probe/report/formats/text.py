@@ -182,8 +182,10 @@ def _quality(report: dict[str, Any]) -> list[str]:
         line = f"overhead  {100 * overhead['share_of_step']:.2g} % of a step"
         recorder = report.get("recorder") or {}
         if recorder.get("wall_s"):
-            used = recorder["cpu_s"] / recorder["wall_s"]
-            line += f"; the recorder used {100 * used:.1f} % of a core, its start included"
+            start_s = recorder.get("start_cpu_s", 0.0)  # runs of old do not tell it apart
+            used = (recorder["cpu_s"] - start_s) / recorder["wall_s"]
+            line += f"; the recorder used {100 * used:.1f} % of a core, "
+            line += f"after {start_s:.1f} s of CPU to start" if start_s else "its start included"
         lines.append(line)
     return lines
 

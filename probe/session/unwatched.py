@@ -1,0 +1,71 @@
+"""What ``watch()`` gives where nothing can be recorded: the public face of a Run, doing nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ..report.build import Report
+    from ..store.live import Live
+
+
+class WatchedRun(Protocol):
+    """What a script may use of a run, recorded or not."""
+
+    @property
+    def id(self) -> str:
+        """The run's id; empty where nothing is recorded."""
+
+    @property
+    def path(self) -> Path:
+        """The run's directory; it does not exist where nothing is recorded."""
+
+    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Name what happens inside."""
+
+    def log(self, *metrics: Any, **values: Any) -> None:
+        """Record numbers of this step."""
+
+    def live(self) -> Live | None:
+        """Joules so far and watts now; None before the first live page."""
+
+    def report(self) -> Report:
+        """The report so far."""
+
+    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
+        """End the recording."""
+
+
+class UnwatchedRun:
+    """Replaces a :class:`~probe.session.run.Run` that could not be recorded."""
+
+    id = ""
+    closed = False
+
+    def __init__(self, reason: str, directory: Path, pid: int):
+        """``reason``: one line; ``directory``: where the run would have been."""
+        self.path = directory / "not-recorded"
+        self.pid, self.depth = pid, 0
+        self._reason = reason
+
+    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Do nothing."""
+        return contextlib.nullcontext()
+
+    def log(self, *metrics: Any, **values: Any) -> None:
+        """Do nothing."""
+
+    def live(self) -> None:
+        """None: there is no live page."""
+
+    def report(self) -> Report:
+        """A report without figures, whose warning says why."""
+        from ..report.build import Report
+
+        return Report.empty(f"nothing was recorded: {self._reason}")
+
+    def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
+        """Say that the run is over."""
+        self.closed = True
