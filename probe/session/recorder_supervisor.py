@@ -60,6 +60,9 @@ class Supervisor:
         status = read_json(status_file(self._run)) or {}
         recorder = status.get("recorder") or {}
         epoch = current_epoch(self._run)
+        process = signed(self._run, epoch)
+        if process is not None and not is_alive(*process) and status.get("boot_id") == boot_id():
+            return epoch + 1  # it died before it wrote its status, or it has collected the rings
         if not recorder or recorder.get("epoch") != epoch:
             return 0  # the newest recorder has not written its status yet
         running = status.get("status") == RunStatus.RUNNING and status.get("boot_id") == boot_id()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from ...errors import ProbeError, SensorUnavailable
@@ -18,6 +20,8 @@ from ...sensors import SensorContext, discover_sensors
 from ...session.job import current_job, device_request
 from ...session.ring_files import SHARED_MEMORY
 from ...store.layout import runs_dir
+from ...store.members import read_members
+from ...store.runs import list_runs
 
 SUMMARY = "what was found, what is missing, what mends it"
 
@@ -25,13 +29,44 @@ SUMMARY = "what was found, what is missing, what mends it"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="first remove the rings that killed jobs left in shared memory, read into their runs",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings and return 0, whatever they are."""
+    if options.fix:
+        collected, removed = fix(runs_dir())
+        print(
+            f"{collected} rings were read into their runs, {removed} of unknown runs removed",
+            file=sys.stderr,
+        )
     facts = examine()
     print(json.dumps(facts, indent=1) if options.json else render(facts))
     return 0
+
+
+def fix(directory: Path) -> tuple[int, int]:
+    """Collect the rings of dead processes.
+
+    Returns:
+        How many were read into runs of ``directory``, and how many belonged to none of them.
+    """
+    from ...recorder.collect import abandoned, collect
+
+    collected = 0
+    kept: list[Path] = []
+    for run in list_runs(directory):
+        with contextlib.suppress(OSError, ProbeError):
+            collected += collect(run)
+        kept += [path for member in read_members(run) for path in member.ring_paths()]
+    rest = abandoned(SHARED_MEMORY, kept)
+    for path in rest:
+        path.unlink(missing_ok=True)
+    return collected, len(rest)
 
 
 @dataclass(frozen=True, slots=True)

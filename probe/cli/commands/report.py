@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 
 from ...errors import NothingToReport, UsageError
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
+    from ...recorder.collect import collect
     from ...report.build import Report
     from ...report.formats import formats
     from ...store.layout import runs_dir
@@ -52,8 +54,11 @@ def run(options: argparse.Namespace) -> int:
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
+    run = find_run(options.run, runs_dir(options.dir))
+    with contextlib.suppress(OSError):  # of another user: its rings stay where they are
+        collect(run)
     report = Report.of(
-        find_run(options.run, runs_dir(options.dir)),
+        run,
         recompute=options.recompute,
         part_s=part_s,
         intensity=options.intensity,

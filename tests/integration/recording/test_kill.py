@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import time
@@ -132,13 +133,43 @@ def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path
     edges = work_edges(run)
     assert edges == written or lost(run) or edges >= written - 140_000 // 2
     assert edges >= min(written, 60_000)
+    # Reading wrote nothing.
+    assert sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*")) == before
+    assert rings_of(run)
     out = processes.probe(tmp_path, "report", str(run))
     assert out.returncode == 0, out.stderr
     assert "killed" in out.stdout
-    # Reading wrote nothing.
-    assert sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*")) == before
-    for ring in Path("/dev/shm").glob(f"phasewatt-*{run.name}*"):
-        ring.unlink()
+    # The report has moved them into the run.
+    assert not rings_of(run)
+    assert work_edges(run) == edges
+    assert processes.probe(tmp_path, "report", str(run)).stdout == out.stdout
+
+
+def rings_of(run: Path) -> list[Path]:
+    return list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*"))
+
+
+def test_doctor_removes_what_killed_jobs_left_in_memory(tmp_path: Path) -> None:
+    runs = []
+    for number in range(2):
+        process = processes.start(MARKER, tmp_path, str(tmp_path / f"count-{number}"))
+        assert process.stdout is not None
+        runs.append(Path(process.stdout.readline().strip()))
+        os.kill(await_recorder(runs[-1]), signal.SIGKILL)
+        process.kill()
+        process.wait()
+    living = processes.start(MARKER, tmp_path, str(tmp_path / "count"))
+    assert living.stdout is not None
+    lives = Path(living.stdout.readline().strip())
+    await_recorder(lives)
+    shutil.rmtree(runs[1])  # of this one nobody knows
+    out = processes.probe(tmp_path, "doctor", "--fix")
+    assert out.returncode == 0, out.stderr
+    assert not rings_of(runs[0]) and not rings_of(runs[1]) and rings_of(lives)
+    assert out.stderr.startswith("1 rings were read into their runs, ")
+    living.kill()
+    living.wait()
+    assert wait_until(lambda: sealed(lives), 20)
 
 
 def test_killing_the_ranks_process_group_spares_the_recorder(tmp_path: Path) -> None:

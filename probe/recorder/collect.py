@@ -1,0 +1,103 @@
+"""Rings that dead processes left: what was not drained goes into the run, then they are removed.
+
+A launcher that kills the whole job, its recorder too, leaves some megabytes of memory per rank, and
+the last edges in it. The next command that reads the run and may write it collects them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..clock import MACHINE_CLOCK
+from ..errors import StoreError
+from ..ring.reader import RingReader
+from ..store.layout import lease_path, node_name
+from ..store.members import Member, read_members
+from ..store.processes import boot_id, is_alive
+from ..store.segments import seal_segment
+from .drain import RingDrain
+from .pipeline.storage import StorageStage
+from .spawn import claim, current_epoch, sign, signed
+
+_UNSIGNED_S = 60.0  # a recorder that has not signed its lease by then is no more
+
+
+def collect(run: Path) -> int:
+    """Move undrained edges of a run whose processes are all dead into its directory.
+
+    Returns:
+        How many rings were removed; 0 where something lives, or another process collects.
+
+    Raises:
+        OSError: the run cannot be written; the rings stay.
+    """
+    members = [
+        member
+        for member in read_members(run)
+        if member.host == node_name() and member.boot_id == boot_id()
+    ]
+    if not any(member.ring_paths() for member in members) or _lives(run, members):
+        return 0
+    epoch = current_epoch(run) + 1
+    if not claim(run, epoch):
+        return 0
+    sign(run, epoch)
+    storage = StorageStage(run, epoch, MACHINE_CLOCK)
+    removed = 0
+    for member in members:
+        for place, path in enumerate(member.ring_paths()):
+            with contextlib.suppress(StoreError):
+                removed += _collect(run, epoch, member, path, storage, main=place == 0)
+    storage.flush()
+    return removed
+
+
+def abandoned(folder: Path, kept: Iterable[Path]) -> list[Path]:
+    """Rings in ``folder`` of this user's dead processes, without those ``kept``."""
+    keep = set(kept)
+    paths = []
+    for path in sorted(folder.glob(f"phasewatt-{os.getuid()}-*.ring")):
+        with contextlib.suppress(StoreError):
+            ring = RingReader(path, read_only=True)
+            pid, ticks = ring.pid, ring.start_ticks
+            ring.close()
+            if path not in keep and not is_alive(pid, ticks):
+                paths.append(path)
+    return paths
+
+
+def _lives(run: Path, members: Iterable[Member]) -> bool:
+    """Whether a process of the job, its launcher or its recorder lives or may come."""
+    if any(member.alive() or member.starts_again() for member in members):
+        return True
+    epoch = current_epoch(run)
+    recorder = signed(run, epoch)
+    if recorder is not None:
+        return is_alive(*recorder)
+    with contextlib.suppress(OSError):
+        return time.time() - lease_path(run, epoch).stat().st_mtime < _UNSIGNED_S
+    return False
+
+
+def _collect(
+    run: Path, epoch: int, member: Member, path: Path, storage: StorageStage, *, main: bool
+) -> int:
+    drain = RingDrain(
+        run,
+        member.rank if member.role == "rank" else -1,
+        path,
+        epoch=epoch,
+        clock=MACHINE_CLOCK,
+        main=main,
+        on_batch=lambda *_: None,
+    )
+    drain.beat(MACHINE_CLOCK.now_ns(), epoch=epoch, pid=os.getpid())
+    storage.readings(drain.finish())
+    for segment in drain.close():
+        seal_segment(segment)
+    drain.seal(complete=True, remove=True)
+    return 1
