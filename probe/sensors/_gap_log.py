@@ -10,8 +10,8 @@ class GapLog:
     """Turns the failed reads of one source into few Gaps.
 
     The first failure is reported at once, so that a reader sees the source go; later
-    failures are merged into adjacent gaps of 1, 2, 4, 8, then 10 s, so that a GPU lost
-    for a week does not fill the store.
+    failures are merged into adjacent gaps of 1, 2, 4, 8 … s, so that a GPU lost for a month is some
+    twenty lines, which readers join to one gap.
     """
 
     __slots__ = ("_begin_ns", "_count", "_piece_ns", "_reason", "failing", "source")
@@ -34,7 +34,7 @@ class GapLog:
             return self._cut(now_ns)
         if now_ns - self._begin_ns < self._piece_ns:
             return None
-        self._piece_ns = min(2 * self._piece_ns, 10 * NS_PER_S)
+        self._piece_ns *= 2
         return self._cut(now_ns)
 
     def good(self, now_ns: int) -> Gap | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ class RunReader:
                     continue  # a torn last line
                 ahead = self.ahead_of(node)
                 gaps.append(replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead))
-        return gaps
+        return joined_gaps(gaps)
 
     def ranks(self) -> list[int]:
         """Ranks that recorded edges."""
@@ -389,6 +390,21 @@ class RunReader:
                 undrained.append((member.rank, path.stem.rpartition("-")[2], rows))
                 reader.close()
         return undrained
+
+
+def joined_gaps(gaps: Iterable[Gap]) -> list[Gap]:
+    """The gaps, those that go on where another of the same meter and reason ended as one."""
+    joined: list[Gap] = []
+    last: dict[tuple[str, str], int] = {}  # where the last gap of a meter and reason stands
+    for gap in gaps:
+        place = last.get((gap.what, gap.reason))
+        if place is not None and joined[place].end_ns == gap.begin_ns:
+            before = joined[place]
+            joined[place] = replace(before, end_ns=gap.end_ns, count=before.count + gap.count)
+        else:
+            last[gap.what, gap.reason] = len(joined)
+            joined.append(gap)
+    return joined
 
 
 def _merged(columns: Logged, other: Logged) -> Logged:

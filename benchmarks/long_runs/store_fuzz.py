@@ -1,0 +1,100 @@
+"""Damaged files of stored runs: is all of it caught, and do figures change silently?
+
+    python -m benchmarks.long_runs.store_fuzz [--rounds 2000] [--seed 0]
+
+Each round takes one of the stored runs of the tests, damages one file (a flipped bit, a cut, zeros,
+another file's content) and makes its report. A round is *refused* (one clear line), *warned*,
+*same*, or *silent*: other joules, seconds or steps without a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.results import save
+from probe.errors import ProbeError
+from probe.report.build.report import build
+from tests.fixtures.archives import STORED_RUNS, unpack
+
+_FIGURES = ("total", "phases", "sources")
+
+
+def damage(path: Path, chance: random.Random, others: list[Path]) -> str:
+    """Damage one file; how."""
+    content = bytearray(path.read_bytes())
+    way = chance.choice(["bit", "bit", "bit", "cut", "zeros", "swap"])
+    if way == "bit" and content:
+        place = chance.randrange(len(content))
+        content[place] ^= 1 << chance.randrange(8)
+    elif way == "cut":
+        del content[chance.randrange(len(content) + 1) :]
+    elif way == "zeros" and content:
+        begin = chance.randrange(len(content))
+        content[begin : begin + 64] = bytes(len(content[begin : begin + 64]))
+    else:
+        content = bytearray(chance.choice(others).read_bytes())
+    path.write_bytes(content)
+    return way
+
+
+def figures(report: dict[str, Any]) -> Any:
+    """What a reader of the report would act on."""
+    return [report[name] for name in _FIGURES], report["run"]["steps"], report["run"]["duration_s"]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--rounds", type=int, default=2000)
+    options.add_argument("--seed", type=int, default=0)
+    args = options.parse_args()
+    chance = random.Random(args.seed)
+    outcomes: Counter[str] = Counter()
+    silent: Counter[str] = Counter()
+    uncaught: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        unpack(STORED_RUNS, folder)
+        runs = sorted(p.parent for p in (folder / "runs").glob("*/run.json"))
+        sound = {run: build(run) for run in runs}
+        for _ in range(args.rounds):
+            run = chance.choice(runs)
+            copy = folder / "damaged" / run.name
+            shutil.copytree(run, copy)
+            files = sorted(path for path in copy.rglob("*") if path.is_file())
+            path = chance.choice(files)
+            way = damage(path, chance, files)
+            kind = f"{way} in {path.suffix or path.name}"
+            try:
+                report = build(copy)
+            except ProbeError as error:
+                outcomes["refused" if "\n" not in str(error) else "several lines"] += 1
+            except Exception as error:
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                outcomes["uncaught"] += 1
+                uncaught[f"{type(error).__name__} in {frame.name}: {kind}"] += 1
+            else:
+                same = figures(report) == figures(sound[run])
+                warned = set(report["warnings"]) - set(sound[run]["warnings"])
+                outcome = "same" if same else "warned" if warned else "silent"
+                outcomes[outcome] += 1
+                if outcome == "silent":
+                    silent[kind] += 1
+            shutil.rmtree(copy)
+    print(", ".join(f"{name} {count}" for name, count in outcomes.most_common()))
+    for title, counts in (("uncaught", uncaught), ("silent", silent)):
+        for line, count in counts.most_common(12):
+            print(f"  {title}: {count} × {line}")
+    save("store_fuzz", {"rounds": args.rounds, **outcomes})
+    sys.exit(bool(outcomes["uncaught"]))
+
+
+if __name__ == "__main__":
+    main()
