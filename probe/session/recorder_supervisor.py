@@ -23,7 +23,8 @@ from ..store.runs import status_file
 
 SEAL_WAIT_S = 2.0
 START_WAIT_S = 10.0  # it takes some 20 ms
-FIRST_BEAT_S = 10.0
+FIRST_BEAT_S = 10.0  # without a sign of life
+SLOW_START_S = 60.0  # of one that lives, on an overloaded machine
 STALE_S = 5.0  # a recorder beats twice a second
 FRESH_S = 1.5  # younger than this, its process need not be looked for
 REAP_S = 0.3
@@ -87,10 +88,7 @@ class Supervisor:
                     return ""  # another rank did, and says so
                 return self._changed("the recorder has stopped; another one is started")
             if beating and self._ring.heartbeat_ns:
-                held = (
-                    "the disk refuses what is recorded (is it full?); what fits is kept in memory"
-                )
-                return self._changed(held if self._ring.held else "")
+                return self._changed(_HELD if self._ring.held else "")
         return ""
 
     def _changed(self, why: str) -> str:
@@ -157,9 +155,11 @@ class Supervisor:
             age_s = self._clock.wall_s() - lease_path(self._run, epoch).stat().st_mtime
             if paused and age_s < pause_s(epoch):
                 return True
-            if epoch > self._ring.reader_epoch and age_s < FIRST_BEAT_S:
+            if epoch > self._ring.reader_epoch:
                 process = signed(self._run, epoch)
-                return process is None or is_alive(*process)
+                if process is None:
+                    return age_s < FIRST_BEAT_S
+                return age_s < SLOW_START_S and is_alive(*process)
         return False
 
     def _replace(self, epoch: int) -> bool:
