@@ -40,6 +40,7 @@ class RunFile:
         self._run, self._epoch, self._clock = run, epoch, clock
         self._file = status_file(run)
         self._machine = machine()
+        self._written: dict[str, Any] = {}  # should it be damaged later
         self._began_s, self._start_cpu_s = clock.monotonic_s(), cpu_seconds()
 
     def reopen(self) -> None:
@@ -52,7 +53,7 @@ class RunFile:
     def write_status(self, state: NodeState, **final: Any) -> None:
         """Refresh it; ``final``: fields of a run that has ended. Raises OSError."""
         sensors, drains, members = state.sensors, state.drains, state.members
-        value = files.read_json(self._file) or {}
+        value = files.read_json(self._file) or dict(self._written)
         ranks = [m for m in members if m.role == "rank"]
         warnings = [*sensors.warnings(), *state.problems]
         for member in members:
@@ -86,6 +87,7 @@ class RunFile:
                     value[key] = field
         value |= final
         files.write_json(self._file, value, sync=bool(final))
+        self._written = value
 
     def finalise(self, state: NodeState, outcome: Outcome) -> None:
         """Write how the run ended, and its totals. Raises OSError."""

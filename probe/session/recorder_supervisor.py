@@ -125,11 +125,6 @@ class Supervisor:
         self._reap()
         return True
 
-    def alive(self) -> bool:
-        """True while the recorder shows signs of life."""
-        age_ns = self._clock.now_ns() - self._ring.heartbeat_ns
-        return age_ns < STALE_S * 1e9 and not self._dead()
-
     def has_started(self) -> bool:
         """True once a recorder has come to this process's ring."""
         return self._ring.reader_epoch > 0

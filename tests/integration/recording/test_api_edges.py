@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,34 @@ def test_the_recorders_start_is_told_apart(tmp_path: Path) -> None:
     report["recorder"] = {"cpu_s": 3.0, "start_cpu_s": 1.0, "wall_s": 100.0}
     text = Report(report).render("text")
     assert "the recorder used 2.0 % of a core, after 1.0 s of CPU to start" in str(text)
+
+
+def test_probe_run_ends_as_its_script_whatever_becomes_of_the_report(tmp_path: Path) -> None:
+    script = processes.write(
+        tmp_path / "train.py",
+        """
+    import os, shutil, sys
+    import probe
+    with probe.watch() as run:
+        with run.phase("work"):
+            pass
+        if sys.argv[1] == "vanishes":
+            shutil.rmtree(run.path)
+        else:
+            (run.path / "run.json").write_bytes(b"\\xff\\x00 no JSON")
+    sys.exit(7)
+    """,
+    )
+    for what in ("vanishes", "is damaged"):
+        out = processes.probe(
+            tmp_path,
+            "run",
+            "--dir",
+            str(tmp_path / "runs"),
+            "--",
+            sys.executable,
+            str(script),
+            what,
+        )
+        assert out.returncode == 7, (what, out.stderr)
+        assert "Traceback" not in out.stderr
