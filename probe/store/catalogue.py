@@ -20,12 +20,13 @@ def summary(path: Path) -> dict[str, Any]:
     """The summary of one run; ``problem`` says why it cannot be read."""
     try:
         return _row(path, RunReader(path))
-    except (ProbeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ProbeError, OSError, ArithmeticError, LookupError, ValueError, TypeError) as error:
+        problem = str(error) if isinstance(error, ProbeError) else f"{path} is damaged: {error}"
         return dict.fromkeys(_FIELDS) | {
             "id": path.name,
             "name": "",
             "status": "unreadable",
-            "problem": str(error),
+            "problem": problem,
         }
 
 

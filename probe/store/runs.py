@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..clock import Anchor
-from ..errors import StoreError, UnknownRunError
+from ..errors import ForeignRunError, StoreError, UnknownRunError
 from ..model import SCHEMA_VERSION, RunStatus
 from . import files, layout
+from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .processes import boot_id
 
 
@@ -33,6 +34,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         fields: further fields of run.json.
 
     Raises:
+        ForeignRunError: another user made a directory of this name, or it is a link.
         StoreError: the directory cannot be made or written, or another host of this name is in it.
     """
     run = directory / run_id
@@ -54,8 +56,10 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
     try:
         directory.mkdir(parents=True, exist_ok=True)
         run.mkdir(exist_ok=shared)
-        layout.members_dir(run).mkdir(exist_ok=True)
-        layout.node_dir(run).mkdir(exist_ok=True)
+        if shared and not is_own_folder(run, owner_of_new_files(directory)):
+            raise ForeignRunError(f"{run} is not a directory that this job made")
+        make_folder_here(layout.members_dir(run))
+        make_folder_here(layout.node_dir(run))
         if not files.create_json(run / layout.RUN_FILE, value):
             _join(run, value)
     except OSError as error:
@@ -86,10 +90,10 @@ def status_file(run: Path) -> Path:
 def _join(run: Path, value: dict[str, Any]) -> None:
     """Another rank made the run; the first of each further host says when that host began."""
     home = files.read_run_file(run)
-    if home["host"] != value["host"]:
+    if home.get("host") != value["host"]:
         files.create_json(layout.node_file(run), {key: value[key] for key in _OF_NODE})
         return
-    if home["boot_id"] != value["boot_id"]:
+    if home.get("boot_id") != value["boot_id"]:
         raise StoreError(
             f"two hosts of this job are both called {value['host']}: give each a "
             "name of its own with PROBE_NODE=…"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..clock import MACHINE_CLOCK, Clock
+from . import new_files, untrusted
 
 SAMPLES = pa.schema(
     [
@@ -43,6 +45,11 @@ LEDGER = pa.schema(
 
 ROTATE_BYTES = 16 << 20
 ROTATE_SECONDS = 300.0
+MOST_BYTES = 1 << 30  # one is closed at 16 MiB; joined rollups grow
+_MOST_INFLATED = 1 << 30
+# What reading a damaged file raises; a buffer that says that it is huge is a MemoryError.
+UNREADABLE = (OSError, ValueError, MemoryError, pa.ArrowException)
+OnDamage = Callable[[Path], None]
 Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
@@ -119,6 +126,7 @@ class SegmentWriter:
         while self._taken(self._number):
             self._number += 1
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
+        new_files.open_new(self._path).close()  # never through a link
         self._sink = pa.OSFile(str(self._path), "wb")
         self._stream = _stream(self._sink, self._schema)
         self._opened = self._clock.monotonic_s()
@@ -126,7 +134,7 @@ class SegmentWriter:
     def _taken(self, number: int) -> bool:
         name = f"{self._stem}-{number:06d}"
         hot, cold = self._hot / f"{name}.arrows", self._folder / "cold" / f"{name}.parquet"
-        return hot.exists() or cold.exists()
+        return os.path.lexists(hot) or os.path.lexists(cold)
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.
@@ -146,6 +154,7 @@ def seal_segment(path: Path) -> Path | None:
     make_folder(cold)
     target = cold / f"{path.stem}.parquet"
     temporary = cold / f".{path.stem}.new"
+    file: IO[bytes] | None = None
     writer: pq.ParquetWriter | None = None
     pending: list[pa.RecordBatch] = []
     rows = 0
@@ -158,8 +167,9 @@ def seal_segment(path: Path) -> Path | None:
                     f.name: "BYTE_STREAM_SPLIT" if f.name in plain else "DELTA_BINARY_PACKED"
                     for f in batch.schema
                 }
+                file = new_files.open_temporary(temporary)
                 writer = pq.ParquetWriter(
-                    temporary,
+                    file,
                     batch.schema,
                     compression="zstd",
                     use_dictionary=False,
@@ -175,14 +185,20 @@ def seal_segment(path: Path) -> Path | None:
             return None
         if pending:
             writer.write_table(pa.Table.from_batches(pending))
+        writer.close()
+        assert file is not None
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
     except BaseException:
         with contextlib.suppress(Exception):
             if writer is not None:
                 writer.close()
-            temporary.unlink()
+        with contextlib.suppress(Exception):
+            if file is not None:
+                file.close()
+                temporary.unlink()
         raise
-    writer.close()
-    _fsync(temporary)
     os.replace(temporary, target)
     path.unlink()
     return target
@@ -194,8 +210,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         OSError: FileNotFoundError if the run directory has vanished.
     """
-    folder.parent.mkdir(exist_ok=True)
-    folder.mkdir(exist_ok=True)
+    new_files.make_folder_here(folder.parent)
+    new_files.make_folder_here(folder)
 
 
 def segment_files(folder: Path, stem: str) -> list[Path]:
@@ -205,48 +221,113 @@ def segment_files(folder: Path, stem: str) -> list[Path]:
     return [by_stem[key] for key in sorted(by_stem)]
 
 
-def read_segments(folder: Path, stem: str) -> Iterator[pa.RecordBatch]:
-    """All batches of a table; torn tails and vanished files end a segment quietly."""
+def read_segments(
+    folder: Path, stem: str, damaged: OnDamage | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All batches of a table; torn tails and vanished files end a segment quietly.
+
+    Args:
+        damaged: hears of sealed segments that cannot be read.
+    """
     for path in segment_files(folder, stem):
-        yield from read_segment(path)
+        yield from read_segment(path, damaged)
 
 
-def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
-    """All whole batches of one segment; a tear or a vanished file ends it quietly."""
+def read_segment(path: Path, damaged: OnDamage | None = None) -> Iterator[pa.RecordBatch]:
+    """All whole batches of one segment; a tear or a vanished file ends it quietly.
+
+    Args:
+        damaged: hears of a sealed segment that cannot be read.
+    """
     if path.suffix == ".parquet":
-        try:
-            file = pq.ParquetFile(path)
-        except (OSError, pa.ArrowInvalid):
-            return
-        with file:
-            yield from file.iter_batches(batch_size=1 << 17)
+        yield from _read_sealed(path, damaged)
         return
     try:
-        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as stream:
+        with untrusted.opened(path, MOST_BYTES) as source, pa.ipc.open_stream(source) as stream:
             yield from stream
     except FileNotFoundError:  # sealed since it was listed
         cold = path.parent.parent / "cold" / f"{path.stem}.parquet"
         if cold.exists():
-            yield from read_segment(cold)
-    except (OSError, pa.ArrowInvalid):
+            yield from read_segment(cold, damaged)
+    except UNREADABLE:
         return  # torn: everything before the tear was yielded
 
 
-def read_between(path: Path, schema: pa.Schema, begin_ns: int, end_ns: int) -> pa.Table:
-    """Rows of one segment in [begin, end]; of a sealed one only those row groups are read."""
+def table_of(
+    folder: Path, stem: str, schema: pa.Schema, damaged: OnDamage | None = None
+) -> pa.Table:
+    """All rows of a table; segments that are not of its schema count as damaged.
+
+    Args:
+        damaged: hears of segments that cannot be read.
+    """
+    kept: list[pa.RecordBatch] = []
+    for path in segment_files(folder, stem):
+        for batch in read_segment(path, damaged):
+            if batch.schema.equals(schema):
+                kept.append(batch)
+            elif damaged is not None:
+                damaged(path)
+    return pa.Table.from_batches(kept, schema=schema)
+
+
+def _read_sealed(path: Path, damaged: OnDamage | None) -> Iterator[pa.RecordBatch]:
     try:
-        if path.suffix == ".parquet":
-            at = pc.field("time_ns")
-            return (
-                pq.read_table(path, filters=(at >= begin_ns) & (at <= end_ns), use_threads=False)
-                .select(schema.names)
-                .cast(schema)
-            )
-    except (OSError, pa.ArrowException):
-        return schema.empty_table()
+        with open_sealed(path) as file:
+            yield from file.iter_batches(batch_size=1 << 17)
+    except FileNotFoundError:
+        return
+    except UNREADABLE:
+        if damaged is not None:
+            damaged(path)
+
+
+@contextlib.contextmanager
+def open_sealed(path: Path) -> Iterator[pq.ParquetFile]:
+    """A Parquet file of a run, opened. Raises OSError, ArrowException: see :data:`UNREADABLE`."""
+    with untrusted.opened(path, MOST_BYTES) as source, pq.ParquetFile(source) as file:
+        about = file.metadata
+        groups = (about.row_group(place) for place in range(about.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > _MOST_INFLATED:
+            raise pa.ArrowInvalid(f"{path} would inflate to more than any of ours")
+        yield file
+
+
+def read_between(
+    path: Path, schema: pa.Schema, begin_ns: int, end_ns: int, damaged: OnDamage | None = None
+) -> pa.Table:
+    """Rows of one segment in [begin, end]; of a sealed one only those row groups are read.
+
+    Args:
+        damaged: hears of a sealed segment that cannot be read.
+    """
+    if path.suffix == ".parquet":
+        at = pc.field("time_ns")
+        try:
+            table = read_sealed(path, None, (at >= begin_ns) & (at <= end_ns))
+            return table.select(schema.names).cast(schema)
+        except FileNotFoundError:
+            return schema.empty_table()
+        except (*UNREADABLE, KeyError):
+            if damaged is not None:
+                damaged(path)
+            return schema.empty_table()
     table = pa.Table.from_batches(list(read_segment(path)), schema=schema)
     at = table["time_ns"]
     return table.filter(pc.and_(pc.greater_equal(at, begin_ns), pc.less_equal(at, end_ns)))
+
+
+def read_sealed(path: Path, columns: Sequence[str] | None, filters: pc.Expression) -> pa.Table:
+    """Rows of a Parquet file of a run that pass a filter; columns that it has not are left out.
+
+    Raises:
+        OSError, ArrowException: see :data:`UNREADABLE`.
+    """
+    with open_sealed(path) as file:
+        present = file.schema_arrow.names
+    kept = None if columns is None else [name for name in columns if name in present]
+    with untrusted.opened(path, MOST_BYTES) as source:
+        return pq.read_table(source, columns=kept, filters=filters, use_threads=False)
 
 
 def _stream(sink: pa.NativeFile, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
