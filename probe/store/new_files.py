@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
 from typing import IO
 
+from .untrusted import run_of
+
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_new(path: Path) -> IO[bytes]:
     """A file that did not exist, for writing. Raises FileExistsError, OSError."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666), "wb")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
+    _follow_the_run(path, fd, 0o044)
+    return os.fdopen(fd, "wb")
 
 
 def open_temporary(path: Path) -> IO[bytes]:
@@ -32,7 +37,9 @@ def open_to_append(path: Path) -> int:
     Raises:
         OSError: no right, or a link, a FIFO or a device has its name.
     """
-    return _regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    fd = _regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    _follow_the_run(path, fd, 0o044)
+    return fd
 
 
 def rewrite(path: Path, content: bytes) -> None:
@@ -56,7 +63,13 @@ def touch(path: Path) -> None:
 
 def make_folder_here(path: Path) -> None:
     """Make one folder unless it is there. Raises OSError, also where a link has its name."""
-    path.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir()
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _follow_the_run(path, fd, 0o055)
+        finally:
+            os.close(fd)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "a link where a folder should be", str(path))
 
@@ -76,6 +89,17 @@ def is_own_folder(path: Path, owner: int) -> bool:
     """Whether ``path`` is a folder (no link to one) of the user ``owner``. Raises OSError."""
     status = os.lstat(path)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == owner
+
+
+def _follow_the_run(path: Path, fd: int, bits: int) -> None:
+    """Let whoever may read the run's directory read what is new in it, whatever the umask is."""
+    run = run_of(path)
+    with contextlib.suppress(OSError):
+        if (run / "members").is_dir() or path.name == "members":
+            mode = stat.S_IMODE(os.fstat(fd).st_mode)
+            shared = mode | os.stat(run).st_mode & bits
+            if shared != mode:
+                os.fchmod(fd, shared)
 
 
 def _regular(path: Path, flags: int) -> int:
