@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
-from .segments import EDGES, OnDamage, read_between, segment_files, table_of
+from .segment_reader import OnDamage, read_between, segment_files, table_of
+from .segments import EDGES
 
 
 def columns_of(

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from ..units import NS_PER_S
 from .rollup import ROLLUP, WIDTHS, buckets
-from .segments import SAMPLES, UNREADABLE, open_sealed, read_sealed
+from .segment_reader import UNREADABLE, open_sealed, read_sealed
+from .segments import SAMPLES
 from .tail import Tail
 
 Ints = npt.NDArray[np.int64]

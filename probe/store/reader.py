@@ -27,7 +27,8 @@ from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
-from .segments import LEDGER, SAMPLES, read_segment, segment_files, table_of
+from .segment_reader import read_segment, segment_files, table_of
+from .segments import LEDGER, SAMPLES
 
 SEVERITY = (
     RunStatus.FINISHED,

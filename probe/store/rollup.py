@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from ..units import NS_PER_S
 from .new_files import make_folder_here, open_temporary
-from .segments import SAMPLES, open_sealed, read_segment
+from .segment_reader import open_sealed, read_segment
+from .segments import SAMPLES
 
 WIDTHS = {"1s": 1, "10s": 10, "60s": 60}
 ROLLUP = pa.schema(

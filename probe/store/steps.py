@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..ring.layout import Record
-from .segments import UNREADABLE, read_sealed, segment_files
+from .segment_reader import UNREADABLE, read_sealed, segment_files
 from .tail import Tail
 
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from . import untrusted
-from .segments import MOST_BYTES, UNREADABLE
+from .segment_reader import MOST_BYTES, UNREADABLE
 
 
 class Tail:
