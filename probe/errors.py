@@ -7,6 +7,7 @@
     │   ├── UnknownRunError    no run has that name
     │   └── StoreVersionError  the run was written by a newer phasewatt
     ├── StoreError             a run directory cannot be read or written
+    │   └── ForeignRunError    the directory that a run should get is another user's
     ├── NothingToReport        the run exists but holds no data       exit 2
     ├── SensorUnavailable      a sensor is absent: the reason and the remedy
     └── ShadowedPackageError   another package has the name of one of ours
@@ -38,6 +39,10 @@ class StoreVersionError(UsageError):
 
 class StoreError(ProbeError):
     """A run directory cannot be read or written."""
+
+
+class ForeignRunError(StoreError):
+    """The directory that a run should get was made by another user, or is a link."""
 
 
 class NothingToReport(ProbeError):

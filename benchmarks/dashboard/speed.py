@@ -59,7 +59,7 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
     import pyarrow.parquet as pq
 
     from probe.store.reader import RunReader
-    from probe.store.segments import segment_files
+    from probe.store.segment_reader import segment_files
 
     folder = run.parent
     samples = sum(

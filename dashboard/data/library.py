@@ -12,6 +12,7 @@ from probe.errors import UnknownRunError
 from probe.store.catalogue import summary
 from probe.store.layout import RUN_FILE
 from probe.store.live import read_live
+from probe.store.untrusted import is_regular
 
 from .overview import modelled_j
 from .run import OpenRun
@@ -60,7 +61,7 @@ class Library:
     def _path(self, run_id: str) -> Path:
         path = self.directory / run_id
         plain = run_id and not run_id.startswith(".") and "\0" not in run_id
-        if not plain or path.parent != self.directory or not (path / RUN_FILE).is_file():
+        if not plain or path.parent != self.directory or not is_regular(path / RUN_FILE):
             with self._lock:
                 self._open.pop(run_id, None)
             raise UnknownRunError(

@@ -14,7 +14,8 @@ from probe.report.build.report import build
 from probe.store.history import History
 from probe.store.layout import RUN_FILE
 from probe.store.live import look_live, read_live
-from probe.store.reader import RunReader, read_sources
+from probe.store.node_files import read_sources
+from probe.store.reader import RunReader
 from probe.store.steps import StepTimes
 
 from ..chart_data import Overview

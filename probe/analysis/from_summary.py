@@ -9,7 +9,8 @@ from ..attribution.meter_kinds import is_attributed
 from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import TimeShares
 from ..model import Source
-from ..store.reader import COUNTS, RunReader, read_sources
+from ..store.node_files import read_sources
+from ..store.reader import COUNTS, RunReader
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .base import RunAnalysis, bounds_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..model import RunStatus
 from ..store.reader import RunReader
-from ..store.segments import segment_files
+from ..store.segment_reader import segment_files
 from . import device_energy
 from .base import RunAnalysis
 from .carbon_and_price import Tariffs

@@ -16,6 +16,7 @@ from ..model import Gap
 from ..ring.layout import MAIN_CAPACITY, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..store import files, layout
+from ..store.new_files import make_folder_here
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
 from ..timeline.span_table import Rows, SpanTable
 from ..timeline.spans import SpanDecoder
@@ -212,7 +213,7 @@ class RingDrain:
     def _write_names(self) -> None:
         names = self._reader.names()
         if names != self.names:
-            self._folder.mkdir(exist_ok=True)
+            make_folder_here(self._folder)
             files.write_json(
                 self._folder / f"names-{self.name}.json",
                 {str(code): name for code, name in names.items()},

@@ -39,7 +39,7 @@ class Rings:
     def find(self, members: Iterable[Member]) -> None:
         """Open the members' new rings, and beat."""
         for member in members:
-            for index, path in enumerate(member.ring_paths()):
+            for index, path in enumerate(member.ring_paths(self._run)):
                 if path in self.drains:
                     continue
                 with contextlib.suppress(StoreError):

@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 
 from ..store.layout import lease_path, node_dir
+from ..store.new_files import make_folder_here, open_to_append, rewrite
 from ..store.processes import start_ticks
+from ..store.untrusted import read_regular
 
 _BOOT = """\
 import json, sys
@@ -32,7 +34,8 @@ def claim(run: Path, epoch: int) -> bool:
     Exactly one process of the node gets True. Raises OSError if the run directory
     cannot be written.
     """
-    node_dir(run).mkdir(parents=True, exist_ok=True)
+    run.mkdir(parents=True, exist_ok=True)
+    make_folder_here(node_dir(run))
     try:
         os.close(os.open(lease_path(run, epoch), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
     except FileExistsError:
@@ -44,13 +47,13 @@ def sign(run: Path, epoch: int) -> None:
     """In the recorder: write into its lease which process it is; on a full disk that is missing."""
     with contextlib.suppress(OSError):
         pid = os.getpid()
-        lease_path(run, epoch).write_text(f"{pid} {start_ticks(pid) or 0}\n")
+        rewrite(lease_path(run, epoch), f"{pid} {start_ticks(pid) or 0}\n".encode())
 
 
 def signed(run: Path, epoch: int) -> tuple[int, int] | None:
     """The recorder's (pid, start ticks); None before it has signed, and if it could not."""
     with contextlib.suppress(OSError, ValueError):
-        pid, ticks = lease_path(run, epoch).read_text().split()
+        pid, ticks = read_regular(lease_path(run, epoch), 1 << 10).split()
         return int(pid), int(ticks)
     return None
 
@@ -71,7 +74,7 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
     Raises:
         OSError: the interpreter or the log cannot be opened.
     """
-    log = os.open(node_dir(run) / "recorder.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+    log = open_to_append(node_dir(run) / "recorder.log")
     try:
         return subprocess.Popen(
             [sys.executable or "python3", "-I", "-S", "-c", _BOOT, str(run), str(epoch), _path()],

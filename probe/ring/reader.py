@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,29 @@ SLOT_DTYPE = np.dtype(
     ]
 )
 _CHUNK = 4096
+
+
+def _checked_header(path: Path, fd: int) -> tuple[int, int, int, int]:
+    """(capacity, pid, start ticks, thread id) of a ring that is as long as they say; not mapped.
+
+    Raises:
+        StoreError: it is none.
+        OSError: it cannot be read.
+    """
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path} is not a ring: it is not a regular file")
+    if status.st_size < SLOTS:
+        raise StoreError(f"{path} is not a ring: it is too short")
+    header = os.pread(fd, layout.HEADER.size, 0)
+    magic, version, capacity, pid, ticks, tid = layout.HEADER.unpack(header)
+    if magic != layout.MAGIC or version != layout.VERSION:
+        raise StoreError(f"{path} is not a ring of this version")
+    if not 0 < capacity <= layout.MAIN_CAPACITY:
+        raise StoreError(f"the ring {path} has a header that no ring of ours has")
+    if status.st_size != SLOTS + capacity * SLOT_BYTES:
+        raise StoreError(f"the ring {path} is not as long as its header says")
+    return capacity, pid, ticks, tid
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +76,21 @@ class RingReader:
         self.path = path
         self._read_only = read_only
         try:
-            fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
+            access = os.O_RDONLY if read_only else os.O_RDWR
+            fd = os.open(path, access | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                size = os.fstat(fd).st_size
+                header = _checked_header(path, fd)
                 rights = mmap.PROT_READ | (0 if read_only else mmap.PROT_WRITE)
-                # Populated now, so that memory does not seem to grow during the first lap.
-                flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-                self._map = mmap.mmap(fd, size, flags=flags, prot=rights)
+                # The recorder populates it now, so that its memory does not seem to grow during
+                # the first lap; a look at it needs few of its pages.
+                populate = 0 if read_only else getattr(mmap, "MAP_POPULATE", 0)
+                size = os.fstat(fd).st_size
+                self._map = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | populate, prot=rights)
             finally:
                 os.close(fd)
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot read the ring {path}: {error}") from error
-        if size < SLOTS:
-            raise StoreError(f"{path} is not a ring: it is too short")
-        magic, version, capacity, pid, ticks, tid = layout.HEADER.unpack_from(self._map, 0)
-        if magic != layout.MAGIC or version != layout.VERSION:
-            raise StoreError(f"{path} is not a ring of this version")
-        if size < SLOTS + capacity * SLOT_BYTES:
-            raise StoreError(f"the ring {path} is shorter than its header says")
+        capacity, pid, ticks, tid = header
         self.capacity, self.pid, self.start_ticks, self.tid = capacity, pid, ticks, tid
         self._slots = np.frombuffer(self._map, dtype=SLOT_DTYPE, count=capacity, offset=SLOTS)
         self._position = self._word(layout.TAIL)

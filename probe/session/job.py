@@ -10,6 +10,8 @@ requeued, keeps its key: it is another attempt of the same run.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,13 @@ from ..clock import MACHINE_CLOCK, Clock
 from ..model import DeviceRequest, RunStatus
 from ..store.files import create_bytes, read_json
 from ..store.layout import RUN_FILE
+from ..store.new_files import is_own_folder, owner_of_new_files
 from ..store.processes import boot_id, start_ticks
+from ..store.untrusted import opened
 
+_MOST_FOREIGN = 16  # files of others that a job passes over
+_ID_BYTES = 200
+_RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
 _FRESH_S = 60.0  # a recorder refreshes run.json every 5 s; clocks of file servers may be off
 
 
@@ -82,22 +89,61 @@ def device_request(devices: str | None, job: Job) -> DeviceRequest:
 
 
 def agree(
-    directory: Path, key: str, proposal: str, attempt: int = 0, clock: Clock = MACHINE_CLOCK
+    directory: Path,
+    key: str,
+    proposal: str,
+    attempt: int = 0,
+    clock: Clock = MACHINE_CLOCK,
+    *,
+    warn: Callable[[str], None] = lambda line: None,
 ) -> str:
     """The run id that the first rank of the job proposed. Raises OSError.
 
     A key may return: a new job with the same key gets a new run; another ``attempt`` of a job that
-    did not finish continues its run.
+    did not finish continues its run. Others can guess a key: what does not belong to the owner that
+    files of this process get is passed over.
+
+    Args:
+        warn: hears in one line of what another user has put there.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    generation = 0
-    while True:
+    owner = owner_of_new_files(directory)
+    generation = foreign = 0
+    while foreign < _MOST_FOREIGN:
         marker = directory / (f".job-{key}-{generation}" if generation else f".job-{key}")
         create_bytes(marker, proposal.encode())
-        chosen = marker.read_text()
-        if chosen == proposal or _joinable(directory / chosen, marker, attempt, clock.wall_s()):
+        chosen = _written_in(marker, owner)
+        if chosen is None or _is_foreign(directory / chosen, owner):
+            if not foreign:
+                warn(
+                    f"phasewatt: {marker} was not made by this job's user and is passed over; "
+                    "a directory of runs that only you may write to (--dir, PROBE_DIR) is safer"
+                )
+            foreign += 1
+        elif chosen == proposal or _joinable(directory / chosen, marker, attempt, clock.wall_s()):
             return chosen
         generation += 1
+    return proposal
+
+
+def _written_in(marker: Path, owner: int) -> str | None:
+    """The run id in a marker; None if it is none, or the marker is not of ``owner``."""
+    try:
+        with opened(marker, _ID_BYTES, owned=False) as file:
+            if os.fstat(file.fileno()).st_uid != owner:
+                return None
+            text = file.read(_ID_BYTES).decode("ascii")
+    except (OSError, ValueError):
+        return None
+    return text if _RUN_ID.match(text) and ".." not in text else None
+
+
+def _is_foreign(run: Path, owner: int) -> bool:
+    """Whether what has the run's name is not a folder of ``owner``; one may be missing yet."""
+    try:
+        return not is_own_folder(run, owner)
+    except FileNotFoundError:
+        return False
 
 
 def _joinable(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
@@ -107,7 +153,7 @@ def _joinable(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
         age_s = wall_s - (marker if run_file is None else run / RUN_FILE).stat().st_mtime
     except OSError:
         return False
-    if run_file is None:
+    if not isinstance(run_file, dict):
         return age_s < _FRESH_S
     status = run_file.get("status")
     alive = status == RunStatus.RUNNING and age_s < _FRESH_S

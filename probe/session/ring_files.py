@@ -8,6 +8,8 @@ from pathlib import Path
 from ..errors import StoreError
 from ..ring import layout
 from ..ring.writer import RingWriter
+from ..store.members import SHARED_MEMORY
+from ..store.new_files import make_folder_here
 from ..store.processes import start_ticks
 
 _REMOTE = {
@@ -26,7 +28,6 @@ _REMOTE = {
     "fuse.glusterfs",
     "wekafs",
 }
-SHARED_MEMORY = Path("/dev/shm")
 
 
 class RingPlace:
@@ -77,7 +78,7 @@ class RingPlace:
         if filesystem_of(self._run) in _REMOTE:
             folder = Path(os.environ.get("TMPDIR", "/tmp"))
         try:
-            folder.mkdir(exist_ok=True)
+            make_folder_here(folder)
         except OSError as error:
             raise StoreError(f"cannot create {folder}: {error.strerror}") from None
         return folder

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
-from ..errors import StoreError
+from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
 from ..store.dashboard_address import address, port_for
 from ..store.layout import node_dir, node_name, runs_dir
@@ -155,7 +155,7 @@ class Run:
             job_key = (agreed_key(job, f"key{self._number}") if job.local_key else None) or job.key
             key = hashlib.sha256(f"{job_key}:{self._number}".encode()).hexdigest()[:12]
             try:
-                run_id = agree(directory, key, run_id, job.attempt, self._clock)
+                run_id = agree(directory, key, run_id, job.attempt, self._clock, warn=say)
             except OSError as error:
                 raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
         fields = {
@@ -167,7 +167,12 @@ class Run:
             "prometheus": options["prometheus"],
             "dashboard": options["dashboard"] and port_for(directory, options["dashboard"]),
         }
-        run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
+        try:
+            run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
+        except ForeignRunError as error:
+            say(f"phasewatt: {error}: this rank gets a run of its own")
+            run_id = new_run_id(options["name"], self._clock.wall_s())
+            run = create_run(directory, run_id, shared=False, fields=fields)
         if fields["dashboard"] and job.rank == 0:
             say(f"phasewatt: dashboard at {address(fields['dashboard'], run_id)}")
         return run

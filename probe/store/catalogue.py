@@ -8,25 +8,27 @@ from typing import Any
 
 from ..errors import ProbeError
 from .reader import COUNTS, RunReader
-from .runs import list_runs
+from .runs import list_runs, private_runs
 
 
 def summaries(directory: Path) -> list[dict[str, Any]]:
     """A summary per run, newest first; a run that cannot be read has the reason as ``problem``."""
-    return [summary(path) for path in list_runs(directory)]
+    private = [_unread(run_id, "private", line) for run_id, line in private_runs(directory).items()]
+    return [summary(path) for path in list_runs(directory)] + private
 
 
 def summary(path: Path) -> dict[str, Any]:
     """The summary of one run; ``problem`` says why it cannot be read."""
     try:
         return _row(path, RunReader(path))
-    except (ProbeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return dict.fromkeys(_FIELDS) | {
-            "id": path.name,
-            "name": "",
-            "status": "unreadable",
-            "problem": str(error),
-        }
+    except (ProbeError, OSError, ArithmeticError, LookupError, ValueError, TypeError) as error:
+        problem = str(error) if isinstance(error, ProbeError) else f"{path} is damaged: {error}"
+        return _unread(path.name, "unreadable", problem)
+
+
+def _unread(run_id: str, status: str, problem: str) -> dict[str, Any]:
+    about = {"id": run_id, "name": "", "status": status, "problem": problem}
+    return dict.fromkeys(_FIELDS) | about
 
 
 def _row(path: Path, reader: RunReader) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import UsageError
 from . import files
 from .layout import dashboard_path, node_name
-from .processes import boot_id, is_alive
+from .processes import boot_id, is_alive, owner_of
 
 PORT = 8050
 _TRIED = 20  # ports after the wanted one
@@ -29,12 +29,15 @@ def check_installed() -> None:
 
 def serving(directory: Path) -> int | None:
     """The port of the dashboard that serves this directory on this machine now."""
-    stored = files.read_json(dashboard_path(directory))
+    stored = files.read_json(dashboard_path(directory), owned=False)
     try:
         here = (stored["host"], stored["boot_id"]) == (node_name(), boot_id())
-        if here and is_alive(int(stored["pid"]), int(stored["start_ticks"])):
-            return int(stored["port"])
-    except (KeyError, TypeError, ValueError):
+        pid, port = int(stored["pid"]), int(stored["port"])
+        alive = here and is_alive(pid, int(stored["start_ticks"]))
+        # Another user's would hear the token; who wrote the file does not say whose it is.
+        if alive and owner_of(pid) == os.geteuid() and 0 < port < 65536:
+            return port
+    except (KeyError, TypeError, ValueError, OverflowError):
         pass  # no such file, or damaged
     return None
 

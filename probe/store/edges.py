@@ -11,30 +11,42 @@ import pyarrow as pa
 
 from ..ring.layout import Record
 from ..ring.reader import SLOT_DTYPE
-from .segments import EDGES, read_between, read_segments, segment_files
+from .segment_reader import OnDamage, read_between, segment_files, table_of
+from .segments import EDGES
 
 
-def columns_of(folder: Path, stem: str, schema: pa.Schema) -> dict[str, npt.NDArray[Any]]:
-    """All segments of one kind, hot and sealed."""
-    table = pa.Table.from_batches(list(read_segments(folder, stem)), schema=schema)
+def columns_of(
+    folder: Path, stem: str, schema: pa.Schema, damaged: OnDamage | None = None
+) -> dict[str, npt.NDArray[Any]]:
+    """All segments of one kind, hot and sealed.
+
+    Args:
+        damaged: hears of sealed segments that cannot be read.
+    """
+    table = table_of(folder, stem, schema, damaged)
     return {name: table.column(name).to_numpy() for name in schema.names}
 
 
 def edges_of(
-    folder: Path, stem: str, part: tuple[int, int] | None = None, ahead_ns: int = 0
+    folder: Path,
+    stem: str,
+    part: tuple[int, int] | None = None,
+    ahead_ns: int = 0,
+    damaged: OnDamage | None = None,
 ) -> npt.NDArray[np.void]:
     """The edges of a ring, as SLOT_DTYPE.
 
     Args:
         part: only edges between these two instants, in ns.
         ahead_ns: added to the edges' times; ``part`` is in the resulting time.
+        damaged: hears of sealed segments that cannot be read.
     """
     if part is None:
-        columns = columns_of(folder, stem, EDGES)
+        columns = columns_of(folder, stem, EDGES, damaged)
     else:
         begin_ns, end_ns = part[0] - ahead_ns, part[1] - ahead_ns
         segments = segment_files(folder, stem)
-        tables = [read_between(path, EDGES, begin_ns, end_ns) for path in segments]
+        tables = [read_between(path, EDGES, begin_ns, end_ns, damaged) for path in segments]
         table = pa.concat_tables([EDGES.empty_table(), *tables])
         columns = {name: table.column(name).to_numpy() for name in EDGES.names}
     rows = np.zeros(len(columns["time_ns"]), SLOT_DTYPE)

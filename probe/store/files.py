@@ -5,16 +5,40 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import StoreError, StoreVersionError
-from ..model import SCHEMA_VERSION
+from ..model import SCHEMA_VERSION, RunStatus
+from . import untrusted
 from .layout import RUN_FILE
+from .new_files import open_new
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+JSON_BYTES = 4 << 20  # kilobytes; with a long config some more
+NPZ_BYTES = 64 << 20
+INFLATED_BYTES = 256 << 20
+_ZIP_DIRECTORY_BYTES = 1 << 20
+_ZIP_END = struct.Struct("<4s4H2IH")  # of a file without a comment, as ours are
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "name": str,
+    "started": str,
+    "host": str,
+    "boot_id": str,
+    "total": dict,
+    "logged": dict,
+    "anchor": dict,
+    "recorder": dict,
+    "warnings": list,
+    "command": list,
+    "steps": int,
+}
+_WHOLE = {"recorder": ("pid", "start_ticks"), "anchor": ("monotonic_ns", "wall_ns")}
 
 
 @contextlib.contextmanager
@@ -22,7 +46,7 @@ def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
     """A file that replaces ``path`` when the block ends without an exception."""
     temporary = temporary_beside(path)
     try:
-        with open(temporary, "xb") as file:
+        with open_new(temporary) as file:
             yield file
             if sync:
                 file.flush()
@@ -53,7 +77,8 @@ def create_bytes(path: Path, content: bytes) -> bool:
     """Write ``path`` whole unless it exists; False if another process was first. Raises OSError."""
     temporary = temporary_beside(path)
     try:
-        temporary.write_bytes(content)
+        with open_new(temporary) as file:
+            file.write(content)
         os.link(temporary, path)  # atomic, with its content
     except FileExistsError:
         return False
@@ -82,16 +107,34 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
-    """The arrays of an npz file; None if it is missing or damaged."""
-    import zipfile
-
+    """The arrays of an npz file; None if it is missing, damaged, or inflates beyond any of ours."""
     import numpy as np
 
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        with untrusted.opened(path, NPZ_BYTES) as file:
+            if not _inflates_within_bounds(file):
+                return None
+            with np.load(file, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+    except Exception:  # zipfile, zlib and numpy have a dozen kinds for damaged bytes
         return None
+
+
+def _inflates_within_bounds(file: IO[bytes]) -> bool:
+    """Whether the directory of a zip file is short, and what it says of its members' sizes too.
+
+    No more of a member than that size is ever inflated.
+    """
+    import zipfile
+
+    file.seek(-_ZIP_END.size, os.SEEK_END)
+    magic, *_, directory_bytes, _, _ = _ZIP_END.unpack(file.read(_ZIP_END.size))
+    if magic != b"PK\5\6" or directory_bytes > _ZIP_DIRECTORY_BYTES:
+        return False
+    with zipfile.ZipFile(file) as stored:
+        inflated = sum(member.file_size for member in stored.infolist())
+    file.seek(0)
+    return inflated <= INFLATED_BYTES
 
 
 def temporary_beside(path: Path) -> Path:
@@ -99,10 +142,14 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 
-def read_json(path: Path) -> Any:
-    """The content of ``path``; None if it is missing or not JSON."""
+def read_json(path: Path, *, owned: bool = True) -> Any:
+    """The content of ``path``; None if it is missing, not JSON, or not to be trusted.
+
+    Args:
+        owned: as of :func:`untrusted.opened`.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return untrusted.parsed(untrusted.read_regular(path, JSON_BYTES, owned=owned))
     except (OSError, ValueError):
         return None
 
@@ -116,19 +163,44 @@ def read_run_file(run: Path) -> dict[str, Any]:
     """
     path = run / RUN_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        content = untrusted.read_regular(path, JSON_BYTES)
     except FileNotFoundError:
         raise StoreError(f"{run} is not a run directory: it has no {RUN_FILE}") from None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from None
     try:
-        value = json.loads(text)
+        value = untrusted.parsed(content)
         schema = int(value["schema"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise StoreError(f"{path} is damaged: it is not the JSON of a run") from None
     if schema > SCHEMA_VERSION:
         raise StoreVersionError(
             f"{run} was written by a newer phasewatt (schema {schema}, this one reads up to "
             f"{SCHEMA_VERSION}): upgrade with `pip install -U phasewatt`"
         )
+    if wrong := wrong_field(value):
+        raise StoreError(f"{path} is damaged: {wrong!r} is missing or not what it should be")
     return dict(value)
+
+
+def wrong_field(stored: Any) -> str | None:
+    """A field of run.json or node.json that has no value of its kind; None if all have one."""
+    if not isinstance(stored, dict):
+        return "schema"
+    if not is_whole(stored.get("begin_ns")):
+        return "begin_ns"
+    if stored.get("status", RunStatus.RUNNING) not in list(RunStatus):
+        return "status"
+    for name, kind in _KINDS.items():
+        if stored.get(name) is not None and not isinstance(stored[name], kind):
+            return name
+    for part, keys in _WHOLE.items():
+        if any(not is_whole((stored.get(part) or {}).get(key, 0)) for key in keys):
+            return part
+    times = [stored.get(name) or 0 for name in ("end_ns", "alive_ns")]
+    return None if all(is_whole(time_ns) for time_ns in times) else "end_ns"
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a JSON value is a whole number of at most 63 bits."""
+    return type(value) is int and abs(value) < 1 << 63

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..units import NS_PER_S
 from .rollup import ROLLUP, WIDTHS, buckets
+from .segment_reader import UNREADABLE, open_sealed, read_sealed
 from .segments import SAMPLES
 from .tail import Tail
 
@@ -197,14 +197,14 @@ def _named(folder: Path, label: str, segment: Path) -> Path:
 
 def _span(path: Path) -> tuple[int, int]:
     try:
-        with pq.ParquetFile(path) as file:
+        with open_sealed(path) as file:
             place = file.schema_arrow.get_field_index("time_ns")
             groups = [
                 file.metadata.row_group(i).column(place).statistics
                 for i in range(file.metadata.num_row_groups)
             ]
         return min(group.min for group in groups), max(group.max for group in groups)
-    except (OSError, ValueError, AttributeError, pa.ArrowException):
+    except (AttributeError, *UNREADABLE):
         return 0, 0
 
 
@@ -220,14 +220,8 @@ def _read(
     if time is not None:
         where &= (pc.field(time) >= begin_ns) & (pc.field(time) <= end_ns)
     try:
-        schema = pq.read_schema(path)
-        return pq.read_table(
-            path,
-            columns=[c for c in columns if c in schema.names],
-            filters=where,
-            use_threads=False,
-        )
-    except (OSError, pa.ArrowException):
+        return read_sealed(path, columns, where)
+    except UNREADABLE:
         return pa.table({})
 
 

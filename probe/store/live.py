@@ -9,6 +9,7 @@ of phases touches a file in the run's directory.
 from __future__ import annotations
 
 import contextlib
+import stat
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from ..model import SCHEMA_VERSION
 from . import files
 from .layout import node_dir
+from .new_files import touch
 
 LIVE_FILE = "live.json"
 LOOKED_FILE = "looked"  # touched by every viewer of phases
@@ -153,7 +155,7 @@ def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     live = read_live(run, linger_s=linger_s)
     if live is not None and not all(page.final for page in live.pages):
         with contextlib.suppress(OSError):
-            (run / LOOKED_FILE).touch()
+            touch(run / LOOKED_FILE)
     return live
 
 
@@ -184,9 +186,9 @@ class ViewerWatch:
     def active(self, now_s: float) -> bool:
         """Whether :func:`look_live` was called lately; ``now_s`` is monotonic."""
         with contextlib.suppress(OSError):
-            changed_ns = self._path.stat().st_mtime_ns
-            if changed_ns != self._changed_ns:
-                self._changed_ns, self._looked_s = changed_ns, now_s
+            status = self._path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_mtime_ns != self._changed_ns:
+                self._changed_ns, self._looked_s = status.st_mtime_ns, now_s
         return now_s - self._looked_s < _LOOKING_S
 
 
@@ -197,6 +199,8 @@ def _page(value: Any) -> LivePage | None:
     try:
         for name, kind in _ROWS.items():
             value[name] = tuple(kind(**row) for row in value[name])
-        return LivePage(**value)
+        page = LivePage(**value)
+        timed = isinstance(page.wall_s, (int, float)) and files.is_whole(page.time_ns)
+        return page if timed else None
     except (KeyError, TypeError):
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import re
+import stat
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,21 @@ from ..model import DeviceRequest
 from . import files
 from .layout import members_dir
 from .processes import is_alive
+
+ROLES = ("rank", "launcher")
+SHARED_MEMORY = Path("/dev/shm")
+# What RingPlace makes: user, run, rank, process and number of its watch.
+_PREFIX = re.compile(r"phasewatt-\d+-[A-Za-z0-9._-]+--?\d+-\d+\.\d+-\Z", re.ASCII)
+_WHOLE = (
+    "rank",
+    "local_world_size",
+    "world_size",
+    "pid",
+    "start_ticks",
+    "begin_ns",
+    "attempt",
+    "attempts_left",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +61,28 @@ class Member:
         """Publish it in the run directory. Raises OSError."""
         files.write_json(members_dir(run) / self.file_name, asdict(self))
 
-    def ring_paths(self) -> list[Path]:
-        """Its rings, the main thread's first."""
-        return sorted(Path(self.rings).glob(f"{self.prefix}*.ring"))
+    def ring_paths(self, run: Path) -> list[Path]:
+        """Its rings, the main thread's first.
+
+        None where no rings are ever put, or if their names are not such as we give: a member's
+        file may say anything, and a search of the whole file system would take its time.
+
+        Args:
+            run: the directory that its file lies in.
+        """
+        if not _PREFIX.match(self.prefix) or not _holds_rings(self.rings, run):
+            return []
+        try:
+            with os.scandir(self.rings) as entries:
+                names = [
+                    entry.name
+                    for entry in entries
+                    if entry.name.startswith(self.prefix) and entry.name.endswith(".ring")
+                ]
+        except OSError:
+            return []
+        paths = (Path(self.rings, name) for name in sorted(names))
+        return [path for path in paths if _is_of_the_run(path, run)]
 
     def starts_again(self) -> bool:
         """True if its launcher is alive and would restart the ranks."""
@@ -58,14 +94,56 @@ class Member:
 
 
 def read_members(run: Path) -> list[Member]:
-    """All members of the run, in order of rank; unreadable files are skipped."""
-    members = []
-    for path in sorted(members_dir(run).glob("*.json")):
-        with contextlib.suppress(TypeError, KeyError, AttributeError):
-            value = files.read_json(path)
-            request = value["request"]
-            uuids = tuple(request.get("uuids") or ())
-            value["request"] = DeviceRequest(**(request | {"uuids": uuids}))
-            value["launcher"] = tuple(value.get("launcher") or (0, 0))
-            members.append(Member(**value))
-    return members
+    """All members of the run, in order of rank; files that are damaged or not ours are skipped."""
+    members = [_member(files.read_json(path)) for path in sorted(members_dir(run).glob("*.json"))]
+    return [member for member in members if member is not None]
+
+
+def _member(value: Any) -> Member | None:
+    """The member that a file describes; None unless each field is of its kind."""
+    try:
+        request = value["request"]
+        uuids = tuple(request.get("uuids") or ())
+        launcher = tuple(value.get("launcher") or (0, 0))
+        member = Member(
+            **value
+            | {"request": DeviceRequest(**(request | {"uuids": uuids})), "launcher": launcher}
+        )
+    except (TypeError, KeyError, AttributeError):
+        return None
+    whole = [getattr(member, name) for name in _WHOLE] + list(launcher)
+    if member.local_rank is not None:
+        whole.append(member.local_rank)
+    words = (member.host, member.boot_id, member.rings, member.prefix)
+    plain = (
+        member.role in ROLES
+        and len(launcher) == 2
+        and all(files.is_whole(number) for number in whole)
+        and all(isinstance(word, str) and "\0" not in word for word in words)
+        and isinstance(member.info, dict)
+    )
+    return member if plain else None
+
+
+def _holds_rings(folder: str, run: Path) -> bool:
+    """Whether RingPlace would put a ring of this run there."""
+    places = {str(SHARED_MEMORY), "/tmp", str(Path(os.environ.get("TMPDIR", "/tmp")))}
+    if folder in places:
+        return True
+    try:
+        return os.path.samestat(os.stat(folder), os.lstat(run / "rings"))
+    except (OSError, ValueError):
+        return False
+
+
+def _is_of_the_run(ring: Path, run: Path) -> bool:
+    """Whether a ring is a regular file of the owner of the run, of root, or of this process.
+
+    Rings in memory belong to whoever trained, also where a file server gives the run to another.
+    """
+    try:
+        status = os.lstat(ring)
+        owners = {0, os.geteuid(), os.stat(run).st_uid}
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid in owners

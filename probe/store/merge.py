@@ -6,19 +6,34 @@ may be repeated for further parts. A part is copied under a temporary name and t
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import StoreError
 from ..model import RunStatus
 from . import files, layout
+from .copy_folder import copy_folder
 from .members import read_members
+from .new_files import make_folder_here, owner_of_new_files
 from .reader import RunReader
+from .untrusted import is_trusted_folder
 
 
-def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
-    """Merge parts of a job; (the job's run, hosts that were added, hosts that were in it already).
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The job's run; hosts that were added, that were in it already; files that were not copied."""
+
+    run: Path
+    joined: list[str]
+    present: list[str]
+    left_out: list[str]
+
+
+def merge(parts: Sequence[Path]) -> Merged:
+    """Merge parts of a job.
 
     Raises:
         StoreError: not parts of one job, one of them goes on, or the disk refuses.
@@ -33,14 +48,18 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
     main = min(readers, key=lambda reader: min(reader.ranks(), default=1 << 30))
     if 0 not in main.ranks():
         raise StoreError("rank 0 is in none of them: name the run of its host, too")
+    _check_owner(main.path)
     joined: list[str] = []
     present: list[str] = []
+    left_out: list[str] = []
     for reader in readers:
         if reader is main:
             continue
         for node in (path.name[5:] for path in reader.nodes()):
             try:
-                (joined if _join(reader, node, main.path) else present).append(node)
+                skipped = _join(reader, node, main.path)
+                (present if skipped is None else joined).append(node)
+                left_out += skipped or []
             except OSError as error:
                 raise StoreError(
                     f"cannot join {reader.path} to {main.path}: {error.strerror or error}"
@@ -48,22 +67,46 @@ def merge(parts: Sequence[Path]) -> tuple[Path, list[str], list[str]]:
         if reader.path.parent == main.path.parent:
             # Else a list of both would show the joules of this part twice.
             files.write_json(reader.path / layout.MERGED, {"into": main.id})
-    return main.path, joined, present
+    return Merged(main.path, joined, present, left_out)
 
 
-def _join(part: RunReader, node: str, main: Path) -> bool:
-    """Copy a host's part into the run; False if the run has that host already."""
+def _check_owner(run: Path) -> None:
+    """Raise StoreError if what this process adds to a run would not count as the run's."""
+    owner = os.stat(run).st_uid
+    try:
+        owner_here = owner_of_new_files(run)
+    except OSError as error:
+        raise StoreError(f"cannot write to {run}: {error.strerror or error}") from None
+    if owner_here not in (0, owner):
+        raise StoreError(f"{run} belongs to another user: copy it and merge into the copy")
+
+
+def _join(part: RunReader, node: str, main: Path) -> list[str] | None:
+    """Copy a host's part into the run; None if the run has that host already.
+
+    Returns what was left out: links and special files, and what is not of the owner of the part.
+    """
     there = layout.node_dir(main, node)
-    if there.exists():
-        return False
+    if os.path.lexists(there):
+        return None
+    members = layout.members_dir(main)
+    make_folder_here(members)
+    left_out: list[str] = []
     temporary = files.temporary_beside(there)
-    shutil.copytree(layout.node_dir(part.path, node), temporary)
-    if part.meta.get("host") == node:
-        for folder in part.path.glob("rank-*"):
-            shutil.copytree(folder, temporary / folder.name)
-        files.write_json(temporary / "node.json", part.meta)
-    for member in read_members(part.path):
-        if member.host == node:
-            member.write(main)
-    temporary.rename(there)
-    return True
+    try:
+        copy_folder(layout.node_dir(part.path, node), temporary, left_out)
+        if part.meta.get("host") == node:
+            for folder in part.path.glob("rank-*"):
+                if is_trusted_folder(folder):
+                    copy_folder(folder, temporary / folder.name, left_out)
+                else:
+                    left_out.append(str(folder))
+            files.write_json(temporary / "node.json", part.meta)
+        for member in read_members(part.path):
+            if member.host == node:
+                member.write(main)
+        temporary.rename(there)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return left_out

@@ -37,6 +37,14 @@ def is_alive(pid: int, ticks: int) -> bool:
     return start_ticks(pid) == ticks
 
 
+def owner_of(pid: int) -> int | None:
+    """The uid that a process runs as; None if it is not there."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
 def cpu_seconds() -> float:
     """CPU time of this process so far, all threads."""
     times = os.times()

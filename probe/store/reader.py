@@ -6,10 +6,9 @@ are all gone, undrained edges in the rings included.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..errors import StoreError
-from ..model import DeviceKind, Gap, Kind, Provenance, RunStatus, Source
+from ..model import Gap, RunStatus, Source
 from ..ring.layout import PHASE_OF_CODE, Record
 from ..ring.reader import RingReader
 from ..units import NS_PER_S
-from . import files, layout
+from . import files, layout, untrusted
 from .clocks import clocks
 from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
+from .node_files import read_gaps, read_names, read_sources
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
-from .segments import LEDGER, SAMPLES, read_segment, read_segments, segment_files
+from .segment_reader import read_segment, segment_files, table_of
+from .segments import LEDGER, SAMPLES
 
 SEVERITY = (
     RunStatus.FINISHED,
@@ -94,8 +95,9 @@ class RunReader:
         self.guests = {
             path.parent.name[5:]: stored
             for path in run.glob("node-*/node.json")
-            if isinstance(stored := files.read_json(path), dict)
+            if files.wrong_field(stored := files.read_json(path)) is None
         }
+        self.damaged: set[Path] = set()  # segments that could not be read, as far as was tried
         # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
@@ -176,7 +178,8 @@ class RunReader:
 
     def nodes(self) -> list[Path]:
         """The directories of the nodes' recorders."""
-        return sorted(p for p in self.path.glob(f"node-{self.node or '*'}") if p.is_dir())
+        folders = self.path.glob(f"node-{self.node or '*'}")
+        return sorted(folder for folder in folders if untrusted.is_trusted_folder(folder))
 
     @property
     def ahead_ns(self) -> int:
@@ -197,7 +200,7 @@ class RunReader:
             sources = read_sources(node)
             if self.node is None and self.guests:  # every host has a gpu0
                 sources = [replace(s, device=f"{node.name[5:]}/{s.device}") for s in sources]
-            table = columns_of(node, "samples", SAMPLES)
+            table = columns_of(node, "samples", SAMPLES, self.damaged.add)
             order = np.argsort(table["time_ns"], kind="stable")
             table = {name: column[order] for name, column in table.items()}
             table["time_ns"] = table["time_ns"] + self.ahead_of(node)
@@ -217,17 +220,11 @@ class RunReader:
         """Everything that should have been recorded and was not."""
         gaps = []
         for node in self.nodes():
-            try:
-                lines = (node / "gaps.jsonl").read_text(encoding="utf-8").splitlines()
-            except OSError:
-                continue
-            for line in lines:
-                try:
-                    gap = Gap(**json.loads(line))
-                except (ValueError, TypeError):
-                    continue  # a torn last line
-                ahead = self.ahead_of(node)
-                gaps.append(replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead))
+            ahead = self.ahead_of(node)
+            gaps += [
+                replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead)
+                for gap in read_gaps(node)
+            ]
         return joined_gaps(gaps)
 
     def ranks(self) -> list[int]:
@@ -236,7 +233,7 @@ class RunReader:
             int(folder.name[5:])
             for base, _ in self._places()
             for folder in base.glob("rank-*")
-            if folder.name[5:].isdigit()
+            if folder.name[5:].isdecimal() and untrusted.is_trusted_folder(folder)
         }
         return sorted(ranks | {m.rank for m in self.members if m.role == "rank"})
 
@@ -257,7 +254,7 @@ class RunReader:
         folders = []
         for _, host in self._places():
             folder = layout.rank_dir(self.path, rank, None if host == self._home else host)
-            if folder.is_dir():
+            if untrusted.is_trusted_folder(folder):
                 folders.append((folder, self._ahead_ns(host)))
         return folders
 
@@ -280,7 +277,9 @@ class RunReader:
         for r in self.ranks() if rank is None else [rank]:
             for folder, ahead_ns in self.folders(r):
                 for name in sorted({p.stem.split("-")[1] for p in segment_files(folder, "edges")}):
-                    rings_of[r, name] = [edges_of(folder, f"edges-{name}", part, ahead_ns)]
+                    rings_of[r, name] = [
+                        edges_of(folder, f"edges-{name}", part, ahead_ns, self.damaged.add)
+                    ]
         for r, name, rows in self._undrained():
             if rank is None or r == rank:
                 if part is not None:
@@ -292,8 +291,7 @@ class RunReader:
         """Phase and metric names of a ring by code."""
         names = dict(PHASE_OF_CODE)
         for folder, _ in self.folders(rank):
-            stored = files.read_json(folder / f"names-{ring}.json") or {}
-            names |= {int(code): name for code, name in stored.items()}
+            names |= read_names(folder, ring)
         for path in self._ring_paths():
             if path.stem.rpartition("-")[2] == ring:
                 try:
@@ -349,10 +347,10 @@ class RunReader:
 
     def ledger(self, rank: int = 0) -> pa.Table:
         """Step × phase of a rank: count and nanoseconds; kept for every step."""
-        batches = [
-            batch for folder, _ in self.folders(rank) for batch in read_segments(folder, "ledger")
+        tables = [
+            table_of(folder, "ledger", LEDGER, self.damaged.add) for folder, _ in self.folders(rank)
         ]
-        return pa.Table.from_batches(batches, schema=LEDGER)
+        return pa.concat_tables([LEDGER.empty_table(), *tables])
 
     def _recorder_alive(self) -> bool:
         recorder = self.meta.get("recorder") or {}
@@ -371,7 +369,7 @@ class RunReader:
     def _ring_paths(self) -> list[Path]:
         if self.meta.get("status") != RunStatus.RUNNING or self.meta.get("boot_id") != boot_id():
             return []
-        return [path for member in self.members for path in member.ring_paths()]
+        return [path for member in self.members for path in member.ring_paths(self.path)]
 
     def _undrained(self) -> list[tuple[int, str, npt.NDArray[np.void]]]:
         undrained = []
@@ -381,7 +379,7 @@ class RunReader:
                 continue
             if self.meta.get("status") != RunStatus.RUNNING:
                 continue
-            for path in member.ring_paths():
+            for path in member.ring_paths(self.path):
                 try:
                     reader = RingReader(path, read_only=True)
                 except StoreError:
@@ -412,19 +410,6 @@ def _merged(columns: Logged, other: Logged) -> Logged:
     time_ns, values = (np.concatenate([a, b]) for a, b in zip(columns, other, strict=True))
     order = np.argsort(time_ns, kind="stable")
     return time_ns[order].astype(np.int64), values[order].astype(np.float64)
-
-
-def read_sources(node: Path) -> list[Source]:
-    """The sources that a node's recorder registered, in the order of their index."""
-    names = {f.name for f in fields(Source)}
-    sources = []
-    for value in files.read_json(node / "sources.json") or []:
-        kept = {key: item for key, item in value.items() if key in names}
-        kept["kind"] = Kind(kept["kind"])
-        kept["device_kind"] = DeviceKind(kept.get("device_kind", DeviceKind.OTHER))
-        kept["provenance"] = Provenance(kept["provenance"])
-        sources.append(Source(**kept))
-    return sources
 
 
 def last_sample_ns(node: Path) -> int | None:

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..units import NS_PER_S
-from .segments import SAMPLES, read_segment
+from .new_files import make_folder_here, open_temporary
+from .segment_reader import open_sealed, read_segment
+from .segments import SAMPLES
 
 WIDTHS = {"1s": 1, "10s": 10, "60s": 60}
 ROLLUP = pa.schema(
@@ -41,11 +43,12 @@ def roll_up(segment: Path, folder: Path) -> None:
     if not table.num_rows:
         return
     target = folder / "rollup"
-    target.mkdir(exist_ok=True)
+    make_folder_here(target)
     for label, seconds in WIDTHS.items():
         rolled = buckets(table, seconds * NS_PER_S)
         temporary = target / f".{label}-{segment.stem}.new"
-        pq.write_table(rolled, temporary, compression="zstd")
+        with open_temporary(temporary) as file:
+            pq.write_table(rolled, file, compression="zstd")
         os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
     _join(target, list(WIDTHS)[-1])
 
@@ -59,10 +62,15 @@ def _join(folder: Path, label: str) -> None:
     parts = [path for path in sorted(folder.glob(f"{label}-*.parquet")) if path not in merged]
     if len(parts) < _MANY:
         return
-    table = pa.concat_tables([pq.read_table(path) for path in parts], promote_options="default")
+    tables = []
+    for path in parts:
+        with open_sealed(path) as part:
+            tables.append(part.read())
+    table = pa.concat_tables(tables, promote_options="default")
     table = table.sort_by([("source", "ascending"), ("begin_ns", "ascending")])
     temporary = folder / f".{label}-{MERGED}.new"
-    pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 12)
+    with open_temporary(temporary) as file:
+        pq.write_table(table, file, compression="zstd", row_group_size=1 << 12)
     os.replace(temporary, folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet")
     for path in parts:
         path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -10,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ..clock import Anchor
-from ..errors import StoreError, UnknownRunError
+from ..errors import ForeignRunError, StoreError, UnknownRunError
 from ..model import SCHEMA_VERSION, RunStatus
 from . import files, layout
+from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .processes import boot_id
+from .sharing import make_run_folder, private_line, wanted
+from .untrusted import is_regular
+
+_MADE_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9._-]+\Z")  # as of :func:`new_run_id`
 
 
 def new_run_id(name: str | None, wall_s: float) -> str:
@@ -33,6 +39,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         fields: further fields of run.json.
 
     Raises:
+        ForeignRunError: another user made a directory of this name, or it is a link.
         StoreError: the directory cannot be made or written, or another host of this name is in it.
     """
     run = directory / run_id
@@ -49,13 +56,22 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         "pid_namespace": pid_namespace(),
         "python": sys.version.split()[0],
         "command": list(sys.argv),
+        "share": wanted(),
         **fields,
     }
+    size = len(json.dumps(value))
+    if size > _LARGEST_BYTES:
+        raise StoreError(
+            f"config=… is too large to be kept ({size >> 10} KiB, at most {_LARGEST_BYTES >> 10}): "
+            "give the settings that matter"
+        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        run.mkdir(exist_ok=shared)
-        layout.members_dir(run).mkdir(exist_ok=True)
-        layout.node_dir(run).mkdir(exist_ok=True)
+        make_run_folder(run, value["share"], exist_ok=shared)
+        if shared and not is_own_folder(run, owner_of_new_files(directory)):
+            raise ForeignRunError(f"{run} is not a directory that this job made")
+        make_folder_here(layout.members_dir(run))
+        make_folder_here(layout.node_dir(run))
         if not files.create_json(run / layout.RUN_FILE, value):
             _join(run, value)
     except OSError as error:
@@ -63,6 +79,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
     return run
 
 
+_LARGEST_BYTES = files.JSON_BYTES // 2  # the recorder adds to run.json
 _OF_NODE = (
     "schema",
     "status",
@@ -86,10 +103,10 @@ def status_file(run: Path) -> Path:
 def _join(run: Path, value: dict[str, Any]) -> None:
     """Another rank made the run; the first of each further host says when that host began."""
     home = files.read_run_file(run)
-    if home["host"] != value["host"]:
+    if home.get("host") != value["host"]:
         files.create_json(layout.node_file(run), {key: value[key] for key in _OF_NODE})
         return
-    if home["boot_id"] != value["boot_id"]:
+    if home.get("boot_id") != value["boot_id"]:
         raise StoreError(
             f"two hosts of this job are both called {value['host']}: give each a "
             "name of its own with PROBE_NODE=…"
@@ -116,6 +133,16 @@ def list_runs(directory: Path) -> list[Path]:
     return sorted(runs, key=lambda run: (str(_field(run, "started") or ""), run.name), reverse=True)
 
 
+def private_runs(directory: Path) -> dict[str, str]:
+    """Runs of others that may not be read: by id, whose they are and what opens them."""
+    try:
+        names = sorted(os.listdir(directory), reverse=True)
+    except OSError:
+        return {}
+    lines = {name: private_line(directory / name) for name in names if _MADE_ID.match(name)}
+    return {name: line for name, line in lines.items() if line is not None}
+
+
 def find_run(reference: str, directory: Path) -> Path:
     """The run that ``reference`` names: a directory, ``latest``, an id prefix or a name.
 
@@ -123,9 +150,10 @@ def find_run(reference: str, directory: Path) -> Path:
 
     Raises:
         UnknownRunError: none, or an ambiguous id prefix.
+        StoreError: it is another user's, who keeps it private.
     """
     as_path = Path(reference).expanduser()
-    if (as_path / layout.RUN_FILE).is_file():
+    if is_regular(as_path / layout.RUN_FILE):
         return as_path.absolute()
     runs = list_runs(directory)
     if reference == "latest":
@@ -144,6 +172,9 @@ def find_run(reference: str, directory: Path) -> Path:
     for matches in (by_id, by_name, by_prefix):
         if matches:
             return matches[0]
+    for folder in (as_path, directory / reference):
+        if line := private_line(folder):
+            raise StoreError(f"{folder} cannot be read: {line}")
     if as_path.is_dir():
         raise UnknownRunError(f"{as_path} is not a run directory: it has no {layout.RUN_FILE}")
     raise UnknownRunError(
@@ -162,11 +193,11 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
         UnknownRunError: one of them does not exist.
     """
     parts = [part.strip() for part in reference.split(",") if part.strip()]
-    is_path = (Path(reference) / layout.RUN_FILE).is_file()
+    is_path = is_regular(Path(reference) / layout.RUN_FILE)
     if len(parts) > 1 and not is_path:
         return [run for part in parts for run in find_runs(part, directory)]
     named = [run for run in list_runs(directory) if _field(run, "name") == reference]
-    exact = is_path or (directory / reference / layout.RUN_FILE).is_file()
+    exact = is_path or is_regular(directory / reference / layout.RUN_FILE)
     return named[::-1] if named and not exact else [find_run(reference, directory)]
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..clock import MACHINE_CLOCK, Clock
+from . import new_files
+from .segment_reader import read_segment
 
 SAMPLES = pa.schema(
     [
@@ -119,6 +121,7 @@ class SegmentWriter:
         while self._taken(self._number):
             self._number += 1
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
+        new_files.open_new(self._path).close()  # never through a link
         self._sink = pa.OSFile(str(self._path), "wb")
         self._stream = _stream(self._sink, self._schema)
         self._opened = self._clock.monotonic_s()
@@ -126,7 +129,7 @@ class SegmentWriter:
     def _taken(self, number: int) -> bool:
         name = f"{self._stem}-{number:06d}"
         hot, cold = self._hot / f"{name}.arrows", self._folder / "cold" / f"{name}.parquet"
-        return hot.exists() or cold.exists()
+        return os.path.lexists(hot) or os.path.lexists(cold)
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.
@@ -146,6 +149,7 @@ def seal_segment(path: Path) -> Path | None:
     make_folder(cold)
     target = cold / f"{path.stem}.parquet"
     temporary = cold / f".{path.stem}.new"
+    file: IO[bytes] | None = None
     writer: pq.ParquetWriter | None = None
     pending: list[pa.RecordBatch] = []
     rows = 0
@@ -158,8 +162,9 @@ def seal_segment(path: Path) -> Path | None:
                     f.name: "BYTE_STREAM_SPLIT" if f.name in plain else "DELTA_BINARY_PACKED"
                     for f in batch.schema
                 }
+                file = new_files.open_temporary(temporary)
                 writer = pq.ParquetWriter(
-                    temporary,
+                    file,
                     batch.schema,
                     compression="zstd",
                     use_dictionary=False,
@@ -175,14 +180,20 @@ def seal_segment(path: Path) -> Path | None:
             return None
         if pending:
             writer.write_table(pa.Table.from_batches(pending))
+        writer.close()
+        assert file is not None
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
     except BaseException:
         with contextlib.suppress(Exception):
             if writer is not None:
                 writer.close()
-            temporary.unlink()
+        with contextlib.suppress(Exception):
+            if file is not None:
+                file.close()
+                temporary.unlink()
         raise
-    writer.close()
-    _fsync(temporary)
     os.replace(temporary, target)
     path.unlink()
     return target
@@ -194,59 +205,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         OSError: FileNotFoundError if the run directory has vanished.
     """
-    folder.parent.mkdir(exist_ok=True)
-    folder.mkdir(exist_ok=True)
-
-
-def segment_files(folder: Path, stem: str) -> list[Path]:
-    """The segments of a table in the order they were written, each once."""
-    by_stem = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
-    by_stem |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
-    return [by_stem[key] for key in sorted(by_stem)]
-
-
-def read_segments(folder: Path, stem: str) -> Iterator[pa.RecordBatch]:
-    """All batches of a table; torn tails and vanished files end a segment quietly."""
-    for path in segment_files(folder, stem):
-        yield from read_segment(path)
-
-
-def read_segment(path: Path) -> Iterator[pa.RecordBatch]:
-    """All whole batches of one segment; a tear or a vanished file ends it quietly."""
-    if path.suffix == ".parquet":
-        try:
-            file = pq.ParquetFile(path)
-        except (OSError, pa.ArrowInvalid):
-            return
-        with file:
-            yield from file.iter_batches(batch_size=1 << 17)
-        return
-    try:
-        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as stream:
-            yield from stream
-    except FileNotFoundError:  # sealed since it was listed
-        cold = path.parent.parent / "cold" / f"{path.stem}.parquet"
-        if cold.exists():
-            yield from read_segment(cold)
-    except (OSError, pa.ArrowInvalid):
-        return  # torn: everything before the tear was yielded
-
-
-def read_between(path: Path, schema: pa.Schema, begin_ns: int, end_ns: int) -> pa.Table:
-    """Rows of one segment in [begin, end]; of a sealed one only those row groups are read."""
-    try:
-        if path.suffix == ".parquet":
-            at = pc.field("time_ns")
-            return (
-                pq.read_table(path, filters=(at >= begin_ns) & (at <= end_ns), use_threads=False)
-                .select(schema.names)
-                .cast(schema)
-            )
-    except (OSError, pa.ArrowException):
-        return schema.empty_table()
-    table = pa.Table.from_batches(list(read_segment(path)), schema=schema)
-    at = table["time_ns"]
-    return table.filter(pc.and_(pc.greater_equal(at, begin_ns), pc.less_equal(at, end_ns)))
+    new_files.make_folder_here(folder.parent)
+    new_files.make_folder_here(folder)
 
 
 def _stream(sink: pa.NativeFile, schema: pa.Schema) -> pa.RecordBatchStreamWriter:

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..ring.layout import Record
-from .segments import segment_files
+from .segment_reader import UNREADABLE, read_sealed, segment_files
 from .tail import Tail
 
 Ints = npt.NDArray[np.int64]
@@ -52,12 +51,10 @@ class StepTimes:
 
 def _sealed(path: Path) -> Ints:
     try:
-        table = pq.read_table(
-            path, columns=["time_ns"], filters=pc.field("kind") == Record.STEP, use_threads=False
-        )
-    except (OSError, pa.ArrowException):
+        table = read_sealed(path, ["time_ns"], pc.field("kind") == Record.STEP)
+        return np.asarray(table["time_ns"].to_numpy(), np.int64)
+    except (KeyError, *UNREADABLE):
         return np.zeros(0, np.int64)
-    return np.asarray(table["time_ns"].to_numpy(), np.int64)
 
 
 def _closed(batch: pa.RecordBatch) -> Ints:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from . import untrusted
+from .segment_reader import MOST_BYTES, UNREADABLE
+
 
 class Tail:
     """Follows one hot segment while its recorder writes it; a torn batch is read when whole."""
@@ -19,11 +22,14 @@ class Tail:
         """Whole batches that came since the last call; none if the file has vanished."""
         batches: list[pa.RecordBatch] = []
         try:
-            with pa.OSFile(str(self.path), "rb") as source:
+            with (
+                untrusted.opened(self.path, MOST_BYTES) as file,
+                pa.PythonFile(file, mode="r") as source,
+            ):
                 source.seek(self._offset)
                 while (batch := self._next(source)) is not None:
                     batches.append(batch)
-        except (OSError, EOFError, pa.ArrowException):
+        except (EOFError, *UNREADABLE):
             pass  # gone, torn, or ended: what was whole stands
         return batches
 

@@ -75,7 +75,7 @@ class VirtualRun:
         self._portion_s = portion_s
         self._sensor = counter_sensor(self.trace, counter or Counter(), self.clock.now_ns(), rng)
         if joins:
-            self._join(folder)
+            self._join()
             self.clock.run(self._train())
 
     @property
@@ -83,8 +83,10 @@ class VirtualRun:
         """How many the trainer takes; the last may be short."""
         return int((self.trace.code == 0).sum())
 
-    def _join(self, folder: Path) -> None:
-        prefix = "virtual-0-"
+    def _join(self) -> None:
+        prefix = f"phasewatt-{os.getuid()}-{self.path.name}-0-1.1-"
+        folder = self.path / "rings"
+        folder.mkdir()
         self._ring = RingWriter(folder / f"{prefix}main.ring")
         Member(
             role="rank",

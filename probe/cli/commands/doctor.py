@@ -18,9 +18,8 @@ from ...instrument.state_machine import COMPILED
 from ...model import Absence, Source
 from ...sensors import SensorContext, discover_sensors
 from ...session.job import current_job, device_request
-from ...session.ring_files import SHARED_MEMORY
 from ...store.layout import runs_dir
-from ...store.members import read_members
+from ...store.members import SHARED_MEMORY, read_members
 from ...store.runs import list_runs
 
 SUMMARY = "what was found, what is missing, what mends it"

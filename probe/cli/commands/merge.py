@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 SUMMARY = "join what the hosts of one job wrote apart into the run of rank 0's host"
@@ -18,10 +19,16 @@ def run(options: argparse.Namespace) -> int:
     from ...store.merge import merge
 
     directories = [Path(directory).expanduser().absolute() for directory in options.runs]
-    merged, joined, already_there = merge(directories)
-    if joined:
-        print(f"joined: {', '.join(joined)}")
-    if already_there:
-        print(f"already there: {', '.join(already_there)}")
-    print(merged)
+    merged = merge(directories)
+    if merged.joined:
+        print(f"joined: {', '.join(merged.joined)}")
+    if merged.present:
+        print(f"already there: {', '.join(merged.present)}")
+    if merged.left_out:
+        some = ", ".join(merged.left_out[:3]) + (", …" if len(merged.left_out) > 3 else "")
+        print(
+            f"not copied ({len(merged.left_out)}): {some}: no plain file of the run's owner",
+            file=sys.stderr,
+        )
+    print(merged.run)
     return 0

@@ -14,6 +14,7 @@ import numpy as np
 from ...clock import Clock
 from ...model import Gap, Reading, Sample, Source
 from ...store import files, layout
+from ...store.new_files import open_to_append
 from ...store.segments import SAMPLES, Columns, SegmentWriter
 
 _KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
@@ -97,7 +98,7 @@ class StorageStage:
         if not self._gaps:
             return
         lines = "".join(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
-        file = os.open(self._gaps_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        file = open_to_append(self._gaps_path)
         try:
             before = os.fstat(file).st_size
             try:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from ...store.dashboard_address import serving
+from ...store.new_files import open_to_append
 
 IDLE_S = 900.0
 _BOOT = """\
@@ -51,7 +52,7 @@ class DashboardServer:
 
 def _start(run: Path, port: int) -> subprocess.Popen[bytes]:
     words = ["dashboard", str(run.parent), "--port", str(port), "--idle", str(IDLE_S), "--quiet"]
-    log = os.open(run / "dashboard.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+    log = open_to_append(run / "dashboard.log")
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(sys.path), *words],

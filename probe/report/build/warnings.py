@@ -23,7 +23,11 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """All other limits of what the report says, one line each, without repeats."""
     reader, devices, phase_totals = analysis.reader, analysis.devices, analysis.phase_totals
     meta = reader.meta
-    lines = list(meta.get("warnings") or [])
+    lines = [line for line in meta.get("warnings") or [] if isinstance(line, str)]
+    lines += [
+        f"{path.relative_to(reader.path)} is damaged: what it held is missing here"
+        for path in sorted(reader.damaged)
+    ]
     if not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"

@@ -13,7 +13,7 @@ from probe.analysis.device_owner import owner, ranks_of
 from probe.model import DeviceKind, DeviceRequest, Kind, Provenance, Source, device_kind
 from probe.store.files import write_json
 from probe.store.members import Member
-from probe.store.reader import read_sources
+from probe.store.node_files import read_sources
 from tests.fakes.stored_run import energy_source
 
 NEW_FIELDS = ("device_kind", "vendor", "index")

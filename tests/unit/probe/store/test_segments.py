@@ -10,14 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from probe.store.rollup import buckets, roll_up
-from probe.store.segments import (
-    EDGES,
-    SAMPLES,
-    SegmentWriter,
-    read_segments,
-    seal_segment,
-    segment_files,
-)
+from probe.store.segment_reader import read_segments, segment_files
+from probe.store.segments import EDGES, SAMPLES, SegmentWriter, seal_segment
 
 
 def rows(begin: int, count: int) -> dict[str, np.ndarray]:

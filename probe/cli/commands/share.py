@@ -1,0 +1,31 @@
+"""``probe share RUN group|all|private``: who may read a run."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..arguments import add_dir
+
+SUMMARY = "let the group or all read a run, or its owner alone"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("run", metavar="RUN", help="directory, id prefix, name, or latest")
+    parser.add_argument("who", metavar="WHO", help="group, all, or private (its owner alone)")
+    add_dir(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code. Raises UsageError, StoreError."""
+    from ...errors import UsageError
+    from ...store.layout import runs_dir
+    from ...store.runs import find_run
+    from ...store.sharing import MODES, share
+
+    if options.who not in MODES:
+        raise UsageError(f"a run is shared with group, all or private, not with {options.who!r}")
+    path = find_run(options.run, runs_dir(options.dir))
+    share(path, options.who)
+    print(f"{path.name}: {options.who}")
+    return 0
