@@ -9,8 +9,6 @@ must be one.
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import socket
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -19,8 +17,8 @@ from urllib.parse import urlencode, urlsplit
 from flask import Flask, Response, request
 
 from probe.errors import UsageError
+from probe.host_names import is_loopback, names_this_server
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _COOKIE_DAYS = 30
 
 
@@ -57,25 +55,7 @@ class Access:
 
     def knows(self, host: str) -> bool:
         """Whether a Host header means this server."""
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:
-            return False
-        if name in self._names():
-            return True
-        if is_loopback(self.host):
-            return False
-        try:  # anyone can make a name point to this machine (DNS rebinding), but not an address
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
-    def _names(self) -> set[str]:
-        own = {*_LOOPBACK, self.host.lower(), *(name.lower() for name in self.allowed)}
-        if not is_loopback(self.host):
-            own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return own - {""}
+        return names_this_server(host, self.host, self.allowed)
 
     def matches(self, given: str | None) -> bool:
         """Whether a text is the token, compared in constant time."""
@@ -123,16 +103,6 @@ def refusal(code: int, why: str) -> Response:
     if code == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _from_elsewhere() -> bool:

@@ -1,0 +1,1 @@
+"""Secrets out of what is stored or printed."""
