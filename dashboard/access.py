@@ -12,12 +12,14 @@ import hmac
 from dataclasses import dataclass
 from html import escape
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from flask import Flask, Response, request
 
 from probe.errors import UsageError
 from probe.host_names import is_loopback, names_this_server
+
+from .wrong_tokens import WrongTokens
 
 _COOKIE_DAYS = 30
 
@@ -68,6 +70,7 @@ class Access:
 
 def guard(server: Flask, access: Access, base: str) -> None:
     """Check every request before anything else, and add security headers to every answer."""
+    wrong = WrongTokens()
 
     @server.before_request
     def admit() -> Any:
@@ -75,10 +78,16 @@ def guard(server: Flask, access: Access, base: str) -> None:
             return refusal(403, "this server is not known by that name: give it with --allow-host")
         if _from_elsewhere():
             return refusal(403, "another site asked for this")
-        if access.token is None or _authorised(access):
+        if access.token is None or any(map(access.matches, _kept_tokens(access))):
             return None
         if access.matches(request.args.get("token")):
             return _welcome(access, base)
+        if any(_kept_tokens(access)) or request.args.get("token"):
+            wait_s = wrong.add()
+            if wait_s:
+                response = refusal(429, f"too many wrong tokens: try again in {wait_s} s")
+                response.headers["Retry-After"] = str(wait_s)
+                return response
         return refusal(
             401, "a token is needed: ?token=… in the address, or Authorization: Bearer …"
         )
@@ -116,11 +125,11 @@ def _from_elsewhere() -> bool:
     return urlsplit(origin).netloc != request.headers.get("Host")
 
 
-def _authorised(access: Access) -> bool:
+def _kept_tokens(access: Access) -> tuple[str | None, str | None]:
+    """The tokens that a request brings along: of its header and of its cookie."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    if kind.lower() == "bearer" and access.matches(given.strip()):
-        return True
-    return access.matches(request.cookies.get(access.cookie))
+    bearer = given.strip() if kind.lower() == "bearer" else None
+    return bearer, request.cookies.get(access.cookie)
 
 
 def _welcome(access: Access, base: str) -> Response:
@@ -130,7 +139,8 @@ def _welcome(access: Access, base: str) -> Response:
     only with requests that come from a page of this server.
     """
     rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
-    where = "/" + request.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
+    # Quoted: browsers take a backslash for a slash, and "//name" for another site.
+    where = "/" + quote(request.path.lstrip("/")) + (f"?{urlencode(rest)}" if rest else "")
     target = escape(where, quote=True)
     response = Response(
         f"<!doctype html><html lang='en'><title>phasewatt</title>"

@@ -35,16 +35,14 @@ _CSP = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SUITES = "/_dash-component-suites/"
-_MAX_BYTES = 1 << 20  # of a request
+MAX_BYTES = 1 << 20  # of a request
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     """The WSGI application for the runs of one directory, below the path ``base``."""
     base = f"/{base.strip('/')}/" if base.strip("/") else "/"
     server = Flask("dashboard", static_folder=None)
-    server.config.update(
-        {CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": _MAX_BYTES}
-    )
+    server.config.update({CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": MAX_BYTES})
     server.config["COMPRESS_MIMETYPES"] = [
         "text/html",
         "text/css",

@@ -154,10 +154,10 @@ def test_a_wrong_token_costs_no_scrape() -> None:
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 def test_with_tls_too_half_a_handshake_blocks_nobody(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-        + ["-nodes", "-days", "1", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key],
+        ["openssl", *words.split(), *names, "-out", certificate, "-keyout", key],
         check=True,
         capture_output=True,
     )
