@@ -47,7 +47,7 @@ class Access:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines: give a token "
-                "(--token or PROBE_TOKEN)"
+                "(--token-file or PROBE_TOKEN)"
             )
 
     @property

@@ -72,16 +72,21 @@ class Serving:
         return int(self._server.effective_port)
 
     @property
-    def url(self) -> str:
-        """The address of the first page; with the token, if there is one."""
+    def address(self) -> str:
+        """The address of the first page."""
         host = self._access.host.strip("[]")
         if host in ("0.0.0.0", "::"):
             import socket
 
             host = socket.gethostname()
         shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{self.port}{self._base}"
+
+    @property
+    def url(self) -> str:
+        """The address of the first page; with the token, if there is one."""
         token = f"?token={quote(self._access.token)}" if self._access.token else ""
-        return f"http://{shown}:{self.port}{self._base}{token}"
+        return self.address + token
 
     def asked_at(self) -> float:
         """Time of the last request (monotonic seconds)."""

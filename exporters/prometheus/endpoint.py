@@ -49,7 +49,7 @@ class Address:
         if self.token is None and not _is_loopback(self.host):
             raise ExportRefused(
                 f"{self.host} can be reached from other machines: give a token "
-                "(--token or PROBE_TOKEN)"
+                "(--token-file or PROBE_TOKEN)"
             )
         if (self.certfile is None) != (self.keyfile is None):
             raise ExportRefused("TLS needs both a certificate and its key")
