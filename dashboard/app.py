@@ -12,6 +12,8 @@ from flask import Flask, request
 from flask_compress import Compress
 from werkzeug.exceptions import HTTPException
 
+from probe.redact import redact_text
+
 from .access import Access, guard, refusal
 from .components import aria, shell
 from .context import CONFIG_KEY, AppContext, app_context
@@ -154,7 +156,9 @@ def _failed(error: Exception) -> Any:
     if isinstance(error, HTTPException):
         return refusal(error.code or 400, error.name)
     print(
-        f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}"[:500],
+        redact_text(f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}")[
+            :500
+        ],
         file=sys.stderr,
         flush=True,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from ..clock import Anchor
 from ..errors import StoreError, UnknownRunError
 from ..model import SCHEMA_VERSION, RunStatus
+from ..redact import redact_command, redact_config
 from . import files, layout
 from .processes import boot_id
 
@@ -30,7 +31,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
     Args:
         shared: another rank may have made it; on another host than that one, this host's fields go
             to a separate file.
-        fields: further fields of run.json.
+        fields: further fields of run.json; secrets are taken out of ``command`` and ``config``.
 
     Raises:
         StoreError: the directory cannot be made or written, or another host of this name is in it.
@@ -51,6 +52,8 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         "command": list(sys.argv),
         **fields,
     }
+    value["command"] = redact_command(value["command"])
+    value["config"] = redact_config(value.get("config"))
     try:
         directory.mkdir(parents=True, exist_ok=True)
         run.mkdir(exist_ok=shared)
