@@ -9,18 +9,18 @@ must be one.
 from __future__ import annotations
 
 import hmac
-import ipaddress
-import socket
 from dataclasses import dataclass
 from html import escape
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from flask import Flask, Response, request
 
 from probe.errors import UsageError
+from probe.host_names import is_loopback, names_this_server
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+from .wrong_tokens import WrongTokens
+
 _COOKIE_DAYS = 30
 
 
@@ -47,7 +47,7 @@ class Access:
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines: give a token "
-                "(--token or PROBE_TOKEN)"
+                "(--token-file or PROBE_TOKEN)"
             )
 
     @property
@@ -57,25 +57,7 @@ class Access:
 
     def knows(self, host: str) -> bool:
         """Whether a Host header means this server."""
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:
-            return False
-        if name in self._names():
-            return True
-        if is_loopback(self.host):
-            return False
-        try:  # anyone can make a name point to this machine (DNS rebinding), but not an address
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
-
-    def _names(self) -> set[str]:
-        own = {*_LOOPBACK, self.host.lower(), *(name.lower() for name in self.allowed)}
-        if not is_loopback(self.host):
-            own |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-        return own - {""}
+        return names_this_server(host, self.host, self.allowed)
 
     def matches(self, given: str | None) -> bool:
         """Whether a text is the token, compared in constant time."""
@@ -88,6 +70,7 @@ class Access:
 
 def guard(server: Flask, access: Access, base: str) -> None:
     """Check every request before anything else, and add security headers to every answer."""
+    wrong = WrongTokens()
 
     @server.before_request
     def admit() -> Any:
@@ -95,10 +78,16 @@ def guard(server: Flask, access: Access, base: str) -> None:
             return refusal(403, "this server is not known by that name: give it with --allow-host")
         if _from_elsewhere():
             return refusal(403, "another site asked for this")
-        if access.token is None or _authorised(access):
+        if access.token is None or any(map(access.matches, _kept_tokens(access))):
             return None
         if access.matches(request.args.get("token")):
             return _welcome(access, base)
+        if any(_kept_tokens(access)) or request.args.get("token"):
+            wait_s = wrong.add()
+            if wait_s:
+                response = refusal(429, f"too many wrong tokens: try again in {wait_s} s")
+                response.headers["Retry-After"] = str(wait_s)
+                return response
         return refusal(
             401, "a token is needed: ?token=… in the address, or Authorization: Bearer …"
         )
@@ -125,16 +114,6 @@ def refusal(code: int, why: str) -> Response:
     return response
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def _from_elsewhere() -> bool:
     site = request.headers.get("Sec-Fetch-Site", "none")
     if site not in ("none", "same-origin"):
@@ -146,11 +125,11 @@ def _from_elsewhere() -> bool:
     return urlsplit(origin).netloc != request.headers.get("Host")
 
 
-def _authorised(access: Access) -> bool:
+def _kept_tokens(access: Access) -> tuple[str | None, str | None]:
+    """The tokens that a request brings along: of its header and of its cookie."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    if kind.lower() == "bearer" and access.matches(given.strip()):
-        return True
-    return access.matches(request.cookies.get(access.cookie))
+    bearer = given.strip() if kind.lower() == "bearer" else None
+    return bearer, request.cookies.get(access.cookie)
 
 
 def _welcome(access: Access, base: str) -> Response:
@@ -160,7 +139,8 @@ def _welcome(access: Access, base: str) -> Response:
     only with requests that come from a page of this server.
     """
     rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
-    where = "/" + request.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
+    # Quoted: browsers take a backslash for a slash, and "//name" for another site.
+    where = "/" + quote(request.path.lstrip("/")) + (f"?{urlencode(rest)}" if rest else "")
     target = escape(where, quote=True)
     response = Response(
         f"<!doctype html><html lang='en'><title>phasewatt</title>"

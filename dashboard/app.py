@@ -12,6 +12,8 @@ from flask import Flask, request
 from flask_compress import Compress
 from werkzeug.exceptions import HTTPException
 
+from probe.redact import redact_text
+
 from .access import Access, guard, refusal
 from .components import aria, shell
 from .context import CONFIG_KEY, AppContext, app_context
@@ -35,16 +37,14 @@ _CSP = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SUITES = "/_dash-component-suites/"
-_MAX_BYTES = 1 << 20  # of a request
+MAX_BYTES = 1 << 20  # of a request
 
 
 def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     """The WSGI application for the runs of one directory, below the path ``base``."""
     base = f"/{base.strip('/')}/" if base.strip("/") else "/"
     server = Flask("dashboard", static_folder=None)
-    server.config.update(
-        {CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": _MAX_BYTES}
-    )
+    server.config.update({CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": MAX_BYTES})
     server.config["COMPRESS_MIMETYPES"] = [
         "text/html",
         "text/css",
@@ -156,7 +156,9 @@ def _failed(error: Exception) -> Any:
     if isinstance(error, HTTPException):
         return refusal(error.code or 400, error.name)
     print(
-        f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}"[:500],
+        redact_text(f"dashboard: {request.method} {request.path}: {type(error).__name__}: {error}")[
+            :500
+        ],
         file=sys.stderr,
         flush=True,
     )

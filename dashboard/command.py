@@ -33,13 +33,15 @@ def dashboard(options: argparse.Namespace) -> int:
         raise UsageError(
             f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'"
         ) from None
-    token = options.token or os.environ.get("PROBE_TOKEN") or None
-    access = Access(options.host, options.port, token, tuple(options.allow_host))
+    access = Access(options.host, options.port, options.token, tuple(options.allow_host))
     serving = Serving(directory, access, _base(options.base_path))
     with contextlib.ExitStack() as open_:
         open_.callback(serving.close)
         if not options.quiet:
-            print(f"runs of {directory} at {serving.url}  (Ctrl-C ends it)", flush=True)
+            # With the token for who sits before it; a log is no place for it.
+            url = serving.url if sys.stdout.isatty() else serving.address
+            asks = "  (asks for the token)" if options.token and url != serving.url else ""
+            print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
         done = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: done.set())
         with contextlib.suppress(KeyboardInterrupt):

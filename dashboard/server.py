@@ -20,11 +20,11 @@ from probe.store.layout import dashboard_path, node_name
 from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
-from .app import create_app
+from .app import MAX_BYTES, create_app
+from .connections import SETTINGS, bound
 from .context import CONFIG_KEY
 
 THREADS = 8
-_CONNECTIONS = 200
 _LAST_ANSWERS_S = 3.0
 
 
@@ -41,22 +41,26 @@ class Serving:
         self._app = create_app(directory, access, base)
         self._access, self._base = access, self._app.config[CONFIG_KEY].base
         self._app.before_request(self._note)
+        sockets: dict[int, Any] = {}
         try:
             self._server: Any = create_server(
                 self._app,
+                sockets,
                 host=access.host.strip("[]"),
                 port=access.port,
                 threads=THREADS,
-                connection_limit=_CONNECTIONS,
+                max_request_body_size=MAX_BYTES,  # read before the token is looked at
                 ident="",
                 clear_untrusted_proxy_headers=True,
                 expose_tracebacks=False,
+                **SETTINGS,
             )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(
                 f"cannot listen on {access.host}:{access.port}: {why}; choose another --port"
             ) from None
+        bound(sockets)
         self._directory = directory
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
@@ -68,16 +72,21 @@ class Serving:
         return int(self._server.effective_port)
 
     @property
-    def url(self) -> str:
-        """The address of the first page; with the token, if there is one."""
+    def address(self) -> str:
+        """The address of the first page."""
         host = self._access.host.strip("[]")
         if host in ("0.0.0.0", "::"):
             import socket
 
             host = socket.gethostname()
         shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{self.port}{self._base}"
+
+    @property
+    def url(self) -> str:
+        """The address of the first page; with the token, if there is one."""
         token = f"?token={quote(self._access.token)}" if self._access.token else ""
-        return f"http://{shown}:{self.port}{self._base}{token}"
+        return self.address + token
 
     def asked_at(self) -> float:
         """Time of the last request (monotonic seconds)."""

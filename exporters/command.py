@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import signal
 import threading
 from pathlib import Path
@@ -47,8 +46,8 @@ def serve(options: argparse.Namespace) -> int:
     directory = runs_dir(options.dir)
     if options.dir and not directory.is_dir():
         raise UsageError(f"there is no directory {directory}")
-    token = options.token or os.environ.get("PROBE_TOKEN")
-    address = Address(options.host, options.port, token, options.cert, options.key)
+    allowed = tuple(options.allow_host)
+    address = Address(options.host, options.port, options.token, options.cert, options.key, allowed)
     with contextlib.ExitStack() as open_:
         endpoint = begin(directory, address)
         open_.callback(endpoint.close)

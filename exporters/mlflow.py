@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from probe.redact import redact_text
+
 from ._shared.run import ExportRefused, StoredRun
 from ._shared.scalars import plain, scalars
 
@@ -65,7 +67,8 @@ class MLflow:
             raise ExportRefused(_NEEDED) from None
         except MlflowException as error:
             raise ExportRefused(f"MLflow did not take it: {str(error).splitlines()[0]}") from None
-        return f"{self.tracking_uri or output}: {len(logged.rows)} rows of energy/*, for MLflow"
+        where = redact_text(self.tracking_uri) or output
+        return f"{where}: {len(logged.rows)} rows of energy/*, for MLflow"
 
     def _experiment(self, client: Any) -> str:
         name = plain(self.experiment)

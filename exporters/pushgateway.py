@@ -13,6 +13,8 @@ from urllib.error import URLError
 
 from prometheus_client import push_to_gateway
 
+from probe.redact import redact_text
+
 from ._shared.run import ExportRefused, StoredRun
 from .prometheus import registry_of
 
@@ -36,8 +38,10 @@ class Pushgateway:
             push_to_gateway(self.url, JOB, registry_of(run), {"run": run.id}, timeout=_TIMEOUT_S)
         except (OSError, URLError, ValueError) as error:
             why = getattr(error, "reason", error)
-            raise ExportRefused(f"{self.url} did not take the figures: {why}") from None
-        return f"{self.url}: final figures of {run.id} pushed"
+            raise ExportRefused(
+                redact_text(f"{self.url} did not take the figures: {why}")
+            ) from None
+        return f"{redact_text(self.url)}: final figures of {run.id} pushed"
 
 
 EXPORTER = Pushgateway()

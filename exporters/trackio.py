@@ -52,7 +52,7 @@ class Trackio:
             "rows": [dict(row.values) for row in rows],
         }
         done = subprocess.run(
-            [sys.executable, "-c", _WRITE],
+            [sys.executable, "-P", "-c", _WRITE],  # -P: no module of the working directory
             input=json.dumps(content),
             text=True,
             capture_output=True,

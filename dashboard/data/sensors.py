@@ -11,9 +11,16 @@ import sys
 import threading
 from typing import Any
 
+from probe.child_python import module_paths
 from probe.errors import StoreError
 
 _TIMEOUT_S = 60.0
+_BOOT = """\
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from probe.cli.main import main
+main(["doctor", "--json"])
+"""
 
 
 class Sensors:
@@ -35,10 +42,11 @@ class Sensors:
 
 
 def _ask() -> dict[str, Any]:
-    command = [sys.executable, "-m", "probe", "doctor", "--json"]
+    command = [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(module_paths())]
     try:
         done = subprocess.run(
             command,
+            cwd="/",
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from probe.redact import redact_text
+
 from .._shared.run import ExportRefused
 from .points import Point
 
@@ -85,14 +87,15 @@ class Sender:
     def __init__(self, endpoint: str):
         if not endpoint.startswith(("http://", "https://")):
             raise ExportRefused(
-                f"endpoint={endpoint!r} is no URL: write for example http://localhost:4318"
+                f"endpoint={redact_text(endpoint)!r} is no URL: write for example http://localhost:4318"
             )
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         except ImportError:
             raise _missing() from None
-        self.url = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
-        self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=TIMEOUT_S)
+        url = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
+        self.url = redact_text(url)  # as it may be printed
+        self._exporter = OTLPMetricExporter(endpoint=url, timeout=TIMEOUT_S)
         # Its log lines are replaced by our one-line error.
         logging.getLogger("opentelemetry.exporter.otlp").setLevel(logging.CRITICAL)
 

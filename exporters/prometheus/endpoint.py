@@ -1,6 +1,6 @@
 """The endpoint that Prometheus scrapes: live runs over HTTP, on loopback unless a token guards it.
 
-The server, its formats (text and OpenMetrics) and TLS are the client library's own.
+The formats (text and OpenMetrics) are the client library's own.
 """
 
 from __future__ import annotations
@@ -8,23 +8,29 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_wsgi_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from probe.host_names import is_loopback, names_this_server
+
 from .._shared.live_runs import Runs
 from .._shared.run import ExportRefused
+from .http_server import Application, BoundedServer
 from .live import live_families
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where to listen, and what guards the endpoint.
+
+    ``allowed`` are further names by which a proxy or another machine may call this one.
 
     Raises:
         ExportRefused: other than loopback without a token.
@@ -35,6 +41,7 @@ class Address:
     token: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
+    allowed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -42,7 +49,7 @@ class Address:
         if self.token is None and not _is_loopback(self.host):
             raise ExportRefused(
                 f"{self.host} can be reached from other machines: give a token "
-                "(--token or PROBE_TOKEN)"
+                "(--token-file or PROBE_TOKEN)"
             )
         if (self.certfile is None) != (self.keyfile is None):
             raise ExportRefused("TLS needs both a certificate and its key")
@@ -72,50 +79,72 @@ class Endpoint:
         self.collector = RunsCollector(runs)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self.collector)
+        application = _guarded(make_wsgi_app(registry), address)
         try:
-            self._server, self._thread = start_wsgi_server(
-                address.port, address.host, registry, address.certfile, address.keyfile
+            self._server = BoundedServer(
+                address.host, address.port, application, _tls_context(address)
             )
         except OSError as error:
             raise ExportRefused(
                 f"cannot listen on {address.host}:{address.port}: {error.strerror or error}"
             ) from None
-        if address.token is not None:
-            inner = self._server.get_app()
-            assert inner is not None
-            self._server.set_app(_guarded(inner, address.token))
-        self.port = int(self._server.server_port)
+        self.port = self._server.port
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(2.0)
+        self._server.close()
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
+    if is_loopback(host):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        try:
-            return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
-        except OSError:
-            return False
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except OSError:
+        return False
 
 
-def _guarded(inner: Any, token: str) -> Any:
-    """The application, behind ``Authorization: Bearer <token>``."""
-    expected = f"Bearer {token}".encode()
+def _tls_context(address: Address) -> ssl.SSLContext | None:
+    if address.certfile is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(address.certfile, address.keyfile)
+    except (OSError, ValueError) as error:
+        raise ExportRefused(
+            f"TLS cannot use {address.certfile} with {address.keyfile}: {error}; "
+            "give a certificate and its key in PEM"
+        ) from None
+    return context
+
+
+def _guarded(inner: Any, address: Address) -> Application:
+    """The application, behind the Host header and ``Authorization: Bearer <token>``."""
+    expected = None if address.token is None else f"Bearer {address.token}".encode()
+    everywhere = not _is_loopback(address.host)
+
+    def refusal(start_response: Any, status: str, line: str, *headers: tuple[str, str]) -> Any:
+        start_response(status, [("Content-Type", "text/plain"), *headers])
+        return [line.encode()]
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:
         given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
-        if hmac.compare_digest(given, expected):
-            return inner(environ, start_response)
-        start_response(
-            "401 Unauthorized", [("Content-Type", "text/plain"), ("WWW-Authenticate", "Bearer")]
-        )
-        return [b"a token is needed: Authorization: Bearer ...\n"]
+        right = expected is not None and hmac.compare_digest(given, expected)
+        # Where other machines may ask, they call this one by names that it does not know. Who
+        # sends the token is no page that made such a name: browsers send none by themselves.
+        if not (right and everywhere) and not names_this_server(
+            str(environ.get("HTTP_HOST", "")), address.host, address.allowed
+        ):
+            return refusal(
+                start_response, "403 Forbidden", "this server is not called by that name\n"
+            )
+        if expected is not None and not right:
+            return refusal(
+                start_response,
+                "401 Unauthorized",
+                "a token is needed: Authorization: Bearer ...\n",
+                ("WWW-Authenticate", "Bearer"),
+            )
+        return inner(environ, start_response)
 
     return application

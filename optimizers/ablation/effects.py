@@ -20,6 +20,7 @@ from probe.compare.sides import Question, Side
 from probe.compare.statistics import Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance
+from probe.redact import redact_command
 
 from .design import NO_OP, Design
 from .runner import Ablation
@@ -56,7 +57,7 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
     }
     return evaluate(design, complete, sides, campaign.question(tolerance)) | {
         "folder": str(ablation.folder),
-        "command": ablation.command,
+        "command": redact_command(ablation.command),
         "trials": len(ablation.done()),
         "missing": len(ablation.missing()),
     }

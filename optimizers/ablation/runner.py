@@ -25,6 +25,7 @@ from typing import Any
 
 from probe.errors import ProbeError
 from probe.model import RunStatus
+from probe.redact import HIDDEN, redact_command, redact_config
 from probe.report.numbers import duration
 from probe.store.files import write_json
 from probe.store.reader import RunReader
@@ -75,12 +76,12 @@ class Ablation:
         settings = {
             "schema": 1,
             "design": asdict(design) | {"techniques": list(design.techniques)},
-            "command": self.command,
+            "command": redact_command(self.command),
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if (folder / "ablation.json").exists():
-                if self._stored() != settings:
+                if redact_config(self._stored()) != settings:
                     raise UsageError(
                         f"{folder} holds another ablation: give another --dir, or "
                         "the same words to go on with it"
@@ -137,10 +138,16 @@ class Ablation:
 
         Raises:
             TrialFailed: a trial failed; the same command continues.
-            UsageError: another process runs this ablation.
+            UsageError: another process runs this ablation, or its command is known without its
+                secrets only.
         """
         with self._alone():
             left = self.missing()
+            if left and any(HIDDEN in word for word in self.command):
+                raise UsageError(
+                    f"{self.folder} does not hold the secrets of its command: give the same "
+                    "techniques and words again to go on with it"
+                )
             total = len(left) + len(self.done())
             if len(left) < total:
                 say(f"{total - len(left)} of {total} trials were done before")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
+
+from ..errors import UsageError
+
+_LONGEST_TOKEN = 4096  # bytes of its file
 
 
 def seconds(text: str) -> float:
@@ -42,6 +47,39 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def add_positional_dir(parser: argparse.ArgumentParser) -> None:
     """The directory of runs as the only positional argument."""
     parser.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
+
+
+def add_token(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--token`` and ``--token-file``; ``what`` says what the token is for."""
+    parser.add_argument(
+        "--token",
+        help=f"{what}; others see an argument in `ps`: better --token-file or PROBE_TOKEN",
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="a file whose only line is the token")
+
+
+def token_of(options: argparse.Namespace) -> str | None:
+    """The token of ``--token``, ``--token-file`` or PROBE_TOKEN; None if none is set.
+
+    Raises:
+        UsageError: two are given, or the file holds no token.
+    """
+    if options.token_file is None:
+        return options.token or os.environ.get("PROBE_TOKEN") or None
+    if options.token is not None:
+        raise UsageError("--token and --token-file: give one of them")
+    try:
+        with open(options.token_file, "rb") as file:
+            text = file.read(_LONGEST_TOKEN + 1).decode().strip()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the token of {options.token_file}: {error.strerror}"
+        ) from None
+    except ValueError:
+        text = ""
+    if not text or len(text.splitlines()) > 1 or len(text) > _LONGEST_TOKEN:
+        raise UsageError(f"{options.token_file} holds no token: write it there as one line")
+    return text
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ def collect(run: Path) -> int:
         for member in read_members(run)
         if member.host == node_name() and member.boot_id == boot_id()
     ]
-    if not any(member.ring_paths() for member in members) or _lives(run, members):
+    if not any(member.ring_paths(run) for member in members) or _lives(run, members):
         return 0
     epoch = current_epoch(run) + 1
     if not claim(run, epoch):
@@ -49,7 +49,7 @@ def collect(run: Path) -> int:
     storage = StorageStage(run, epoch, MACHINE_CLOCK)
     removed = 0
     for member in members:
-        for place, path in enumerate(member.ring_paths()):
+        for place, path in enumerate(member.ring_paths(run)):
             with contextlib.suppress(StoreError):
                 removed += _collect(run, epoch, member, path, storage, main=place == 0)
     storage.flush()

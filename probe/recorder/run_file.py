@@ -10,6 +10,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..model import RunStatus
+from ..redact import redact_text
 from ..store import files, layout
 from ..store.members import Member
 from ..store.processes import cpu_seconds, start_ticks
@@ -66,9 +67,9 @@ class RunFile:
             "rings": [str(d.path) for d in drains],
             "sources": state.sources,
             "absent": [dataclasses.asdict(a) for a in sensors.absences()],
-            "warnings": list(dict.fromkeys(warnings)),
+            "warnings": list(dict.fromkeys(map(redact_text, warnings))),
             "carbon": sensors.carbon.row or None,
-            "carbon_problem": sensors.carbon.problem or None,
+            "carbon_problem": redact_text(sensors.carbon.problem) or None,
             "machine": self._machine,
             "alive_ns": self._clock.now_ns(),
             "recorder": {
@@ -101,7 +102,7 @@ class RunFile:
             end_ns=outcome.end_ns,
             duration_s=(outcome.end_ns - begin_ns) / 1e9,
             exit_code=outcome.exit_code,
-            ended_by=outcome.ended_by,
+            ended_by=redact_text(outcome.ended_by),
         )
         # Totals are kept in run.json, so that a list of runs need not read their samples.
         totals = glance(self._run, layout.node_name())

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..child_python import module_paths
 from ..store.layout import lease_path, node_dir
 from ..store.new_files import make_folder_here, open_to_append, rewrite
 from ..store.processes import start_ticks
@@ -77,7 +78,10 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
     log = open_to_append(node_dir(run) / "recorder.log")
     try:
         return subprocess.Popen(
-            [sys.executable or "python3", "-I", "-S", "-c", _BOOT, str(run), str(epoch), _path()],
+            [
+                *[sys.executable or "python3", "-I", "-S", "-c", _BOOT],
+                *[str(run), str(epoch), json.dumps(module_paths())],
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -88,18 +92,6 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
         )
     finally:
         os.close(log)
-
-
-def _path() -> str:
-    """The recorder's ``sys.path`` as JSON: the standard library, phasewatt, then all else."""
-    # Not the script's own folder: a user's queue.py must not become our queue.py.
-    package_root = str(Path(__file__).resolve().parents[2])
-    stdlib = os.path.dirname(os.__file__)
-    of_script = {sys.path[0] if sys.path else "", "", os.getcwd()}
-    kept = [entry for entry in sys.path if entry and entry not in of_script]
-    first = [entry for entry in kept if entry.startswith(stdlib) and "-packages" not in entry]
-    rest = [entry for entry in kept if entry not in first and entry != package_root]
-    return json.dumps([*first, package_root, *rest])
 
 
 def _environment() -> dict[str, str]:

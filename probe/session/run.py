@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..clock import Clock
 from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
+from ..redact import redact_text
 from ..store.dashboard_address import address, port_for
 from ..store.layout import node_dir, node_name, runs_dir
 from ..store.live import Live, read_live
@@ -206,7 +207,7 @@ class Run:
             "torch": str(getattr(torch, "__version__", "unknown")),
             "model_hash": engine.parameters_hash or "unknown",
             "model_found": engine.model_found or "unknown",
-            "warnings": engine.all_warnings(),
+            "warnings": [redact_text(line) for line in engine.all_warnings()],
             "overhead": engine.overhead(),
             "stack": self._options.get("stack") or "unknown",
         } | self._met

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
+from ..redact import redact_text
 from ..store.layout import runs_dir
 from .arguments import model_and_optimizer
 from .options import options as checked
@@ -226,6 +227,6 @@ def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> t
 
 def _reason(error: BaseException | None) -> str:
     """Why the watched block failed, in one line."""
-    message = " ".join(str(error).split())[:_LONGEST_REASON]
+    message = redact_text(" ".join(str(error).split()))[:_LONGEST_REASON]
     kind = type(error).__name__
     return f"{kind}: {message}" if message else kind

@@ -7,16 +7,19 @@ already runs also serves new runs of its directory.
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
-from . import files
 from .layout import dashboard_path, node_name
 from .processes import boot_id, is_alive, owner_of
 
 PORT = 8050
 _TRIED = 20  # ports after the wanted one
+_MOST_BYTES = 1 << 16  # of the file
 
 
 def check_installed() -> None:
@@ -28,8 +31,12 @@ def check_installed() -> None:
 
 
 def serving(directory: Path) -> int | None:
-    """The port of the dashboard that serves this directory on this machine now."""
-    stored = files.read_json(dashboard_path(directory), owned=False)
+    """The port of the dashboard that serves this directory on this machine now.
+
+    What another user than root wrote is passed over: in a directory that several share he could
+    send this one to a server of his.
+    """
+    stored = _read_own(dashboard_path(directory))
     try:
         here = (stored["host"], stored["boot_id"]) == (node_name(), boot_id())
         pid, port = int(stored["pid"]), int(stored["port"])
@@ -55,6 +62,24 @@ def address(port: int, run_id: str) -> str:
     """What to open for a run's page, in words."""
     guarded = "  (asks for PROBE_TOKEN)" if os.environ.get("PROBE_TOKEN") else ""
     return f"http://127.0.0.1:{port}/run/{run_id}{guarded}"
+
+
+def _read_own(path: Path) -> Any:
+    """The JSON of a small file that belongs to this user or to root; else None."""
+    try:
+        # Neither a link nor a pipe that nobody writes to.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid not in (os.geteuid(), 0):
+            return None
+        return json.loads(os.read(descriptor, _MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _free(port: int) -> bool:

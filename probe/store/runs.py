@@ -13,6 +13,7 @@ from typing import Any
 from ..clock import Anchor
 from ..errors import ForeignRunError, StoreError, UnknownRunError
 from ..model import SCHEMA_VERSION, RunStatus
+from ..redact import redact_command, redact_config
 from . import files, layout
 from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .processes import boot_id
@@ -36,7 +37,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
     Args:
         shared: another rank may have made it; on another host than that one, this host's fields go
             to a separate file.
-        fields: further fields of run.json.
+        fields: further fields of run.json; secrets are taken out of ``command`` and ``config``.
 
     Raises:
         ForeignRunError: another user made a directory of this name, or it is a link.
@@ -59,6 +60,8 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         "share": wanted(),
         **fields,
     }
+    value["command"] = redact_command(value["command"])
+    value["config"] = redact_config(value.get("config"))
     size = len(json.dumps(value))
     if size > _LARGEST_BYTES:
         raise StoreError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..arguments import add_positional_dir, seconds
+from ..arguments import add_positional_dir, add_token, seconds, token_of
 
 SUMMARY = "live web dashboard: runs, which phase takes the energy, what paid"
 
@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_positional_dir(parser)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8050)
-    parser.add_argument("--token", help="what others must know to look (PROBE_TOKEN)")
+    add_token(parser, "what others must know to look")
     parser.add_argument(
         "--allow-host",
         action="append",
@@ -39,4 +39,5 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
+    options.token = token_of(options)
     return int(load(SERVICES, "dashboard")(options))

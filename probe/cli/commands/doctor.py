@@ -61,7 +61,7 @@ def fix(directory: Path) -> tuple[int, int]:
     for run in list_runs(directory):
         with contextlib.suppress(OSError, ProbeError):
             collected += collect(run)
-        kept += [path for member in read_members(run) for path in member.ring_paths()]
+        kept += [path for member in read_members(run) for path in member.ring_paths(run)]
     rest = abandoned(SHARED_MEMORY, kept)
     for path in rest:
         path.unlink(missing_ok=True)

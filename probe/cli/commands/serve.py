@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..arguments import add_positional_dir
+from ..arguments import add_positional_dir, add_token, token_of
 
 SUMMARY = "Prometheus endpoint of all live runs"
 
@@ -14,7 +14,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_positional_dir(parser)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9400)
-    parser.add_argument("--token", help="what others must send as a bearer token (PROBE_TOKEN)")
+    add_token(parser, "what others must send as a bearer token")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which a proxy calls this server; may be repeated",
+    )
     parser.add_argument(
         "--otlp", metavar="URL", help="send them to an OpenTelemetry collector, too"
     )
@@ -26,4 +33,5 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
+    options.token = token_of(options)
     return int(load(SERVICES, "serve")(options))

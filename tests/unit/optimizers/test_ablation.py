@@ -7,12 +7,14 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from optimizers.ablation.design import Design, valid
 from optimizers.ablation.effects import evaluate
+from optimizers.ablation.runner import Ablation
 from optimizers.ablation.shapley import interactions, orders, sampled_orders, subsets, values
 from optimizers.ablation.text import render
 from optimizers.errors import UsageError
@@ -335,3 +337,13 @@ def test_steps_add_up() -> None:
     found = evaluate(design, range(3), trials(design), Question())
     gained = [row["step"]["energy_j"]["gain"] for row in found["steps"]]
     assert sum(gained) == pytest.approx(found["steps"][-1]["in_all"]["energy_j"]["gain"])
+
+
+def test_the_secrets_of_its_command_are_not_stored(tmp_path: Path) -> None:
+    words = ["true", "--stack", "{stack}", "--seed={seed}", "--api-key", "Zk93xQv7LmT2pRw8"]
+    design = Design.of("cumulative", ["clipping"], 2)
+    Ablation(tmp_path, design, words)
+    assert "Zk93xQv7LmT2pRw8" not in (tmp_path / "ablation.json").read_text()
+    assert Ablation(tmp_path, design, words).command == words  # the same words go on with it
+    with pytest.raises(UsageError, match="give the same techniques and words again"):
+        Ablation.open(tmp_path).run(print)

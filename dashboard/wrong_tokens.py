@@ -1,0 +1,31 @@
+"""How often wrong tokens were given lately: guessing is slowed down."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+
+MOST = 10  # answered like any other
+WINDOW_S = 60.0
+
+
+class WrongTokens:
+    """Counts wrong tokens of a process, whoever gave them. Safe to use from many threads.
+
+    Addresses are not told apart: behind a proxy all are one, and whoever guesses has many.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._times_s: deque[float] = deque(maxlen=MOST)
+
+    def add(self) -> int:
+        """Count one. Returns 0, or the seconds to wait if there were too many."""
+        now_s = time.monotonic()
+        with self._lock:
+            if len(self._times_s) == MOST and now_s - self._times_s[0] < WINDOW_S:
+                return max(1, math.ceil(self._times_s[0] + WINDOW_S - now_s))
+            self._times_s.append(now_s)
+        return 0
