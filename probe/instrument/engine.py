@@ -143,6 +143,12 @@ class PhaseEngine:
             self.ring.close()
             self._thread_rings.close()
 
+    def remove_rings(self) -> None:
+        """Remove the ring files of a run whose directory has vanished."""
+        for ring in (self.ring, *self._thread_rings.all()):
+            with contextlib.suppress(OSError):
+                ring.path.unlink(missing_ok=True)
+
     def disarm(self) -> None:
         """In a forked child: the rings belong to the parent."""
         self._machine.stop()

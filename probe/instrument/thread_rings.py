@@ -128,6 +128,10 @@ class ThreadRings:
             self._local.native = native
         return native
 
+    def all(self) -> list[RingWriter]:
+        """Every ring that was opened."""
+        return [thread_ring.ring for thread_ring in self._all]
+
     def close(self) -> None:
         """Say in every ring that nothing follows."""
         for thread_ring in self._all:

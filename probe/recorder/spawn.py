@@ -32,10 +32,9 @@ main(sys.argv[1], int(sys.argv[2]))
 def claim(run: Path, epoch: int) -> bool:
     """Take the right to start the node's recorder with this fencing number.
 
-    Exactly one process of the node gets True. Raises OSError if the run directory
-    cannot be written.
+    Exactly one process of the node gets True. Raises OSError if the run directory has vanished
+    (it is not made again) or cannot be written.
     """
-    run.mkdir(parents=True, exist_ok=True)
     make_folder_here(node_dir(run))
     try:
         os.close(os.open(lease_path(run, epoch), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))

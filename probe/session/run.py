@@ -143,6 +143,8 @@ class Run:
             log = node_dir(self.path) / "recorder.log"
             state = "is gone" if self._supervisor.has_started() else "has not started"
             say(f"phasewatt: the recorder {state} and the run is not sealed: see {log}")
+        if not sealed and not self.path.is_dir():
+            self._engine.remove_rings()  # no recorder will
         if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
 
