@@ -157,7 +157,12 @@ class AnalysisFromSamples(RunAnalysis):
         if not self._recompute:
             on_device = source.is_accelerator and rank in self.on_device
             statistics = load_statistics(
-                self.reader.nodes(), source, rank, self._rings[rank], on_device=on_device
+                self.reader.nodes(),
+                source,
+                rank,
+                self._rings[rank],
+                on_device=on_device,
+                damaged=self.reader.made_again.add,
             )
         if statistics is None:
             restarts = [

@@ -42,7 +42,7 @@ class AnalysisFromSummary(RunAnalysis):
         """The analysis; None if the recorder did not sum up all of the run."""
         nodes = []
         for folder in reader.nodes():
-            node = read_summary(reader.path, folder.name[5:])
+            node = read_summary(reader.path, folder.name[5:], reader.made_again.add)
             sources = read_sources(folder)
             if node is None or any(source.id not in node.meters for source in sources):
                 return None
@@ -113,7 +113,12 @@ class AnalysisFromSummary(RunAnalysis):
             rings = next(node.rings[rank] for node in self._nodes if rank in node.rings)
             gpu = source.is_accelerator
             self._known[source.id] = load_statistics(
-                self.reader.nodes(), source, rank, rings, on_device=gpu and rank in self.on_device
+                self.reader.nodes(),
+                source,
+                rank,
+                rings,
+                on_device=gpu and rank in self.on_device,
+                damaged=self.reader.made_again.add,
             )
         return self._known[source.id]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,13 @@ _WINDOW_S = 60.0
 
 
 def load_statistics(
-    nodes: Sequence[Path], source: Source, rank: int, rings: Sequence[str], *, on_device: bool
+    nodes: Sequence[Path],
+    source: Source,
+    rank: int,
+    rings: Sequence[str],
+    *,
+    on_device: bool,
+    damaged: Callable[[Path], None],
 ) -> Statistics | None:
     """The statistics that the recorder gathered over the whole run; None if it missed a part of it.
 
@@ -31,15 +37,19 @@ def load_statistics(
         rank: whose phases.
         rings: of the rank, all that it wrote.
         on_device: the source is attributed on a device's own clock.
+        damaged: hears of files that are there and cannot be read.
     """
     for node in nodes:
-        arrays = files.read_arrays(statistics_path(node.parent, source.id, node.name[5:]))
+        path = statistics_path(node.parent, source.id, node.name[5:])
+        arrays = files.read_arrays(path)
         if arrays is None:
+            if path.exists():
+                damaged(path)
             continue
         try:
             statistics, about = from_arrays(arrays)
         except ValueError:
-            continue
+            continue  # of another version
         saw_all = about["complete"] and not about["resumed"]
         same = about["rings"] == list(rings) and about.get("on_device", False) == on_device
         if saw_all and about["rank"] == rank and same:

@@ -6,7 +6,7 @@ One per node, written at the end of the run; used only if it covers everything t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,10 +77,19 @@ def write_summary(run: Path, node: NodeSummary) -> None:
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
 
 
-def read_summary(run: Path, node: str) -> NodeSummary | None:
-    """The summary of a node; None if there is none, or a damaged one, or one of another version."""
-    arrays = files.read_arrays(summary_path(run, node))
+def read_summary(
+    run: Path, node: str, damaged: Callable[[Path], None] = lambda _: None
+) -> NodeSummary | None:
+    """The summary of a node; None if there is none, or a damaged one, or one of another version.
+
+    Args:
+        damaged: hears of a file that is there and cannot be read.
+    """
+    path = summary_path(run, node)
+    arrays = files.read_arrays(path)
     if arrays is None:
+        if path.exists():
+            damaged(path)
         return None
     try:
         about = json.loads(str(arrays["told"]))

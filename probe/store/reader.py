@@ -98,6 +98,7 @@ class RunReader:
             if files.wrong_field(stored := files.read_json(path)) is None
         }
         self.damaged: set[Path] = set()  # segments that could not be read, as far as was tried
+        self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(

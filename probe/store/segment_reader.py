@@ -93,7 +93,10 @@ def _read_sealed(path: Path, damaged: OnDamage | None) -> Iterator[pa.RecordBatc
 @contextlib.contextmanager
 def open_sealed(path: Path) -> Iterator[pq.ParquetFile]:
     """A Parquet file of a run, opened. Raises OSError, ArrowException: see :data:`UNREADABLE`."""
-    with untrusted.opened(path, MOST_BYTES) as source, pq.ParquetFile(source) as file:
+    with (
+        untrusted.opened(path, MOST_BYTES) as source,
+        pq.ParquetFile(source, page_checksum_verification=True) as file,
+    ):
         about = file.metadata
         groups = (about.row_group(place) for place in range(about.num_row_groups))
         if sum(group.total_byte_size for group in groups) > _MOST_INFLATED:
@@ -135,4 +138,10 @@ def read_sealed(path: Path, columns: Sequence[str] | None, filters: pc.Expressio
         present = file.schema_arrow.names
     kept = None if columns is None else [name for name in columns if name in present]
     with untrusted.opened(path, MOST_BYTES) as source:
-        return pq.read_table(source, columns=kept, filters=filters, use_threads=False)
+        return pq.read_table(
+            source,
+            columns=kept,
+            filters=filters,
+            use_threads=False,
+            page_checksum_verification=True,
+        )

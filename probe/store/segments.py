@@ -169,6 +169,7 @@ def seal_segment(path: Path) -> Path | None:
                     compression="zstd",
                     use_dictionary=False,
                     column_encoding=encoding,
+                    write_page_checksum=True,  # a flipped bit must not become another figure
                 )
             pending.append(batch)
             rows += batch.num_rows

@@ -28,6 +28,10 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         f"{path.relative_to(reader.path)} is damaged: what it held is missing here"
         for path in sorted(reader.damaged)
     ]
+    lines += [
+        f"{path.relative_to(reader.path)} is damaged: raw data were used instead"
+        for path in sorted(reader.made_again)
+    ]
     if not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
