@@ -122,7 +122,7 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--cert", "/nowhere.pem", "--key", "/nowhere.key"], "cannot listen"),
+        (["--cert", "/nowhere.pem", "--key", "/nowhere.key"], "give a certificate"),
         (["--host", "0.0.0.0"], "give a token"),
         (["--port", "99999"], "1 to 65535"),
         (["/nowhere"], "there is no directory"),

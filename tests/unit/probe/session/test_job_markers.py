@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -66,35 +67,30 @@ def test_markers_and_runs_of_another_user_are_passed_over(tmp_path: Path) -> Non
 
 
 @as_root
-def test_another_user_is_not_joined_by_one_who_is_not_root(tmp_path: Path) -> None:
+def test_another_user_is_not_joined_by_one_who_is_not_root() -> None:
     """The victim of a planted marker writes nothing into the attacker's directory."""
-    tmp_path.chmod(0o1777)
-    parents = [folder for folder in tmp_path.parents if "pytest" in folder.name]
-    for folder in parents:
-        folder.chmod(0o755)
-    try:
-        (tmp_path / ".job-key").write_text("theirs")
-        (tmp_path / "theirs").mkdir(mode=0o777)
-        (tmp_path / "theirs").chmod(0o777)
-        os.chown(tmp_path / ".job-key", 65532, -1)
-        os.chown(tmp_path / "theirs", 65532, -1)
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are root's alone
+        folder = Path(name)
+        folder.chmod(0o1777)
+        (folder / ".job-key").write_text("theirs")
+        (folder / "theirs").mkdir()
+        (folder / "theirs").chmod(0o777)
+        os.chown(folder / ".job-key", 65532, -1)
+        os.chown(folder / "theirs", 65532, -1)
         child = os.fork()
         if not child:
             code = 1
             try:
                 os.setuid(STRANGER)
-                chosen = agree(tmp_path, "key", "ours")
-                create_run(tmp_path, chosen, shared=True, fields={})
+                chosen = agree(folder, "key", "ours")
+                create_run(folder, chosen, shared=True, fields={})
                 code = 0 if chosen == "ours" else 2
             finally:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        assert not list((tmp_path / "theirs").iterdir())
-        assert (tmp_path / "ours" / RUN_FILE).stat().st_uid == STRANGER
-    finally:
-        for folder in parents:
-            folder.chmod(0o700)
+        assert not list((folder / "theirs").iterdir())
+        assert (folder / "ours" / RUN_FILE).stat().st_uid == STRANGER
 
 
 @as_root
