@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,15 +27,12 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A directory that another user can reach."""
-    above = [folder for folder in (tmp_path, *tmp_path.parents) if "pytest" in str(folder)]
-    modes = [stat.S_IMODE(folder.stat().st_mode) for folder in above]
-    for folder in above:
+def place() -> Iterator[Path]:
+    """A directory that another user can reach: pytest's own are root's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         folder.chmod(0o755)
-    yield tmp_path
-    for folder, mode in zip(above, modes, strict=True):
-        folder.chmod(mode)
+        yield folder
 
 
 def make(directory: Path, run_id: str = ID) -> Path:
