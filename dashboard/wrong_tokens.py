@@ -12,9 +12,9 @@ WINDOW_S = 60.0
 
 
 class WrongTokens:
-    """Counts wrong tokens of a process, whoever gave them. Safe to use from many threads.
+    """Counts the wrong tokens that a server was given. Safe to use from many threads.
 
-    Addresses are not told apart: behind a proxy all are one, and whoever guesses has many.
+    One count for all clients: behind a proxy all have one address, and an attacker has many.
     """
 
     def __init__(self) -> None:

@@ -70,10 +70,10 @@ class AnalysisFromSamples(RunAnalysis):
                     timelines[rank] = spans if run == whole_run else spans.part(*run)
 
     def _summary(self, series: Series, gaps: Sequence[Gap]) -> MeterSummary:
-        whole = self.faults.attempt(
+        with_curve = self.faults.attempt(
             series.source, "its energy is not known", lambda: summary(series, gaps)
         )
-        return whole or SampleStatistics().finish()
+        return with_curve or SampleStatistics().finish()
 
     @cached_property
     def phase_totals(self) -> Sequence[PhaseTotals]:

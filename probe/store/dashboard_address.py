@@ -7,13 +7,12 @@ already runs also serves new runs of its directory.
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from . import untrusted
 from .layout import dashboard_path, node_name
 from .processes import boot_id, is_alive, owner_of
 
@@ -67,19 +66,12 @@ def address(port: int, run_id: str) -> str:
 def _read_own(path: Path) -> Any:
     """The JSON of a small file that belongs to this user or to root; else None."""
     try:
-        # Neither a link nor a pipe that nobody writes to.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_uid not in (os.geteuid(), 0):
-            return None
-        return json.loads(os.read(descriptor, _MOST_BYTES))
+        with untrusted.opened(path, _MOST_BYTES, owned=False) as file:
+            if os.fstat(file.fileno()).st_uid not in (os.geteuid(), 0):
+                return None
+            return untrusted.parsed(file.read(_MOST_BYTES))
     except (OSError, ValueError):
         return None
-    finally:
-        os.close(descriptor)
 
 
 def _free(port: int) -> bool:

@@ -39,18 +39,18 @@ def test_reads_that_pause_leave_the_counter_whole(
     pauses = 20.0 + pause_s * np.arange(1, count + 1)
     after = pauses[-1] + np.arange(0.01, then_s, 0.01)
     time = np.concatenate([close, pauses, after])
-    found = updates_of(time, np.floor(time / 0.1) * 25.0)
-    assert (np.diff(found.time_s) > 0).all()
+    updates = updates_of(time, np.floor(time / 0.1) * 25.0)
+    assert (np.diff(updates.time_s) > 0).all()
     end_j = np.floor(time[-1] / 0.1) * 25.0
-    assert found.joules[-1] == pytest.approx(end_j, abs=26.0 + 250 * pause_s)
+    assert updates.joules[-1] == pytest.approx(end_j, abs=26.0 + 250 * pause_s)
 
 
 @pytest.mark.parametrize("period_s", [0.001, 0.005, 0.01, 0.0125, 0.015])
 @pytest.mark.parametrize("every_s", [0.003, 0.011, 0.05, 0.4])
 def test_fast_counters_are_dated_within_their_reads(period_s: float, every_s: float) -> None:
     time = np.arange(0.0, 20.0, every_s)
-    found = updates_of(time, np.floor(time / period_s) * period_s * 250.0)
-    assert len(found) > 5 and (np.diff(found.time_s) > 0).all()
-    truth = np.interp(found.time_s, time, time * 250.0)
-    first = truth[0] - found.joules[0]
-    assert np.abs(found.joules + first - truth).max() <= 250.0 * (2 * every_s + 2 * period_s)
+    updates = updates_of(time, np.floor(time / period_s) * period_s * 250.0)
+    assert len(updates) > 5 and (np.diff(updates.time_s) > 0).all()
+    truth = np.interp(updates.time_s, time, time * 250.0)
+    first = truth[0] - updates.joules[0]
+    assert np.abs(updates.joules + first - truth).max() <= 250.0 * (2 * every_s + 2 * period_s)
