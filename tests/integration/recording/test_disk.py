@@ -15,6 +15,7 @@ from probe.model import RunStatus
 from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.processes import AWAIT_RECORDER, PLAIN, wait_until
+from tests.fakes.small_disk import small_file_system
 
 LOOP = """
 import sys, time
@@ -35,20 +36,8 @@ print("trained", flush=True)
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root: mount -t tmpfs")
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=False)
+    with small_file_system(tmp_path / "runs", "1m") as disk:
+        yield disk
 
 
 def test_a_disk_that_fills_up_keeps_what_was_written(small_disk: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import AWAIT_RECORDER, wait_until
+from tests.fakes.small_disk import small_file_system
 
 PROVE = bool(os.environ.get("PROVE"))
 SECONDS, SPELL_S = (64.0, 10.0) if PROVE else (16.0, 3.0)
@@ -45,16 +46,8 @@ print(json.dumps(ends), flush=True)
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MiB for the runs."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root: mount -t tmpfs")
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=False)
+    with small_file_system(tmp_path / "runs", "24m") as disk:
+        yield disk
 
 
 def fill(disk: Path, seconds: float) -> tuple[int, int]:

@@ -1,0 +1,31 @@
+"""A file system of few bytes, to fill."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@contextlib.contextmanager
+def small_file_system(folder: Path, size: str) -> Iterator[Path]:
+    """``folder`` as a tmpfs of ``size`` (``1m``); the test is skipped where that takes rights."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mount -t tmpfs")
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
