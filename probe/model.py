@@ -2,20 +2,26 @@
 
 A training loop, with the phase that each line is recorded as::
 
-    with probe.watch(model, optimizer) as run:  # unattributed: start-up, until the first edge
+    with probe.watch(model, optimizer) as run:  # startup        until the loop below begins
+        loader = DataLoader(Corpus())           # startup        startup/compile: compilers, anywhere
         for x, y in loader:                     # data           the loader's __next__
-            x = x.to(device)                    # forward        inferred, if no hook saw one
+            x = x.to(device)                    # other          in the loop, no named phase
+            with torch.no_grad():
+                target = teacher(x)             # inference      a forward without gradients
             y_hat = model(x)                    # forward
-            loss = loss_fn(y_hat, y)            # forward        the tail, if a backward follows
+            loss = loss_fn(y_hat, target)       # forward        the tail, if a backward follows
             loss.backward()                     # backward       recompute: replay inside it
             dist.all_reduce(metric)             # communication  a blocking collective
             optimizer.step()                    # optimizer
-            optimizer.zero_grad()               # other          in the loop, no named phase
+            optimizer.zero_grad()               # other
             run.log(loss=loss)                  # other
-        with run.phase("eval"):                 # eval           your own name, your own phase
-            evaluate()
-        with run.phase("checkpoint"):           # checkpoint     saving
-            torch.save(model.state_dict(), path)
+        model.eval()
+        with torch.no_grad():
+            for x, y in test_loader:            # eval           with its loading
+                model(x)                        # eval
+        torch.save(model.state_dict(), path)    # checkpoint     saving
+        with run.phase("sampling"):             # sampling       your own name, your own phase
+            sample(model)
                                                 # unattributed: the end, until it is sealed
 
 Three phases close the account: ``other`` (inside the watched loop, no named phase),
@@ -44,6 +50,9 @@ class Phase(StrEnum):
     OPTIMIZER = "optimizer"
     EVAL = "eval"
     CHECKPOINT = "checkpoint"
+    INFERENCE = "inference"
+    STARTUP = "startup"
+    COMPILE = "startup/compile"
     RESTART = "restart"
     OTHER = "other"
     UNATTRIBUTED = "unattributed"

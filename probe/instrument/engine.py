@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import get_ident
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ class PhaseEngine:
 
         Args:
             open_ring: (thread label, capacity) → a new ring.
-            model: the root module; without it the first optimizer step finds it.
+            model: the root module, or several; others are heard when they are called.
             optimizer: one or several; only needed where their steps are compiled.
             chores: called after a step closed, a few times a second at first and later less.
             dither: share of steps that begin with a short random rest.
@@ -85,13 +85,10 @@ class PhaseEngine:
         self._ddp_timers = DdpTimers(self.ring)
         self._machine.on_reducer = self._ddp_timers.follow
         self._overhead = Overhead()
-        self._model, self._chores = model, chores
+        self._models = _listed(model)
+        self._chores = chores
         self.look_ns = time.monotonic_ns() + _LOOK_NS
-        self._optimizers = (
-            list(optimizer)
-            if isinstance(optimizer, Sequence)
-            else ([] if optimizer is None else [optimizer])
-        )
+        self._optimizers = _listed(optimizer)
         self._root_finder: RootFinder | None = None
         self._memory: CudaMemory | None = None
         self._device: DeviceClock | None = None
@@ -123,7 +120,7 @@ class PhaseEngine:
             registry.detach(self._machine)
             if self._root_finder is not None:
                 self._root_finder.stop()
-            self._model, self._optimizers = None, []
+            self._models, self._optimizers = [], []
         except Exception as error:
             self._machine.fail(error)
 
@@ -158,8 +155,8 @@ class PhaseEngine:
 
     def all_warnings(self) -> list[str]:
         """What went wrong so far, and what of other threads is missing."""
-        missing = self._thread_rings.missing()
-        return [*self.warnings, *([missing] if missing else [])]
+        unknown = self._root_finder.unknown_steps() if self._root_finder is not None else ""
+        return [*self.warnings, *filter(None, (self._thread_rings.missing(), unknown))]
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""
@@ -212,7 +209,12 @@ class PhaseEngine:
 
             self._machine.grad_enabled = torch.is_grad_enabled
             self._root_finder = RootFinder(
-                self._machine, self._model, self._optimizers, self.warn, self._kind_listeners()
+                self._machine,
+                self._models,
+                self._optimizers,
+                self.warn,
+                self.ring.code,
+                self._kind_listeners(),
             )
             self._root_finder.start()
         except Exception as error:
@@ -229,6 +231,8 @@ class PhaseEngine:
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""
         steps = self._machine.steps
+        if self._machine.every_step and self._root_finder is not None:
+            self._root_finder.step_closed()
         if steps == 1:
             self._overhead.begin(self.ring.offered())
         self._flush()
@@ -315,6 +319,13 @@ class _UserPhase:
                 other.leave(other.ring.code(self.name))
         except Exception as error:
             machine.fail(error)
+
+
+def _listed(given: Any) -> list[Any]:
+    """What was given as one or as several, as several."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _watch_forks(engine: PhaseEngine) -> None:

@@ -37,21 +37,36 @@ else:
 if TYPE_CHECKING:
     from ..ring.writer import RingWriter
     from .device_clock import DeviceClock
+    from .root_module.finder import RootFinder
     from .thread_rings import ThreadRings
 
 COMPILED = bool(cython.compiled)
 
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
-cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int)
+cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int, STEPPED=cython.int)
 cython.declare(DATA=cython.int, FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
 cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
-cython.declare(PRE=cython.int, TAIL=cython.int)
+cython.declare(CHECKPOINT=cython.int, STARTUP=cython.int, COMPILE=cython.int)
+cython.declare(PRE=cython.int, TAIL=cython.int, RESUMED=cython.int, EXHAUSTED=cython.int)
+cython.declare(FIRST_DATA=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
+STEPPED = int(Record.STEPPED)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
+CHECKPOINT, STARTUP, COMPILE = int(Code.CHECKPOINT), int(Code.STARTUP), int(Code.COMPILE)
 PRE, TAIL = int(Code.PRE), int(Code.TAIL)
+RESUMED, EXHAUSTED = int(Code.RESUMED), int(Code.EXHAUSTED)
+FIRST_DATA = int(Code.FIRST_DATA)
 NONE: frozenset[int] = frozenset()
+
+
+def _no_name(_optimizer: Any) -> int:
+    return OTHER
+
+
+def _evaluates(_module: Any) -> int:
+    return EVAL
 
 
 @cython.cclass
@@ -66,25 +81,32 @@ class PhaseStateMachine:
     cython.declare(_write=object, _optimizing=cython.ulonglong, _current=cython.int)
     cython.declare(_plain=cython.bint, _loading=cython.bint, _pending=cython.bint)
     cython.declare(_unstepped=cython.bint, _idle=cython.int, _communication=cython.bint)
-    cython.declare(_recompute=cython.bint, _root=cython.ulonglong)
+    cython.declare(_recompute=cython.bint, _root=cython.ulonglong, _saving=cython.bint)
     _backward: bool = cython.declare(cython.bint, visibility="public")
-    _forward: int = cython.declare(cython.int, visibility="public")  # FORWARD, EVAL, or 0: none
+    _forward: int = cython.declare(cython.int, visibility="public")  # its code; 0: none
     cython.declare(_closure=cython.bint, _wrapped=cython.bint, _fused=cython.bint)
+    cython.declare(_compiling=cython.bint, _resumed=cython.bint, _inner_stepped=cython.bint)
+    cython.declare(_accumulates=cython.bint, _known=cython.ulonglong)
+    cython.declare(_steps_of=dict, _several=cython.bint, _iterates=cython.bint)
+    loaded: bool = cython.declare(cython.bint, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
     cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
     cython.declare(_allocated=object, _device=object, _user=list)
     alive: bool = cython.declare(cython.bint, visibility="public")
     optimizer_seen: bool = cython.declare(cython.bint, visibility="public")
-    root_fired: bool = cython.declare(cython.bint, visibility="public")
+    forward_heard: bool = cython.declare(cython.bint, visibility="public")
     micro: int = cython.declare(cython.longlong, visibility="public")
     per_reduction: int = cython.declare(cython.longlong, visibility="public")
     steps: int = cython.declare(cython.longlong, visibility="public")
     thread_rings: ThreadRings = cython.declare(object, visibility="public")
     grad_enabled: Callable[[], bool] = cython.declare(object, visibility="public")
     changed: Callable[[], bool] = cython.declare(object, visibility="public")
-    after_backward: Callable[[], None] | None = cython.declare(object, visibility="public")
-    after_optimizer: Callable[[Any], None] | None = cython.declare(object, visibility="public")
+    after_backward: Callable[[Any, bool], None] | None = cython.declare(object, visibility="public")
+    new_optimizer: Callable[[Any], int] = cython.declare(object, visibility="public")
+    without_gradients: Callable[[Any], int] = cython.declare(object, visibility="public")
+    every_step: bool = cython.declare(cython.bint, visibility="public")
+    finder: RootFinder | None = cython.declare(object, visibility="public")
     rest: Callable[[], None] | None = cython.declare(object, visibility="public")
     on_reducer: Callable[[Any], None] | None = cython.declare(object, visibility="public")
 
@@ -118,24 +140,36 @@ class PhaseStateMachine:
         self.steps = 0
         self.micro = 0  # backwards since the last step closed
         self.per_reduction = 0  # forwards of DDP for one that reduces
-        self.root_fired = False  # a forward of a hooked root was seen since the last look
+        self.forward_heard = False  # a forward that trains was heard, ever
         self.optimizer_seen = False
         self.grad_enabled = bool  # torch's, once torch is there
         self.changed = bool  # parameters changed since the last backward
-        self.after_backward = None
-        self.after_optimizer = None
+        self.after_backward = None  # (outputs, whether gradients were added up)
+        self.new_optimizer = _no_name  # an optimizer steps for the first time → code of its name
+        self.without_gradients = _evaluates  # a module's forward without gradients → its code
+        self.finder = None  # of the modules to listen to, once torch is there
+        self.every_step = False  # chores are due at every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
         self._warn, self._chores = warn, chores
         self._chores_due_ns = 0
         self._unreduced = 0  # forwards of DDP since the last that reduces
-        self._idle = OTHER  # the phase when none of the flags below is set
+        self._idle = STARTUP  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
-        self._forward = 0  # FORWARD or EVAL
+        self._saving = self._compiling = False
+        self._iterates = False  # the next batch is the first of an iteration
+        self.loaded = False  # a batch was loaded since the last training forward or backward
+        self._forward = 0  # FORWARD, EVAL, INFERENCE, NO_GRAD
         self._root = 0  # id of the module whose forward set it
         self._forward_seen = False  # a forward that trains since the last data
         self._optimizing = 0  # id of the outermost optimizer that steps
         self._closure = self._wrapped = self._fused = False
+        self._resumed = False  # the optimizer's step has been marked
+        self._inner_stepped = False  # an optimizer stepped inside a framework's step
+        self._accumulates = False  # the backward that runs adds to gradients
+        self._known = 0  # id of the last optimizer that stepped
+        self._steps_of: dict[int, list[int]] = {}  # by such an id: code of its name, steps
+        self._several = False  # more than one
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
         self._unstepped = False  # a backward, and no optimizer since
         self._stepped = 0  # id of the first optimizer that has stepped in this step
@@ -145,8 +179,12 @@ class PhaseStateMachine:
     @cython.exceptval(check=False)
     def base(self) -> cython.int:
         """The phase that the flags say."""
+        if self._compiling:
+            return COMPILE
         if self._communication:
             return COMMUNICATION
+        if self._saving:
+            return CHECKPOINT
         if self._recompute:
             return RECOMPUTE
         if self._backward:
@@ -156,7 +194,7 @@ class PhaseStateMachine:
         if self._forward:
             return self._forward
         if self._optimizing and self._idle == OTHER:
-            return OPTIMIZER
+            return RESUMED if self._resumed else OPTIMIZER
         return self._idle
 
     @cython.final
@@ -198,7 +236,7 @@ class PhaseStateMachine:
     def start(self) -> None:
         """Begin to record, with the first mark."""
         self.alive = True
-        self._mark(OTHER)
+        self._mark(STARTUP)
 
     def enrich(self, allocated: Callable[[], int] | None, device: DeviceClock | None) -> None:
         """Let marks carry the allocator's bytes and edges of a device from now on."""
@@ -208,6 +246,8 @@ class PhaseStateMachine:
 
     def user_enter(self, code: cython.int) -> None:
         """Let the user's name ``code`` cover all phases until it is left."""
+        if self._idle == STARTUP:
+            self._idle = OTHER
         self._user.append(code)
         self._mark_user(code)
 
@@ -241,14 +281,13 @@ class PhaseStateMachine:
         self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
-        if now_ns >= self._chores_due_ns or self.rest is not None:
+        if now_ns >= self._chores_due_ns or self.every_step or self.rest is not None:
             self._between_steps(now_ns)
 
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""
         self.rest = None  # no step follows
-        if self._pending or (self._unstepped and self._call(self.changed)):
-            self._close_step()
+        self._close_if_due()
 
     # -- signals ------------------------------------------------------------------------
 
@@ -264,23 +303,35 @@ class PhaseStateMachine:
         if self._pending or self._unstepped:
             self._close_if_due()
         self._loading = True
-        self._mark(DATA)
+        self._mark(FIRST_DATA if self._iterates else DATA)
+        self._iterates = False
         return True
+
+    def iteration_begin(self) -> None:
+        """An iteration over a loader begins; no batch has been loaded yet."""
+        if get_ident() == self.thread:
+            self._iterates = True
 
     def data_end(self, token: Any, got: cython.bint) -> None:
         """Leave the loading of a batch; ``got``: there was one."""
         self._loading = False
         # Asking takes microseconds; where forwards are heard, what precedes them is none of them.
-        if not got or not (self._forward_seen or self._wants_gradients()):
-            self._idle = OTHER  # the end of an epoch, or an evaluation
+        if not got:
+            self._idle = OTHER  # the end of an epoch
+            self._forward_seen = False
+            self._mark(self.base() if self._optimizing else EXHAUSTED)
+            return
+        if not (self._forward_seen or self._wants_gradients()):
+            self._idle = OTHER  # an evaluation
         elif self._idle != TAIL:
             self._idle = PRE
         self._forward_seen = False
+        self.loaded = True
         self._mark(self.base() if self._optimizing else self._idle)
 
-    def forward_begin(self, root: cython.ulonglong) -> None:
-        """Enter a call of the root module with the id ``root``."""
-        if get_ident() != self.thread or self._backward:
+    def forward_begin(self, root: cython.ulonglong, module: Any) -> None:
+        """Enter a call of the root ``module``, whose id is ``root``."""
+        if get_ident() != self.thread or self._backward or self._loading:
             return
         if self._forward and self._root != root:
             return  # a module inside the one that is running
@@ -290,9 +341,13 @@ class PhaseStateMachine:
             self._close_if_due()
         self._root = root
         self._forward_seen = self._wants_gradients()
-        self._forward = FORWARD if self._forward_seen else EVAL
-        self.root_fired = True
-        self._mark(self._forward)
+        if self._forward_seen:
+            self._forward = FORWARD
+            self.forward_heard = True
+            self.loaded = False
+        else:
+            self._forward = self._call_with(self.without_gradients, module) or EVAL
+        self._mark(self.base() if self._compiling or self._saving else self._forward)
 
     def forward_end(self, root: cython.ulonglong) -> None:
         """Leave a call of the root module."""
@@ -304,6 +359,16 @@ class PhaseStateMachine:
             self._idle = OTHER  # its data were taken for a training's
         self._forward = self._root = 0
         self._mark(self.base() if self._optimizing or self._loading else self._idle)
+
+    def in_tail(self) -> bool:
+        """Whether a forward that trains was the last that happened: a loss may follow."""
+        return self._idle == TAIL
+
+    @cython.ccall
+    @cython.exceptval(check=False)
+    def may_be_root(self) -> cython.bint:
+        """Whether a module that is called now is no part of a call, a loading, a backward."""
+        return not (self._forward or self._backward or self._loading) and get_ident() == self.thread
 
     def reduces(self, ddp: Any, reduces: cython.bint) -> bool:
         """Note a forward of DDP, whose backward ``reduces`` the gradients now or does not.
@@ -323,8 +388,8 @@ class PhaseStateMachine:
             self._call_with(on_reducer, ddp)
         return True
 
-    def backward_begin(self) -> Any:
-        """Enter the autograd engine."""
+    def backward_begin(self, accumulates: cython.bint = True) -> Any:
+        """Enter the autograd engine; ``accumulates``: gradients are added up, not returned."""
         if get_ident() != self.thread:
             # A reentrant checkpoint on the engine's own thread: its recompute is over.
             return self._enter_thread_ring(BACKWARD, True)
@@ -337,7 +402,10 @@ class PhaseStateMachine:
         if self._pending or self._unstepped:
             self._close_if_due()
         self._backward = True
-        self.micro += 1
+        self._accumulates = accumulates
+        self.loaded = False
+        if accumulates:
+            self.micro += 1
         self._mark(BACKWARD)
         return True
 
@@ -348,7 +416,7 @@ class PhaseStateMachine:
             self._communication = True
             self._mark(COMMUNICATION)
 
-    def backward_end(self, token: Any, done: cython.bint) -> None:
+    def backward_end(self, token: Any, done: cython.bint, outputs: Any = None) -> None:
         """Leave the autograd engine; not ``done``: it raised."""
         if token is not True:
             self._call_with(token.leave, BACKWARD)
@@ -357,12 +425,17 @@ class PhaseStateMachine:
         self._idle = OTHER
         nested = self._optimizing or self._forward or self._loading
         self._mark(self.base() if nested else OTHER)
+        if self._optimizing:
+            self._resumed = True
         if self._fused:  # an optimizer stepped in the parameters' hooks
             self._fused, self._pending = False, True
-        elif done:
+        elif done and not self.optimizer_seen:
             self._unstepped = True
             if self.after_backward is not None:
-                self._call(self.after_backward)
+                try:
+                    self.after_backward(outputs, self._accumulates)
+                except Exception as error:
+                    self.fail(error)
 
     def recompute_begin(self) -> Any:
         """Enter a checkpointed forward that runs again."""
@@ -401,6 +474,34 @@ class PhaseStateMachine:
         self._communication = False
         self._mark(self.base())
 
+    def checkpoint_begin(self) -> Any:
+        """Enter the saving of a checkpoint."""
+        if get_ident() != self.thread or self._saving:
+            return None
+        if self._pending:
+            self._close_if_due()
+        self._saving = True
+        self._mark(self.base())
+        return True
+
+    def checkpoint_end(self, token: Any) -> None:
+        """Leave the saving of a checkpoint."""
+        self._saving = False
+        self._mark(self.base())
+
+    def compile_begin(self) -> Any:
+        """Enter torch's compiler."""
+        if get_ident() != self.thread or self._compiling:
+            return None
+        self._compiling = True
+        self._mark(COMPILE)
+        return True
+
+    def compile_end(self, token: Any) -> None:
+        """Leave torch's compiler."""
+        self._compiling = False
+        self._mark(self.base())
+
     @cython.ccall
     def optimizer_begin(self, optimizer: Any, closure: cython.bint) -> Any:
         """Enter an optimizer's step, with a closure or without."""
@@ -413,6 +514,7 @@ class PhaseStateMachine:
             self._close_step()
         self._optimizing, self._closure = key, closure
         self._forward = 0
+        self._resumed = not closure
         if closure:  # the forward and the backward come first
             self._idle = PRE
             self._mark(PRE)
@@ -433,23 +535,62 @@ class PhaseStateMachine:
         self.optimizer_seen = True
         if self._backward:
             self._fused = True
-        elif not self._wrapped:
+        elif self._wrapped:
+            self._inner_stepped = True
+        else:
             self._leave_optimizer(key, True)
-        if self.after_optimizer is not None:
-            self._call_with(self.after_optimizer, optimizer)
+        if (key != self._known or self._several) and not self._backward:
+            self._call_with(self._count, optimizer)
 
-    def wrapped_begin(self, optimizer: Any) -> Any:
-        """Enter a framework's own step, inside which an optimizer may or may not step."""
-        if self._wrapped or not self.optimizer_begin(optimizer, False):
+    def wrapped_begin(self, optimizer: Any, part: cython.bint = False) -> Any:
+        """Enter a framework's own step, inside which an optimizer may or may not step.
+
+        ``part``: a part of a step, as unscaling the gradients.
+        """
+        if self._wrapped:
+            return False
+        if part and get_ident() == self.thread and not (self._backward or self._optimizing):
+            self._optimizing, self._closure, self._resumed = address(optimizer), False, True
+            self._forward = 0
+            self._idle = OTHER
+            self._mark(RESUMED)
+        elif not self.optimizer_begin(optimizer, False):
             return False
         self._wrapped = True
+        self._inner_stepped = False
         return True
 
-    def wrapped_end(self, token: Any, optimizer: Any, closes: cython.bint) -> None:
-        """Leave a framework's own step; ``closes``: it was one of the training's."""
+    def wrapped_end(self, token: Any, optimizer: Any, closes: object) -> None:
+        """Leave a framework's own step.
+
+        Args:
+            token: what :meth:`wrapped_begin` returned.
+            optimizer: what it was given.
+            closes: it was one of the training's steps; None: if an optimizer stepped in it.
+        """
         self._wrapped = False
-        self.optimizer_seen = True
-        self._leave_optimizer(address(optimizer), closes)
+        if closes is None:
+            closes = self._inner_stepped  # what is no optimizer of torch's is found by its writes
+            self.optimizer_seen = self.optimizer_seen or self._inner_stepped
+        else:
+            self.optimizer_seen = True
+        self._leave_optimizer(address(optimizer), bool(closes))
+
+    def _count(self, optimizer: Any) -> None:
+        """Count the steps of each optimizer, once there are several."""
+        key = id(optimizer)
+        steps = self._steps_of.get(key)
+        if steps is None:
+            steps = self._steps_of[key] = [self.new_optimizer(optimizer), 0]
+            self._several = len(self._steps_of) > 1
+            if not self._several:
+                self._known = key
+                return
+            for other in self._steps_of.values():  # until now the first one was alone
+                if other is not steps and not other[1]:
+                    other[1] = self.steps + (1 if self._stepped and self._stepped != key else 0)
+        steps[1] += 1
+        self._write(STEPPED, steps[0], steps[1])
 
     @cython.final
     @cython.cfunc
@@ -457,8 +598,8 @@ class PhaseStateMachine:
         self._optimizing, self._closure = 0, False
         self._idle = OTHER
         self._mark(OTHER)
-        self._unstepped = False
         if closes:
+            self._unstepped = False
             self._pending = True
             if not self._stepped:
                 self._stepped = key
@@ -468,7 +609,11 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _close_if_due(self) -> None:
-        if self._pending or (self._unstepped and not self._optimizing and self._call(self.changed)):
+        if self._pending or (
+            self._unstepped
+            and not (self._optimizing or self.optimizer_seen)
+            and self._call(self.changed)
+        ):
             self._close_step()
 
     # -- what may raise -----------------------------------------------------------------
@@ -513,7 +658,7 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _between_steps(self, now_ns: cython.ulonglong) -> None:
-        if now_ns >= self._chores_due_ns:
+        if now_ns >= self._chores_due_ns or self.every_step:
             due_ns = self._call(self._chores)
             self._chores_due_ns = due_ns or 0
         if self.rest is not None:

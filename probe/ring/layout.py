@@ -59,6 +59,7 @@ class Record(IntEnum):
     LEAVE = 7  # on a secondary thread: the phase `code` ended
     SYNC = 8  # a DDP forward whose backward reduces gradients (code 1) or does not (0)
     COMM = 9  # DDP's timers of one step; code: CommCode; payload: ns
+    STEPPED = 10  # one of several optimizers, named `code`, has stepped `payload` times
 
 
 class Code(IntEnum):
@@ -76,6 +77,13 @@ class Code(IntEnum):
     OTHER = 9
     PRE = 10  # provisional: after data; forward if a backward comes and no forward, else other
     TAIL = 11  # provisional: after a forward; forward if a backward follows, else other
+    STARTUP = 12
+    COMPILE = 13
+    INFERENCE = 14
+    NO_GRAD = 15  # provisional: a forward without gradients; inference in a step, else eval
+    RESUMED = 16  # optimizer: goes on, or does a part that is no step (unscale)
+    EXHAUSTED = 17  # other, after a DATA in which no batch came: an epoch's end
+    FIRST_DATA = 18  # data, of an iteration over a loader that begins
     USER = 64
 
 

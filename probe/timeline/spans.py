@@ -1,12 +1,17 @@
 """Edges to spans: the phases of a run as contiguous intervals. Pure numpy, streaming.
 
-Two marks are provisional and only the future tells what they were:
+Some marks are provisional and only the future tells what they were:
 
-* ``TAIL`` (after a forward) is forward if a backward follows before the step closes
-  or the run ends, else other;
+* ``TAIL`` (after a forward) is forward if a backward follows before the next forward begins, the
+  step closes or the run ends, else other;
 * ``PRE`` (after data, before a forward) is forward, *inferred*, if a backward follows
   with no forward seen since the backward before; else, or once the engine says
-  ``OTHER``, it is other.
+  ``OTHER``, it is other;
+* ``NO_GRAD`` (a forward without gradients) is inference if a forward with gradients or a backward
+  comes before the next loading, as it does for a teacher, else eval;
+* ``DATA`` is eval's if an evaluation's forward follows before another iteration begins
+  (``FIRST_DATA``). Of a batch that no forward follows, and of an epoch's end (``EXHAUSTED``, which
+  is not counted), the forward before it says that.
 
 The decoder holds spans back until that is known, but never more than ``PENDING`` rows.
 """
@@ -56,6 +61,7 @@ class SpanDecoder:
         self._step = 0
         self._micro = 0
         self._forward = False  # a forward was seen since the last backward
+        self._evaluates = False  # the last forward or backward was a forward of an evaluation
         self._sequence: int | None = None
         self._row_ns = 0  # time of the last row fed
         self._point_ns = 0  # and of the last one that is a point
@@ -93,14 +99,16 @@ class SpanDecoder:
         if not n:
             return SpanTable.empty()
         raw = _filled(points, self._code)
-        final, inferred, undecided = _resolve(points.kind, raw, self._forward, last)
+        final, inferred, undecided = _resolve(
+            points.kind, raw, self._forward, self._evaluates, last
+        )
         # The last point has no end yet; it is held back until it has.
         ready = n - 1
         if len(undecided) and n - undecided[0] <= PENDING:
             ready = min(ready, int(undecided[0]))
         ready = max(ready, 0)
         table = self._spans(points, raw, final, inferred, ready)
-        self._advance(points, raw, ready)
+        self._advance(points, raw, final, ready)
         self._held = points.take(slice(n if last else ready, None))
         return table
 
@@ -117,6 +125,9 @@ class SpanDecoder:
         # A tail that became forward continues that forward; a tail or pre that became
         # other begins anew.
         entered = entry & ~((raw == Code.TAIL) & (final == Code.FORWARD))
+        # Loading for an evaluation is part of it; what gave no batch is no loading of one.
+        entered &= ~(_loads(raw) & ((final != Code.DATA) | _gives_nothing(raw)))
+        entered &= raw != Code.RESUMED
         table = SpanTable(
             points.time[:n],
             points.time[1 : n + 1],
@@ -128,7 +139,7 @@ class SpanDecoder:
         )
         return table.take(table.end_ns > table.begin_ns)
 
-    def _advance(self, points: _Points, raw: Ints, ready: int) -> None:
+    def _advance(self, points: _Points, raw: Ints, final: Ints, ready: int) -> None:
         """Remember what the first held point needs to know of those before it."""
         if not ready:
             return
@@ -147,6 +158,9 @@ class SpanDecoder:
             self._forward = bool(len(forwards)) and int(forwards[-1]) > int(ends[-1])
         else:
             self._forward = self._forward or bool(len(forwards))
+        decided = np.flatnonzero((kind == Record.MARK) & _tells_evaluation(code))
+        if len(decided):
+            self._evaluates = bool(final[decided[-1]] == Code.EVAL)
         self._code, self._steady = int(code[-1]), int(steady[-1])
 
 
@@ -199,21 +213,44 @@ def _next(index: Ints, where: Bools) -> Ints:
     return np.minimum.accumulate(at[::-1])[::-1]
 
 
-def _resolve(kind: Ints, raw: Ints, forward: bool, last: bool) -> tuple[Ints, Bools, Ints]:
+def _resolve(
+    kind: Ints, raw: Ints, forward: bool, evaluates: bool, last: bool
+) -> tuple[Ints, Bools, Ints]:
     """(final codes, inferred, places that only later rows can decide)."""
     final, inferred = raw.copy(), np.zeros(len(raw), np.bool_)
-    provisional = (raw == Code.TAIL) | (raw == Code.PRE)
-    if not provisional.any():
-        return final, inferred, np.empty(0, np.int64)
+    final[raw == Code.RESUMED] = Code.OPTIMIZER
+    final[raw == Code.EXHAUSTED] = Code.OTHER
     index = np.arange(len(raw))
     mark = kind == Record.MARK
-    backward = mark & (raw == Code.BACKWARD)
     over = (kind == Record.END) | (kind == _HOLE)
+    undecided = np.zeros(len(raw), np.bool_)
+    if ((raw == Code.TAIL) | (raw == Code.PRE)).any():
+        undecided |= _resolve_forwards(index, kind, raw, forward, over, final, inferred)
+    if (raw == Code.NO_GRAD).any():
+        trains = _next(index, mark & ((raw == Code.FORWARD) | (raw == Code.BACKWARD)))
+        loads = _next(index, over | (mark & _loads(raw)))
+        where = raw == Code.NO_GRAD
+        final[where] = np.where(trains < loads, Code.INFERENCE, Code.EVAL)[where]
+        undecided |= where & (np.minimum(trains, loads) == _FAR)
+    if _loads(raw).any():
+        undecided |= _resolve_loading(index, mark, raw, evaluates, undecided, final)
+    if last:
+        return final, inferred, np.empty(0, np.int64)
+    return final, inferred, np.flatnonzero(undecided)
+
+
+def _resolve_forwards(
+    index: Ints, kind: Ints, raw: Ints, forward: bool, over: Bools, final: Ints, inferred: Bools
+) -> Bools:
+    """Decide TAIL and PRE in ``final``; returns the places that only later rows can decide."""
+    mark = kind == Record.MARK
+    backward = mark & (raw == Code.BACKWARD)
     comes = _next(index, backward)
-    closed = _next(index, (kind == Record.STEP) | over)
     # A tail that a step's end splits: the part behind the end belongs to the next step.
+    closed = _next(index, (kind == Record.STEP) | over)
     closed_after = np.concatenate([closed[1:], [_FAR]])
     tail_end = np.where(kind == Record.STEP, closed_after, closed)
+    tail_end = np.minimum(tail_end, _next(index, mark & _is_forward(raw)))
     denied = _next(index, over | (mark & (raw == Code.OTHER)))
     # Was a forward seen between a backward and the one before it?
     seen = np.maximum.accumulate(np.where(mark & (raw == Code.FORWARD), index, -2))
@@ -228,17 +265,57 @@ def _resolve(kind: Ints, raw: Ints, forward: bool, last: bool) -> tuple[Ints, Bo
     final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
     final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
     inferred[is_pre] = pre_forward[is_pre]
-    if last:
-        return final, inferred, np.empty(0, np.int64)
     later = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied)) == _FAR
-    return final, inferred, np.flatnonzero(provisional & later)
+    return (is_tail | is_pre) & later
+
+
+def _resolve_loading(
+    index: Ints, mark: Bools, raw: Ints, evaluates: bool, undecided: Bools, final: Ints
+) -> Bools:
+    """Decide in ``final`` which loading is an evaluation's; returns as :func:`_resolve_forwards`."""
+    loads, tells = _loads(raw), mark & _tells_evaluation(raw)
+    is_eval = final == Code.EVAL
+    after = _next(index, tells)
+    begins = _next(index, mark & (raw == Code.FIRST_DATA))
+    begins = np.concatenate([begins[1:], [_FAR]])  # of another iteration, not of its own
+    at = np.minimum(after, len(raw) - 1)
+    before = np.maximum.accumulate(np.where(tells, index, -1))
+    was_eval = np.where(before < 0, evaluates, is_eval[np.maximum(before, 0)])
+    by_past = _gives_nothing(raw) | (begins < after)
+    its = np.where(by_past, was_eval, (after < _FAR) & is_eval[at])
+    waits_past = (before >= 0) & undecided[np.maximum(before, 0)]
+    waits = np.where(by_past, waits_past, (after == _FAR) | undecided[at])
+    waits[-1] = True  # whether it gave a batch
+    final[loads] = np.where(its, Code.EVAL, Code.DATA)[loads]
+    return loads & waits
+
+
+def _loads(raw: Ints) -> Bools:
+    return (raw == Code.DATA) | (raw == Code.FIRST_DATA)
+
+
+def _is_forward(raw: Ints) -> Bools:
+    """Marks that begin a forward of any kind."""
+    forward = (raw == Code.FORWARD) | (raw == Code.EVAL)
+    return forward | (raw == Code.NO_GRAD) | (raw == Code.INFERENCE)
+
+
+def _tells_evaluation(raw: Ints) -> Bools:
+    """Marks that tell whether what is loaded beside them is an evaluation's."""
+    return _is_forward(raw) | (raw == Code.BACKWARD)
+
+
+def _gives_nothing(raw: Ints) -> Bools:
+    """A loading that ends at once in EXHAUSTED."""
+    return _loads(raw) & np.concatenate([raw[1:] == Code.EXHAUSTED, [False]])
 
 
 def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
     """(the code that runs under collectives and user phases, places that enter a phase)."""
     index = np.arange(len(raw))
+    raw = np.where(raw == Code.FIRST_DATA, Code.DATA, raw)
     passing = (raw == Code.COMMUNICATION) | (raw == Code.RECOMPUTE)
-    passing |= (raw == Code.CHECKPOINT) | (raw >= Code.USER)
+    passing |= (raw == Code.CHECKPOINT) | (raw == Code.COMPILE) | (raw >= Code.USER)
     own = np.maximum.accumulate(np.where(passing, -1, index))
     steady = np.where(own < 0, before, raw[np.maximum(own, 0)])
     under = np.concatenate([[before], steady[:-1]])

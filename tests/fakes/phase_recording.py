@@ -76,7 +76,13 @@ class Watched:
     def sequence(self) -> list[str]:
         """Names of the marks in order."""
         marks = self.rows[self.rows["kind"] == Record.MARK]
-        provisional = {int(Code.PRE): "pre", int(Code.TAIL): "tail"}
+        provisional = {
+            int(Code.PRE): "pre",
+            int(Code.TAIL): "tail",
+            int(Code.NO_GRAD): "no_grad",
+            int(Code.RESUMED): "resumed",
+            int(Code.EXHAUSTED): "exhausted",
+        }
         return [(self.names | provisional)[int(code)] for code in marks["code"]]
 
     def values(self, name: str) -> list[float]:

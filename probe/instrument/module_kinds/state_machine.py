@@ -28,18 +28,18 @@ class ModuleKindStateMachine(PhaseStateMachine):
             return self._forward_kind or code
         return (self._backward_kind or code) if code == BACKWARD else code
 
-    def forward_begin(self, root: int) -> None:
+    def forward_begin(self, root: int, module: Any) -> None:
         self._forward_kind = 0
-        super().forward_begin(root)
+        super().forward_begin(root, module)
 
     def forward_end(self, root: int) -> None:
         self._forward_kind = 0
         super().forward_end(root)
 
-    def backward_begin(self) -> Any:
+    def backward_begin(self, accumulates: bool = True) -> Any:
         if get_ident() == self.thread and not self._backward:
             self._backward_kind = 0
-        return super().backward_begin()
+        return super().backward_begin(accumulates)
 
     def forward_kind(self, code: int) -> None:
         """In forward, a module of the kind ``code`` runs now; 0: none."""

@@ -21,7 +21,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .dynamo import put
 from .patching import replace
-from .wrappers import CallWrapper, Listener
+from .wrappers import CallWrapper, DiscoveringCall, Listener, TwoListeners, without
 
 Call = Callable[..., Any]
 
@@ -85,43 +85,26 @@ class _PatchedClass:
         self.undo = put(
             lambda by: replace(owner, "__call__", by),
             self._wrapper,
-            _unless_traced(owner.__call__, self._wrapper),
+            _unless_traced(_lasting(owner.__call__), self._wrapper),
         )
 
     def add(self, module: int, listener: Listener) -> None:
         before = self._listeners.get(module)
-        self._listeners[module] = listener if before is None else _Both(before, listener)
+        self._listeners[module] = listener if before is None else TwoListeners(before, listener)
         self._wrapper.settle()
 
     def drop(self, module: int, listener: Listener) -> bool:
         """Returns True if no listener is left."""
-        left = _without(self._listeners.pop(module, None), listener)
+        left = without(self._listeners.pop(module, None), listener)
         if left is not None:
             self._listeners[module] = left
         self._wrapper.settle()
         return not self._listeners
 
 
-class _Both(Listener):
-    """Two listeners as one."""
-
-    def __init__(self, first: Listener, second: Listener):
-        self.first, self.second = first, second
-
-    def begin(self, args: Any) -> None:
-        self.first.begin(args)
-        self.second.begin(args)
-
-    def end(self, output: Any) -> None:
-        self.second.end(output)
-        self.first.end(output)
-
-
-def _without(listeners: Listener | None, listener: Listener) -> Listener | None:
-    if isinstance(listeners, _Both):
-        first, second = _without(listeners.first, listener), _without(listeners.second, listener)
-        return _Both(first, second) if first and second else first or second
-    return None if listeners is listener else listeners
+def _lasting(call: Call) -> Call:
+    """What is called below what stands there only while roots are looked for."""
+    return call.__wrapped__ if isinstance(call, DiscoveringCall) else call
 
 
 def _unless_traced(original: Call, wrapper: Call) -> Call:

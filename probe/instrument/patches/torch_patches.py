@@ -96,12 +96,15 @@ def _collective(original: Call, session: Session) -> Call:
     return collective
 
 
-def _framework_step(optimizer_of: Call, closes: bool | None = None) -> Wrap:
+def _framework_step(optimizer_of: Call, *, part: bool = False) -> Wrap:
     """Make wrappers of a framework's step, inside which an optimizer may or may not step.
+
+    A step of the training ends if ``global_steps`` has changed, or without that if an optimizer
+    has stepped.
 
     Args:
         optimizer_of: gives what steps, called with the arguments of the step.
-        closes: whether a step of the training ends; None: if ``global_steps`` has changed.
+        part: it never is a whole step.
     """
 
     def wrap(original: Call, session: Session) -> Call:
@@ -109,19 +112,105 @@ def _framework_step(optimizer_of: Call, closes: bool | None = None) -> Wrap:
         def step(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or session.machine is None:
                 return original(self, *args, **kwargs)
-            machine, token, before = session.machine, None, getattr(self, "global_steps", 0)
+            machine, token, before = session.machine, None, getattr(self, "global_steps", None)
             optimizer = optimizer_of(self, *args, **kwargs)
             try:
-                token = machine.wrapped_begin(optimizer)
+                token = machine.wrapped_begin(optimizer, part)
                 return original(self, *args, **kwargs)
             finally:
                 if token:
-                    stepped = getattr(self, "global_steps", 0) != before
-                    machine.wrapped_end(token, optimizer, stepped if closes is None else closes)
+                    closes: bool | None = None
+                    if part:
+                        closes = False
+                    elif before is not None:
+                        closes = getattr(self, "global_steps", None) != before
+                    machine.wrapped_end(token, optimizer, closes)
 
         return step
 
     return wrap
+
+
+def _tells_finder(method: str) -> Wrap:
+    """Make wrappers that call a method of the machine's finder with ``self``, after the call."""
+
+    def wrap(original: Call, session: Session) -> Call:
+        @functools.wraps(original)
+        def told(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            if not is_compiling():
+                _tell_finder(session, method, self)
+            return result
+
+        return told
+
+    return wrap
+
+
+def _tell_finder(session: Session, method: str, argument: Any) -> None:
+    machine = session.machine
+    if machine is not None and machine.finder is not None:
+        try:
+            getattr(machine.finder, method)(argument)
+        except Exception as error:
+            machine.fail(error)
+
+
+def _compiling(begins: bool) -> Wrap:
+    """Make wrappers of what dynamo calls when it begins to compile, or has compiled."""
+
+    def wrap(original: Call, session: Session) -> Call:
+        open_tokens: list[Any] = session.compiling
+
+        @functools.wraps(original)
+        def run_callbacks(*args: Any, **kwargs: Any) -> Any:
+            _tell_finder(session, "compiling", begins)
+            machine = session.machine
+            if machine is not None:
+                if begins:
+                    open_tokens.append(machine.compile_begin())
+                elif open_tokens and (token := open_tokens.pop()):
+                    machine.compile_end(token)
+            return original(*args, **kwargs)
+
+        return run_callbacks
+
+    return wrap
+
+
+def _on_callbacks(session: Session, module: ModuleType) -> None:
+    handler = module.CompilationCallbackHandler
+    session.patch(handler, "run_start_callbacks", _compiling(True))
+    session.patch(handler, "run_end_callbacks", _compiling(False))
+
+
+_saving = _timed("checkpoint")
+
+
+def _on_serialization(session: Session, module: ModuleType) -> None:
+    import torch
+
+    for owner, name in (
+        (torch, "save"),
+        (module, "save"),
+        (module, "_save"),  # where `save` was imported by name
+        (module, "_legacy_save"),
+    ):
+        session.patch(owner, name, _saving)
+
+
+def _saves(*names: str) -> Callable[[Session, ModuleType], None]:
+    """Make an installer for functions, or methods as ``Class.method``, that save a checkpoint."""
+
+    def install(session: Session, module: ModuleType) -> None:
+        for name in names:
+            owner: Any = module
+            *path, last = name.split(".")
+            for part in path:
+                owner = getattr(owner, part)
+            session.patch(owner, last, _saving)
+
+    return install
 
 
 def _optimizer_argument(_scaler: Any, optimizer: Any, *_args: Any, **_kwargs: Any) -> Any:
@@ -129,6 +218,7 @@ def _optimizer_argument(_scaler: Any, optimizer: Any, *_args: Any, **_kwargs: An
 
 
 def _on_optimizer(session: Session, module: ModuleType) -> None:
+    session.patch(module.Optimizer, "__init__", _tells_finder("optimizer_made"))
     for register, hook in zip(
         (module.register_optimizer_step_pre_hook, module.register_optimizer_step_post_hook),
         on_optimizer(session),
@@ -155,6 +245,21 @@ def _unless_traced(hook: Call) -> Call:
     return called
 
 
+def _on_loader(session: Session, module: ModuleType) -> None:
+    session.patch(module._BaseDataLoaderIter, "__next__", around_data)
+    session.patch(module._BaseDataLoaderIter, "__init__", _iterating)
+
+
+def _iterating(original: Call, session: Session) -> Call:
+    @functools.wraps(original)
+    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(*args, **kwargs)
+        if session.machine is not None:
+            session.machine.iteration_begin()
+
+    return __init__
+
+
 def _on_distributed(session: Session, module: ModuleType) -> None:
     if not module.is_available():
         return
@@ -170,8 +275,14 @@ def _on_checkpoint(session: Session, module: ModuleType) -> None:
 
 
 def _on_scaler(session: Session, module: ModuleType) -> None:
-    session.patch(module.GradScaler, "step", _framework_step(_optimizer_argument, closes=True))
-    session.patch(module.GradScaler, "unscale_", _framework_step(_optimizer_argument, closes=False))
+    session.patch(module.GradScaler, "step", _framework_step(_optimizer_argument))
+    session.patch(module.GradScaler, "unscale_", _framework_step(_optimizer_argument, part=True))
+
+
+def _on_deepspeed(session: Session, module: ModuleType) -> None:
+    engine = module.DeepSpeedEngine
+    session.patch(engine, "step", _framework_step(lambda engine, *_args, **_kwargs: engine))
+    session.patch(engine, "save_checkpoint", _saving)
 
 
 @functools.cache  # rules stay, and each one compiles all of them again
@@ -191,17 +302,17 @@ _NOT_TRACED = (  # all that runs in a training but this module and ``module_call
     "patches.patching",
     "patches.registry",
     "patches.wrappers",
-    "root_module.living_modules",
+    "root_module.discovery",
     "root_module.finder",
+    "root_module.living_modules",
+    "root_module.unseen_steps",
     "state_machine",
     "thread_rings",
 )
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", around_backward),
-    "torch.utils.data.dataloader": lambda s, m: s.patch(
-        m._BaseDataLoaderIter, "__next__", around_data
-    ),
+    "torch.utils.data.dataloader": _on_loader,
     "torch.optim.optimizer": _on_optimizer,
     "torch.amp.grad_scaler": _on_scaler,
     "torch.utils.checkpoint": _on_checkpoint,
@@ -212,9 +323,21 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp
     ),
+    "torch.nn.modules.module": lambda s, m: s.patch(
+        m.Module, "eval", _tells_finder("module_evaluates")
+    ),
+    "torch.serialization": _on_serialization,
+    "torch.distributed.checkpoint": _saves("save", "async_save", "save_state_dict"),
+    "torch.distributed.checkpoint.state_dict_saver": _saves("save", "async_save"),
+    "safetensors.torch": _saves("save_file", "save_model"),
+    "transformers.modeling_utils": _saves("PreTrainedModel.save_pretrained"),
+    "transformers.trainer": _saves("Trainer._save_checkpoint", "Trainer.save_model"),
+    "accelerate.accelerator": _saves("Accelerator.save_state", "Accelerator.save_model"),
+    "lightning.pytorch.trainer.trainer": _saves("Trainer.save_checkpoint"),
+    "pytorch_lightning.trainer.trainer": _saves("Trainer.save_checkpoint"),
+    "torch._dynamo.callback": _on_callbacks,
+    "torch._dynamo.utils": lambda s, m: _tell_finder(s, "on_dynamo", m),
     "torch._dynamo.trace_rules": lambda _, m: _skip_ours(m),
     "torch._dynamo.eval_frame": lambda _, m: m.skip_code(wrapper_code()),
-    "deepspeed.runtime.engine": lambda s, m: s.patch(
-        m.DeepSpeedEngine, "step", _framework_step(lambda engine, *_args, **_kwargs: engine)
-    ),
+    "deepspeed.runtime.engine": _on_deepspeed,
 }

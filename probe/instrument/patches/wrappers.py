@@ -51,12 +51,14 @@ class HookTarget:
     reduces: bool = cython.declare(cython.bint, visibility="public")
     traced: bool = cython.declare(cython.bint, visibility="public")
     undo: list[Callable[[], object]] = cython.declare(list, visibility="public")
+    compiling: list[Any] = cython.declare(list, visibility="public")
 
     def __init__(self) -> None:
         self.machine = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.traced = False  # the backward that runs is of a graph that torch traces
         self.undo = []
+        self.compiling = []  # tokens of the compilations that go on
 
 
 @cython.cclass
@@ -84,11 +86,40 @@ class RootListener(Listener):
 
     @cython.ccall
     def begin(self, args: Any) -> Any:
-        self._begin(self._root)
+        self._begin(self._root, args[0])
 
     @cython.ccall
     def end(self, output: Any) -> Any:
         self._end(self._root)
+
+
+@cython.cclass
+class TwoListeners(Listener):
+    """Two listeners of one module as one."""
+
+    first: Listener = cython.declare(Listener, visibility="public")
+    second: Listener = cython.declare(Listener, visibility="public")
+
+    def __init__(self, first: Listener, second: Listener):
+        self.first, self.second = first, second
+
+    @cython.ccall
+    def begin(self, args: Any) -> Any:
+        self.first.begin(args)
+        self.second.begin(args)
+
+    @cython.ccall
+    def end(self, output: Any) -> Any:
+        self.second.end(output)
+        self.first.end(output)
+
+
+def without(listeners: Listener | None, listener: Listener) -> Listener | None:
+    """What is left of the listeners of one module if one of them goes."""
+    if isinstance(listeners, TwoListeners):
+        first, second = without(listeners.first, listener), without(listeners.second, listener)
+        return TwoListeners(first, second) if first and second else first or second
+    return None if listeners is listener else listeners
 
 
 def around_data(original: Call, hooks: HookTarget) -> Call:
@@ -168,6 +199,52 @@ class CallWrapper:
 
 
 @cython.cclass
+class DiscoveringCall:
+    """Stands for ``nn.Module.__call__`` while modules that nobody named are listened for.
+
+    A module that is called by no other module is a root; ``hear`` says whether to listen to it.
+    """
+
+    cython.declare(_original=object, _machine=object, _hear=object)
+
+    def __init__(
+        self,
+        original: Call,
+        machine: PhaseStateMachine,
+        hear: Callable[[Any], Listener | None],
+    ):
+        """``hear`` gives the listener of a module that is called for the first time, or None."""
+        self._original, self._machine, self._hear = original, machine, hear
+
+    @property
+    def __wrapped__(self) -> Call:
+        return self._original
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __get__(self, module: Any, owner: Any) -> Any:
+        return self if module is None else MethodType(self, module)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return itemgetter(0), ((self._original,),)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._machine.may_be_root():
+            return self._original(*args, **kwargs)
+        listener: Listener | None = self._hear(args[0])
+        if listener is None:
+            return self._original(*args, **kwargs)
+        output = None
+        listener.begin(args)
+        try:
+            output = self._original(*args, **kwargs)
+            return output
+        finally:
+            listener.end(output)
+
+
+@cython.cclass
 class TracingFlag:
     """What ``torch.compiler.is_compiling()`` returns, which takes many times as long to call."""
 
@@ -202,13 +279,13 @@ def around_backward(original: Call, hooks: HookTarget) -> Call:
             return traced(args, kwargs)
         token, done = None, False
         try:
-            token = machine.backward_begin()
+            token = machine.backward_begin(kwargs.get("accumulate_grad", True))
             gradients = original(*args, **kwargs)
             done = True
             return gradients
         finally:
             if token:
-                machine.backward_end(token, done)
+                machine.backward_end(token, done, args[0] if args else None)
 
     def traced(args: Any, kwargs: Any) -> Any:
         before, hooks.traced = hooks.traced, True

@@ -1,7 +1,8 @@
-"""Finds the root module, and steps of an optimizer that no hook reported.
+"""Finds the root modules of a training: those that are called, but by no other module.
 
-Both are looked for after a backward, among the objects in memory: one garbage-collector scan, at
-the first optimizer step or at the second backward.
+They are heard when they are called (:mod:`discovery`), from the beginning, until a few steps have
+brought none that is new; and again when an optimizer is made or steps for the first time, as of a
+second training, and when a module is told to evaluate.
 """
 
 from __future__ import annotations
@@ -10,191 +11,245 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...ring.layout import Code
 from ..patches.module_call import Listening
-from ..patches.wrappers import RootListener
+from ..patches.wrappers import Listener, RootListener
 from . import living_modules
+from .discovery import Discovery
+from .unseen_steps import UnseenSteps
 
 if TYPE_CHECKING:
     from ..module_kinds.listeners import KindListeners
     from ..state_machine import PhaseStateMachine
 
-_TRIES = 32  # backwards after which no parameter with a gradient is looked for any more
-_THEFTS = 3
+_QUIET = 2  # steps without a new root, after which none is listened for
+_MOST_ROOTS = 256
+EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
+
+
+class _Root:
+    """A module that is listened to, and when it was called without gradients."""
+
+    __slots__ = ("listening", "owned", "rolls_out", "step", "trained")
+
+    def __init__(self, listening: Listening):
+        self.listening = listening
+        self.trained = False  # its parameters are an optimizer's
+        self.owned = -1  # parameters of optimizers when that was last looked at
+        self.rolls_out = False  # called without gradients before it was trained
+        self.step = -2  # in which it was last called without gradients
 
 
 class RootFinder:
-    """Finds and hooks the root module; watches one parameter for unseen steps."""
+    """Listens to root modules; notices steps that no optimizer reports."""
 
     def __init__(
         self,
         machine: PhaseStateMachine,
-        model: Any,
+        models: Sequence[Any],
         optimizers: Sequence[Any],
         warn: Callable[[str], None],
+        code: Callable[[str], int],
         listen_to_kinds: Callable[[Any], KindListeners] | None = None,
     ):
-        """``listen_to_kinds`` listens to the modules inside a root, where that was asked for."""
-        self._listen_to_kinds = listen_to_kinds
+        """Listen to nothing until :meth:`start`.
+
+        Args:
+            machine: is told of calls.
+            models: root modules that are known.
+            optimizers: those that are known.
+            warn: called with what went wrong.
+            code: gives the ring's number of a name.
+            listen_to_kinds: listens to the modules inside a root, where that was asked for.
+        """
         self.origin = ""  # how the root was found, for run.json
         self.hash = ""
-        self._machine, self._warn = machine, warn
-        self._given = model
+        self._machine, self._warn, self._code = machine, warn, code
+        self._listen_to_kinds = listen_to_kinds
+        self._given = [model for model in models if self._is_module(model)]
+        self._owned: dict[int, weakref.ref[Any]] = {}  # the parameters of known optimizers by id
+        self._optimizers_known = False  # all that live have been looked for
+        self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
-        self._roots: list[Listening] = []
+        self._roots: dict[int, _Root] = {}
         self._kinds: list[KindListeners] = []
-        self._queue: list[Any] | None = None  # candidates not tried yet; None: not scanned
-        self._settled = False
-        self._backwards = 0
-        self._tracked: weakref.ref[Any] | None = None
-        self._version = 0
-        self._stale = True  # the version may have changed by a step that was seen
-        self._grad_rule = True
-        self._by_grad = False
-        self._thefts = 0
+        self._discovery = Discovery(machine, self._hear)
+        self._quiet_from = 0  # the step since which nothing new has come
+        self._unseen = UnseenSteps()
+        self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
+
+    # -- life ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Hook the model that was passed, if one was, and listen."""
+        """Listen to the models that were passed, and for others."""
         machine = self._machine
-        machine.after_backward = self.after_backward
-        machine.after_optimizer = self.after_optimizer
-        machine.changed = self.changed
-        if self._given is None:
-            return
-        if not living_modules.is_module(self._given):
-            self._warn(f"the model passed is no torch module but {type(self._given).__name__}")
-            self._given = None
-            return
-        self._hook(self._given, "given")
+        machine.finder = self
+        machine.after_backward = self._unseen.after_backward
+        machine.changed = self._changed
+        machine.new_optimizer = self._new_optimizer
+        machine.without_gradients = self._without_gradients
+        for optimizer in self._optimizers:
+            self._own(optimizer)
+        for model in self._given:
+            self._listen(model)
+        if self._given:
+            self._identify("given", self._given)
+        self._arm()
 
     def stop(self) -> None:
-        """Remove all hooks."""
-        self._unhook()
-        self._given, self._queue, self._optimizers = None, [], []
-
-    def after_optimizer(self, optimizer: Any) -> None:
-        """An optimizer has stepped: the first one shows which parameters are trained."""
-        if self._thefts < _THEFTS:
-            self._thefts = self._thefts + 1 if self._by_grad else 0
-            self._by_grad = False
-            if self._thefts == _THEFTS:
-                self._grad_rule = False
-                self._warn("gradients are taken away between backwards: only optimizers end steps")
-        if not self._settled and self._queue is None and self._given is None:
-            self._scan(living_modules.owned(optimizer))
-        self._stale = True
-
-    def after_backward(self) -> None:
-        """Try the next candidate if the last one never ran; find a parameter to look at."""
-        self._backwards += 1
-        if not self._settled:
-            self._settle()
-        tracked = self._tracked() if self._tracked is not None else None
-        if tracked is None:
-            tracked = self._track()
-        if tracked is None:
-            return
-        if self._stale:
-            self._version, self._stale = tracked._version, False
-        if self._settled and self._machine.optimizer_seen and not self._thefts:
-            # Nothing is left to find out: spare every later backward and step the call.
-            self._machine.after_backward = self._machine.after_optimizer = None
-
-    def changed(self) -> bool:
-        """True if the parameters were written, or gradients dropped, since the backward."""
-        parameter = self._tracked() if self._tracked is not None else None
-        if parameter is None:
-            return False
-        if parameter._version != self._version:
-            self._version = parameter._version
-            # While optimizers report their steps the version is not followed.
-            if self._machine.after_backward is not None:
-                return True
-        if self._grad_rule and parameter.grad is None:
-            self._by_grad = True
-            self._machine.after_backward = self.after_backward
-            self._machine.after_optimizer = self.after_optimizer
-            return True
-        return False
-
-    def _settle(self) -> None:
-        machine = self._machine
-        if machine.root_fired:
-            self._settled = True
-            self._queue = []
-            return
-        if self._backwards < 2 or not machine.alive:
-            return
-        if self._queue is None:
-            if self._given is not None:
-                self._queue = []
-                for wrapper in living_modules.containers(self._given)[:2]:
-                    self._hook(wrapper, f"given, called through {type(wrapper).__name__}")
-                return
-            optimizers = self._optimizers or living_modules.optimizers()
-            owned = [p for optimizer in optimizers for p in living_modules.owned(optimizer)]
-            self._scan([p for p in owned if p.grad is not None] or owned)
-        else:
-            self._try_next()
-
-    def _scan(self, parameters: list[Any]) -> None:
-        self._machine.root_fired = False
-        self._queue = list(living_modules.likely_roots({id(p) for p in parameters}))
-        self._choose(parameters)
-        self._try_next()
-
-    def _try_next(self) -> None:
-        if self._given is None:
-            self._unhook()
-        if self._queue:
-            module = self._queue.pop(0)
-            self._hook(module, f"found by its parameters: {type(module).__name__}")
-            return
-        self._settled = True
-        self._queue = []
-        if self._given is None:
-            self.origin = "not found"
-        self._warn("no forward of the model was seen: forward is inferred")
-
-    def _unhook(self) -> None:
-        for root in self._roots:
-            root.remove()
+        """Leave torch and all classes as they were."""
+        self._machine.finder = None
+        self._discovery.disarm()
+        for root in self._roots.values():
+            root.listening.remove()
         for listeners in self._kinds:
             listeners.remove()
         self._roots.clear()
         self._kinds.clear()
+        self._given, self._optimizers = [], []
 
-    def _hook(self, module: Any, how: str) -> None:
+    def on_dynamo(self, utils: Any) -> None:
+        """Dynamo was imported."""
+        self._discovery.on_dynamo(utils)
+
+    # -- what torch's patches tell; may raise --------------------------------------------
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """An optimizer exists: a training will begin."""
+        self._own(optimizer)
+        self._arm()
+
+    def module_evaluates(self, module: Any) -> None:
+        """``eval()`` was called on a module: it will be called itself."""
+        if self._machine.may_be_root() and id(module) not in self._roots:
+            self._arm()
+
+    def compiling(self, begins: bool) -> None:
+        """Torch's compiler begins or ends."""
+        self.compiles = True
+        if begins:
+            self._discovery.pause()
+        else:
+            self._discovery.resume()
+
+    def step_closed(self) -> None:
+        """After each step while new roots are listened for."""
+        steps = self._machine.steps
+        if not self.hash:
+            self._identify_trained()
+        if steps - self._quiet_from >= _QUIET:
+            self._machine.every_step = False
+            self._discovery.disarm()
+
+    def unknown_steps(self) -> str:
+        """One line if there were backwards, and nothing that could be taken for a step."""
+        if self._machine.optimizer_seen or not self._unseen.backwards or self._unseen.steps:
+            return ""
+        return "no optimizer was seen: steps are unknown"
+
+    # -- inside -------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        self._quiet_from = self._machine.steps
+        self._machine.every_step = True
+        self._discovery.arm()
+
+    def _is_module(self, model: Any) -> bool:
+        if living_modules.is_module(model):
+            return True
+        self._warn(f"the model passed is no torch module but {type(model).__name__}")
+        return False
+
+    def _hear(self, module: Any) -> Listener | None:
+        """A module is called from outside of all roots: the listener, if it is one from now on."""
+        if self._is_heard(module):
+            return None  # its own listener hears the call, or is below a later patch
+        if len(self._roots) >= _MOST_ROOTS or next(module.parameters(), None) is None:
+            return None  # a loss, a metric, a preprocessing
+        listener = self._listen(module)
+        self._quiet_from = self._machine.steps
+        return listener
+
+    def _is_heard(self, module: Any) -> bool:
+        root = self._roots.get(id(module))
+        return root is not None and root.listening.module() is module
+
+    def _listen(self, module: Any) -> Listener | None:
+        listener = RootListener(self._machine, id(module))
         try:
-            self._roots.append(Listening(module, RootListener(self._machine, id(module))))
+            self._roots[id(module)] = _Root(Listening(module, listener))
         except Exception as error:  # a class that does not let anything be set
             self._warn(f"calls of {type(module).__name__} are not seen: {error}")
-            return
+            return None
+        inner = module._modules.get("_orig_mod")  # compiled: the user may call what is inside, too
+        if inner is not None and not self._is_heard(inner):
+            self._listen(inner)
         if self._listen_to_kinds is not None and not self._kinds:
             self._kinds.append(self._listen_to_kinds(module))
+        return listener
+
+    def _own(self, optimizer: Any) -> None:
+        self._owned.update((id(p), weakref.ref(p)) for p in living_modules.owned(optimizer))
+
+    def _is_owned(self, parameter: Any) -> bool:
+        reference = self._owned.get(id(parameter))
+        return reference is not None and reference() is parameter  # ids are used again
+
+    def _new_optimizer(self, optimizer: Any) -> int:
+        """An optimizer steps for the first time: returns the code of its name."""
+        self._own(optimizer)
+        self._arm()
+        kind = type(optimizer).__name__
+        number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
+        return self._code(f"optimizer/{kind} {number}")
+
+    def _changed(self) -> bool:
+        # Without compiled optimizers, gradients that are dropped say nothing where one is known.
+        return self._unseen.changed(by_gradient=self.compiles or not self._owned)
+
+    def _without_gradients(self, module: Any) -> int:
+        """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
+        machine = self._machine
+        root = self._roots.get(id(module))
+        if root is None:
+            return NO_GRAD
+        before, root.step = root.step, machine.steps
+        if self._is_trained(root, module):
+            if not module.training:
+                return EVAL
+            if not machine.forward_heard:
+                root.rolls_out = True
+            if machine.loaded or machine.in_tail():
+                return NO_GRAD
+            return INFERENCE if root.rolls_out else EVAL
+        occasional = machine.steps - before > 1 and machine.steps > 0
+        return EVAL if occasional and not module.training else NO_GRAD
+
+    def _is_trained(self, root: _Root, module: Any) -> bool:
+        if not self._owned and not self._optimizers_known:
+            self._optimizers_known = True
+            for optimizer in living_modules.optimizers():
+                self._own(optimizer)
+        if not root.trained and root.owned != len(self._owned):
+            root.owned = len(self._owned)
+            root.trained = any(self._is_owned(p) for p in module.parameters())
+        return root.trained
+
+    def _identify_trained(self) -> None:
+        """Which module the run is of: the root with most of the parameters that are trained."""
+        living = [m for root in self._roots.values() if (m := root.listening.module()) is not None]
+        trained = [(self._trained_parameters(module), module) for module in living]
+        most = max((number for number, _ in trained), default=0)
+        if most:
+            module = next(module for number, module in trained if number == most)
+            self._identify(f"found by its parameters: {type(module).__name__}", [module])
+
+    def _trained_parameters(self, module: Any) -> int:
+        return sum(self._is_owned(p) or p.grad is not None for p in module.parameters())
+
+    def _identify(self, how: str, modules: Sequence[Any]) -> None:
         self.origin = how
         try:
-            self.hash = living_modules.parameters_hash(module)
+            self.hash = living_modules.parameters_hash(*modules)
         except Exception as error:  # parameters that have no shape yet
             self._warn(f"the parameters have no hash: {error}")
-
-    def _track(self) -> Any:
-        if self._backwards > _TRIES:
-            return None
-        return self._choose(
-            [
-                *(p for optimizer in self._optimizers for p in living_modules.owned(optimizer)),
-                *(
-                    p
-                    for root in self._roots[:1]
-                    if (m := root.module()) is not None
-                    for p in m.parameters()
-                ),
-            ]
-        )
-
-    def _choose(self, parameters: list[Any]) -> Any:
-        for parameter in parameters:
-            if parameter.is_leaf and parameter.grad is not None:
-                self._tracked = weakref.ref(parameter)
-                return parameter
-        return None

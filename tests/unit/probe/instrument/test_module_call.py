@@ -364,7 +364,7 @@ def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
 class Silent:
     """A machine that records no backward."""
 
-    def backward_begin(self) -> bool:
+    def backward_begin(self, accumulates: bool) -> bool:
         return False
 
 

@@ -93,7 +93,7 @@ def test_an_evaluation_is_not_split(tmp_path: Path) -> None:
     net = Net()
     with watched(tmp_path, net, modules=True) as run, torch.no_grad():
         net(torch.randn(2, 5, 8))
-    assert run.sequence() == ["other", "eval", "other"]
+    assert run.sequence() == ["startup", "no_grad", "startup"]
 
 
 def test_recomputation_stays_recomputation(tmp_path: Path) -> None:

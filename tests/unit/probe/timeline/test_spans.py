@@ -20,6 +20,8 @@ from tests.fakes.span_sums import counts, seconds
 
 D, F, B, R, C = Code.DATA, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741
+N, I, AGAIN, NOTHING = Code.NO_GRAD, Code.INFERENCE, Code.RESUMED, Code.EXHAUSTED  # noqa: E741
+FIRST = Code.FIRST_DATA
 USER = int(Code.USER)
 
 
@@ -65,13 +67,13 @@ def oracle(table: Any) -> list[tuple[int, int, int, int, bool]]:
         final, inferred = raw, False
         if raw in (TAIL, PRE):
             final = int(X)
-            # A step's end between closes a tail; OTHER, or a forward, ends a pre.
+            # A step's end or a forward between closes a tail; OTHER, or a forward, ends a pre.
             for later_kind, later in ((k, c) for _, k, c in points[i + 1 :]):
                 if later_kind == Record.END or (raw == TAIL and later_kind == Record.STEP):
                     break
                 if later_kind != Record.MARK:
                     continue
-                if raw == PRE and later == X:
+                if (raw == PRE and later == X) or (raw == TAIL and later in (F, E, N, I)):
                     break
                 if later == B:
                     final = int(F)
@@ -86,11 +88,41 @@ def oracle(table: Any) -> list[tuple[int, int, int, int, bool]]:
                     final = int(X)
                 else:
                     inferred = True
+        if raw == N:
+            final = without_gradients(points, i)
+        if raw in (D, FIRST):
+            final = loading(points, i)
+        final = {int(AGAIN): int(O), int(NOTHING): int(X)}.get(int(final), final)
         spans.append((at, points[i + 1][0], final, step, inferred))
     return spans
 
 
-codes = st.sampled_from([D, F, B, R, C, O, E, X, PRE, TAIL, USER, "step"])
+def without_gradients(points: Any, i: int) -> int:
+    """Inference if training goes on before anything is loaded."""
+    for _, kind, code in points[i + 1 :]:
+        if kind == Record.END or (kind == Record.MARK and code in (D, FIRST)):
+            return int(E)
+        if kind == Record.MARK and code in (F, B):
+            return int(I)
+    return int(E)
+
+
+def loading(points: Any, i: int) -> int:
+    """An evaluation's, if the next forward is one; an epoch's end goes with the one before."""
+
+    tell = (F, B, E, N, I)
+
+    def evaluates(j: int) -> bool:
+        return points[j][2] == E or (points[j][2] == N and without_gradients(points, j) == E)
+
+    marks = [j for j, point in enumerate(points) if point[1] == Record.MARK]
+    after = [j for j in marks if j > i and points[j][2] in (*tell, FIRST)][:1]
+    if points[i + 1][1:] == (Record.MARK, NOTHING) or any(points[j][2] == FIRST for j in after):
+        after = [j for j in marks if j <= i and points[j][2] in tell][-1:]
+    return int(E) if any(evaluates(j) for j in after) else int(D)
+
+
+codes = st.sampled_from([D, FIRST, F, B, R, C, O, E, X, PRE, TAIL, N, I, AGAIN, NOTHING, USER, "step"])
 
 
 @settings(max_examples=300, deadline=None)
