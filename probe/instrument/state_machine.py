@@ -86,7 +86,7 @@ class PhaseStateMachine:
     _forward: int = cython.declare(cython.int, visibility="public")  # its code; 0: none
     cython.declare(_closure=cython.bint, _wrapped=cython.bint, _fused=cython.bint)
     cython.declare(_compiling=cython.bint, _resumed=cython.bint, _inner_stepped=cython.bint)
-    cython.declare(_accumulates=cython.bint, _known=cython.ulonglong)
+    cython.declare(_inner_began=cython.bint, _accumulates=cython.bint, _known=cython.ulonglong)
     cython.declare(_steps_of=dict, _several=cython.bint, _iterates=cython.bint)
     loaded: bool = cython.declare(cython.bint, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
@@ -106,6 +106,7 @@ class PhaseStateMachine:
     new_optimizer: Callable[[Any], int] = cython.declare(object, visibility="public")
     without_gradients: Callable[[Any], int] = cython.declare(object, visibility="public")
     every_step: bool = cython.declare(cython.bint, visibility="public")
+    evaluates: bool = cython.declare(cython.bint, visibility="public")
     finder: RootFinder | None = cython.declare(object, visibility="public")
     rest: Callable[[], None] | None = cython.declare(object, visibility="public")
     on_reducer: Callable[[Any], None] | None = cython.declare(object, visibility="public")
@@ -148,6 +149,7 @@ class PhaseStateMachine:
         self.new_optimizer = _no_name  # an optimizer steps for the first time → code of its name
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
+        self.evaluates = False  # the finder knows that an evaluation goes on
         self.every_step = False  # chores are due at every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
@@ -165,7 +167,8 @@ class PhaseStateMachine:
         self._optimizing = 0  # id of the outermost optimizer that steps
         self._closure = self._wrapped = self._fused = False
         self._resumed = False  # the optimizer's step has been marked
-        self._inner_stepped = False  # an optimizer stepped inside a framework's step
+        self._inner_began = False  # an optimizer began to step inside a framework's step
+        self._inner_stepped = False  # and has stepped
         self._accumulates = False  # the backward that runs adds to gradients
         self._known = 0  # id of the last optimizer that stepped
         self._steps_of: dict[int, list[int]] = {}  # by such an id: code of its name, steps
@@ -321,13 +324,17 @@ class PhaseStateMachine:
             self._forward_seen = False
             self._mark(self.base() if self._optimizing else EXHAUSTED)
             return
-        if not (self._forward_seen or self._wants_gradients()):
+        trains: cython.bint = self._forward_seen or self._wants_gradients()
+        if not trains:
             self._idle = OTHER  # an evaluation
         elif self._idle != TAIL:
             self._idle = PRE
         self._forward_seen = False
         self.loaded = True
         self._mark(self.base() if self._optimizing else self._idle)
+        if not (trains or self.evaluates) and self.finder is not None:
+            self.evaluates = True
+            self._call(self.finder.evaluation_begins)
 
     def forward_begin(self, root: cython.ulonglong, module: Any) -> None:
         """Enter a call of the root ``module``, whose id is ``root``."""
@@ -506,7 +513,12 @@ class PhaseStateMachine:
     def optimizer_begin(self, optimizer: Any, closure: cython.bint) -> Any:
         """Enter an optimizer's step, with a closure or without."""
         key: cython.ulonglong = address(optimizer)
-        if get_ident() != self.thread or self._wrapped:
+        if get_ident() != self.thread:
+            return False
+        if self._wrapped:
+            if not self._inner_began:
+                self._inner_began = True
+                self._mark(OPTIMIZER)
             return False
         if self._backward or (self._optimizing and self._optimizing != key):
             return False  # nested in another one
@@ -547,17 +559,17 @@ class PhaseStateMachine:
 
         ``part``: a part of a step, as unscaling the gradients.
         """
-        if self._wrapped:
+        key: cython.ulonglong = address(optimizer)
+        if self._wrapped or get_ident() != self.thread or self._backward or self._optimizing:
             return False
-        if part and get_ident() == self.thread and not (self._backward or self._optimizing):
-            self._optimizing, self._closure, self._resumed = address(optimizer), False, True
-            self._forward = 0
-            self._idle = OTHER
-            self._mark(RESUMED)
-        elif not self.optimizer_begin(optimizer, False):
-            return False
+        if not part and self._pending and (key == self._stepped or key in self._also_stepped):
+            self._close_step()
+        self._optimizing, self._closure, self._resumed = key, False, True
+        self._forward = 0
+        self._idle = OTHER
+        self._mark(RESUMED)  # it counts once an optimizer steps in it
         self._wrapped = True
-        self._inner_stepped = False
+        self._inner_began, self._inner_stepped = part, False
         return True
 
     def wrapped_end(self, token: Any, optimizer: Any, closes: object) -> None:
@@ -574,6 +586,8 @@ class PhaseStateMachine:
             self.optimizer_seen = self.optimizer_seen or self._inner_stepped
         else:
             self.optimizer_seen = True
+        if closes and not self._inner_began:
+            self._mark(OPTIMIZER)  # what stepped is no optimizer of torch's
         self._leave_optimizer(address(optimizer), bool(closes))
 
     def _count(self, optimizer: Any) -> None:

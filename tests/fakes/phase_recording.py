@@ -82,6 +82,7 @@ class Watched:
             int(Code.NO_GRAD): "no_grad",
             int(Code.RESUMED): "resumed",
             int(Code.EXHAUSTED): "exhausted",
+            int(Code.FIRST_DATA): "data",
         }
         return [(self.names | provisional)[int(code)] for code in marks["code"]]
 

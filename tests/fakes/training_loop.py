@@ -84,13 +84,13 @@ def breaks() -> int:
     return sum(torch._dynamo.utils.counters["graph_break"].values())
 
 
-def expect(run: Watched, steps: int = N, micro: int = 1, *, inferred: bool = False) -> None:
+def expect(run: Watched, steps: int = N, micro: int = 1) -> None:
     assert run.steps == steps, run.sequence()
     assert run.micros == [micro] * steps
     assert run.counts["backward"] == steps * micro
     assert run.counts["optimizer"] == steps
     assert run.counts["forward"] >= steps
-    assert bool(run.inferred) == inferred
+    assert not run.inferred
 
 
 @contextlib.contextmanager

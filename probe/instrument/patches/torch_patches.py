@@ -18,8 +18,15 @@ from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .dynamo import put
 from .module_call import wrapper_code
-from .patching import Session, Wrap
-from .wrappers import around_backward, around_data, around_ddp, on_optimizer
+from .patching import Session, Wrap, replace
+from .wrappers import (
+    around_backward,
+    around_data,
+    around_ddp,
+    around_gradients,
+    around_tensor_backward,
+    on_optimizer,
+)
 
 Call = Callable[..., Any]
 
@@ -217,6 +224,14 @@ def _optimizer_argument(_scaler: Any, optimizer: Any, *_args: Any, **_kwargs: An
     return optimizer
 
 
+def _on_autograd(session: Session, module: ModuleType) -> None:
+    session.patch(module, "_engine_run_backward", around_backward)
+    # Dynamo knows `torch.autograd.grad` by its identity.
+    original = module.grad
+    compiled = around_gradients(original, session)
+    session.undo.append(put(lambda by: replace(module, "grad", by), compiled, original))
+
+
 def _on_optimizer(session: Session, module: ModuleType) -> None:
     session.patch(module.Optimizer, "__init__", _tells_finder("optimizer_made"))
     for register, hook in zip(
@@ -311,7 +326,8 @@ _NOT_TRACED = (  # all that runs in a training but this module and ``module_call
 )
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
-    "torch.autograd": lambda s, m: s.patch(m, "_engine_run_backward", around_backward),
+    "torch._tensor": lambda s, m: s.patch(m.Tensor, "backward", around_tensor_backward),
+    "torch.autograd": _on_autograd,
     "torch.utils.data.dataloader": _on_loader,
     "torch.optim.optimizer": _on_optimizer,
     "torch.amp.grad_scaler": _on_scaler,

@@ -297,6 +297,37 @@ def around_backward(original: Call, hooks: HookTarget) -> Call:
     return run
 
 
+def around_tensor_backward(original: Call, hooks: HookTarget) -> Call:
+    """Wrap ``Tensor.backward``: what it does before the engine runs belongs to the backward."""
+    return _around_call(original, hooks, True)
+
+
+def around_gradients(original: Call, hooks: HookTarget) -> Call:
+    """Wrap ``torch.autograd.grad``, whose gradients are returned."""
+    return _around_call(original, hooks, False)
+
+
+def _around_call(original: Call, hooks: HookTarget, accumulates: bool) -> Call:
+    tracing = TracingFlag()
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        machine = hooks.machine
+        if machine is None or tracing.is_set():
+            return original(*args, **kwargs)
+        token, done = None, False
+        try:
+            token = machine.backward_begin(accumulates)
+            result = original(*args, **kwargs)
+            done = True
+            return result
+        finally:
+            if token:
+                machine.backward_end(token, done, args[0] if args else None)
+
+    return backward
+
+
 def on_optimizer(hooks: HookTarget) -> tuple[Call, Call]:
     """Make the hooks that torch calls before and after an optimizer's step."""
 

@@ -119,6 +119,10 @@ class RootFinder:
         self._own(optimizer)
         self._arm()
 
+    def evaluation_begins(self) -> None:
+        """A batch was loaded where gradients are off: what is called may not have been heard."""
+        self._arm()
+
     def module_evaluates(self, module: Any) -> None:
         """``eval()`` was called on a module: it will be called itself."""
         if self._machine.may_be_root() and id(module) not in self._roots:
@@ -138,6 +142,7 @@ class RootFinder:
         if not self.hash:
             self._identify_trained()
         if steps - self._quiet_from >= _QUIET:
+            self._machine.evaluates = False
             self._machine.every_step = False
             self._discovery.disarm()
 
@@ -181,9 +186,10 @@ class RootFinder:
         except Exception as error:  # a class that does not let anything be set
             self._warn(f"calls of {type(module).__name__} are not seen: {error}")
             return None
-        inner = module._modules.get("_orig_mod")  # compiled: the user may call what is inside, too
-        if inner is not None and not self._is_heard(inner):
-            self._listen(inner)
+        if "_orig_mod" in module._modules:  # compiled: the user may call what is inside, too
+            inner = module._modules["_orig_mod"]
+            if not self._is_heard(inner):
+                self._listen(inner)
         if self._listen_to_kinds is not None and not self._kinds:
             self._kinds.append(self._listen_to_kinds(module))
         return listener
@@ -204,8 +210,24 @@ class RootFinder:
         return self._code(f"optimizer/{kind} {number}")
 
     def _changed(self) -> bool:
-        # Without compiled optimizers, gradients that are dropped say nothing where one is known.
-        return self._unseen.changed(by_gradient=self.compiles or not self._owned)
+        # An optimizer that is known tells its steps itself, unless it is compiled.
+        if not self._unseen.changed(by_gradient=self.compiles or not self._owned):
+            return False
+        if not self.compiles and self._is_optimized():
+            return False
+        self._unseen.steps += 1
+        return True
+
+    def _is_optimized(self) -> bool:
+        """Whether an optimizer owns the parameters that were written."""
+        self._find_optimizers()
+        return any(self._is_owned(p) for p in self._unseen.parameters())
+
+    def _find_optimizers(self) -> None:
+        if not self._owned and not self._optimizers_known:
+            self._optimizers_known = True
+            for optimizer in living_modules.optimizers():
+                self._own(optimizer)
 
     def _without_gradients(self, module: Any) -> int:
         """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
@@ -226,10 +248,7 @@ class RootFinder:
         return EVAL if occasional and not module.training else NO_GRAD
 
     def _is_trained(self, root: _Root, module: Any) -> bool:
-        if not self._owned and not self._optimizers_known:
-            self._optimizers_known = True
-            for optimizer in living_modules.optimizers():
-                self._own(optimizer)
+        self._find_optimizers()
         if not root.trained and root.owned != len(self._owned):
             root.owned = len(self._owned)
             root.trained = any(self._is_owned(p) for p in module.parameters())

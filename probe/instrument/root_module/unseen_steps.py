@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,21 +73,21 @@ class UnseenSteps:
         """Remember a parameter that the backward of ``outputs`` gave a gradient."""
         self.backwards += 1
         # One that was seen before costs no look into the graph.
-        kept = [p for tracked in self._tracked if (p := tracked.reference()) is not None]
-        leaves = [p for p in kept if not accumulated or p.grad is not None] or _leaves(outputs)
+        leaves = [p for p in self.parameters() if not accumulated or p.grad is not None] or _leaves(outputs)
         self._tracked = [_Tracked.of(leaf, accumulated) for leaf in leaves[:1]]
 
     def changed(self, by_gradient: bool) -> bool:
         """Whether a step lies between the last backward and now."""
-        if any(tracked.changed(by_gradient) for tracked in self._tracked):
-            self.steps += 1
-            return True
-        return False
+        return any(tracked.changed(by_gradient) for tracked in self._tracked)
+
+    def parameters(self) -> list[Any]:
+        """Those that are looked at."""
+        return [p for tracked in self._tracked if (p := tracked.reference()) is not None]
 
 
 def _leaves(outputs: Any) -> list[Any]:
     """The first parameter of the graph of some tensors, smallest of those found first."""
-    if not isinstance(outputs, Iterable):
+    if not isinstance(outputs, (tuple, list)):
         outputs = (outputs,)
     nodes = deque(n for o in outputs if (n := getattr(o, "grad_fn", None)) is not None)
     seen: set[Any] = set(nodes)

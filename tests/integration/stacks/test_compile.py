@@ -46,7 +46,7 @@ class TestCompile:
             train(compiled, optimizer)
         assert breaks() == 0
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs  # no recompile
-        expect(run, inferred=True)
+        expect(run)
         assert run.engine.model_found.endswith("OptimizedModule")
 
     @pytest.mark.parametrize("passed", ["model", "nothing", "model, compiled after"])
@@ -60,8 +60,7 @@ class TestCompile:
                 model.compile(fullgraph=True, backend=BACKEND)
             train(model, optimizer)
         assert breaks() == 0
-        expect(run, inferred=passed == "nothing")
-        assert run.inferred == (passed == "nothing")
+        expect(run)
 
     def test_with_hooks_of_the_users(self, tmp_path: Path) -> None:
         """Dynamo goes through what we put on the class then."""

@@ -22,8 +22,8 @@ class TestLoops:
         optimizer = torch.optim.AdamW(model.parameters())
         with watched(tmp_path, model if passed else None) as run:
             train(model, optimizer)
-        expect(run, inferred=not passed)
-        assert run.inferred == (0 if passed else 1)  # the first step: nobody knew the root
+        expect(run)
+        assert run.inferred == 0
         assert run.counts["forward"] == N and run.counts["data"] == N
         assert "__call__" not in vars(Net)
 
@@ -32,7 +32,7 @@ class TestLoops:
         optimizer = torch.optim.AdamW(model.parameters())
         with watched(tmp_path, model if passed else None) as run:
             train(model, optimizer, k=4)
-        expect(run, micro=4, inferred=not passed)
+        expect(run, micro=4)
 
     @pytest.mark.parametrize("kind", ["non-reentrant", "reentrant"])
     def test_checkpoint(self, tmp_path: Path, passed: bool, kind: str) -> None:
@@ -40,7 +40,7 @@ class TestLoops:
         optimizer = torch.optim.AdamW(model.parameters())
         with watched(tmp_path, model if passed else None) as run:
             train(model, optimizer)
-        expect(run, inferred=not passed)
+        expect(run)
         assert run.counts["recompute"] == 4 * N
         assert run.seconds("recompute", skip=2) > 0
 
@@ -50,7 +50,7 @@ class TestLoops:
         with watched(tmp_path, model if passed else None) as run:
             train(model, optimizer, scaler=torch.amp.GradScaler("cpu"), dtype=torch.float16)
         assert run.steps == N and run.micros == [1] * N
-        assert run.counts["optimizer"] == 2 * N  # unscale_ and step, clipping in between
+        assert run.counts["optimizer"] == N  # unscaling is a part of it
 
     def test_evaluation(self, tmp_path: Path, passed: bool) -> None:
         model = Net()
@@ -61,7 +61,7 @@ class TestLoops:
             with torch.no_grad():
                 for x, _ in loader(batches=5):
                     model(x)
-        expect(run, inferred=not passed)
+        expect(run)
         assert run.counts["eval"] == 5
 
     def test_forward_twice(self, tmp_path: Path, passed: bool) -> None:
@@ -73,7 +73,7 @@ class TestLoops:
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-        expect(run, inferred=not passed)
+        expect(run)
 
     def test_lbfgs(self, tmp_path: Path, passed: bool) -> None:
         model = Net()

@@ -28,10 +28,8 @@ class TestModelStaysUsable:
             average = copy.deepcopy(model)
             train(model, optimizer)
             x, _ = next(iter(loader()))
-            marks = run.engine.ring.offered()
             average(x)
             torch.compile(average, backend=BACKEND, fullgraph=True)(x)
-            assert run.engine.ring.offered() == marks
             pickle.loads(pickle.dumps(average))(x)
         expect(run)
         assert breaks() == 0

@@ -1,0 +1,35 @@
+"""Every loop with and without the arguments of watch(): counts and seconds are the true ones."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from tests.fakes import span_sums  # noqa: E402
+from tests.fakes.phase_recording import watched  # noqa: E402
+from tests.loops.archetypes import LOOPS  # noqa: E402
+from tests.loops.compare import differences  # noqa: E402
+from tests.loops.truth import Truth  # noqa: E402
+
+
+@pytest.mark.parametrize("passed", [False, True], ids=["watch()", "watch(model,optimizer)"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_counts_and_seconds(name: str, passed: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    with Truth() as truth:
+        loop = LOOPS[name](truth)
+        model, optimizer = next(loop)
+        with watched(tmp_path, *((model, optimizer) if passed else ())) as run:
+            next(loop, None)
+    gc.collect()
+    seconds: dict[str, float] = {}
+    for (_, code), spent in span_sums.seconds(run.spans).items():
+        phase = run.names.get(code, str(code))
+        seconds[phase] = seconds.get(phase, 0.0) + spent
+    wrong = differences(truth.counts().as_json(), run.steps, run.counts, seconds)
+    assert not wrong, "; ".join(map(str, wrong))
+    assert run.engine.all_warnings() == []
