@@ -46,7 +46,7 @@ _fork_hooked = False
 class PhaseEngine:
     """Records the phases of this process's training; never raises into it.
 
-    Only the thread that made the engine has automatic phases.
+    One thread has automatic phases: the one that trains.
     """
 
     def __init__(
@@ -155,8 +155,16 @@ class PhaseEngine:
 
     def all_warnings(self) -> list[str]:
         """What went wrong so far, and what of other threads is missing."""
+        others = self._machine.threads_elsewhere()
+        elsewhere = (
+            f"{others} other thread{'s' * (others != 1)} trained at the same time: their steps are "
+            "counted, their phases are not recorded"
+            if others
+            else ""
+        )
         unknown = self._root_finder.unknown_steps() if self._root_finder is not None else ""
-        return [*self.warnings, *filter(None, (self._thread_rings.missing(), unknown))]
+        missing = self._thread_rings.missing()
+        return [*self.warnings, *filter(None, (missing, unknown, elsewhere))]
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""
@@ -179,8 +187,8 @@ class PhaseEngine:
 
     @property
     def steps(self) -> int:
-        """Steps closed so far."""
-        return self._machine.steps
+        """Steps closed so far, of all threads."""
+        return self._machine.steps + self._machine.steps_elsewhere
 
     @property
     def model_found(self) -> str:

@@ -44,13 +44,14 @@ COMPILED = bool(cython.compiled)
 
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
 cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int, STEPPED=cython.int)
+cython.declare(STEP_ELSEWHERE=cython.int)
 cython.declare(DATA=cython.int, FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
 cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
 cython.declare(CHECKPOINT=cython.int, STARTUP=cython.int, COMPILE=cython.int)
 cython.declare(PRE=cython.int, TAIL=cython.int, RESUMED=cython.int, EXHAUSTED=cython.int)
 cython.declare(FIRST_DATA=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
-STEPPED = int(Record.STEPPED)
+STEPPED, STEP_ELSEWHERE = int(Record.STEPPED), int(Record.STEP_ELSEWHERE)
 DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
@@ -89,6 +90,8 @@ class PhaseStateMachine:
     cython.declare(_inner_began=cython.bint, _accumulates=cython.bint, _known=cython.ulonglong)
     cython.declare(_steps_of=dict, _several=cython.bint, _iterates=cython.bint)
     loaded: bool = cython.declare(cython.bint, visibility="public")
+    cython.declare(_trained=cython.bint, _elsewhere=dict)
+    steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
     cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
@@ -129,6 +132,9 @@ class PhaseStateMachine:
                 which it need not be called again.
         """
         self._write, self._write_at = ring.write, ring.write_at
+        self._trained = False  # the thread has trained, not only loaded or evaluated
+        self._elsewhere: dict[int, int] = {}  # threads that train at the same time: their steps
+        self.steps_elsewhere = 0
         self._allocated: Callable[[], int] | None = None
         self._device: DeviceClock | None = None
         self._enriched = False  # marks carry bytes or edges of a device
@@ -296,7 +302,9 @@ class PhaseStateMachine:
 
     def data_begin(self) -> Any:
         """Enter the loading of a batch."""
-        if get_ident() != self.thread or self._loading:
+        if get_ident() != self.thread and not self._adopt(False):
+            return False
+        if self._loading:
             return False
         # None of these can be true here, unless an exception left them behind.
         self._backward = self._recompute = False
@@ -317,6 +325,8 @@ class PhaseStateMachine:
 
     def data_end(self, token: Any, got: cython.bint) -> None:
         """Leave the loading of a batch; ``got``: there was one."""
+        if get_ident() != self.thread:
+            return  # another thread has taken this one's place meanwhile
         self._loading = False
         # Asking takes microseconds; where forwards are heard, what precedes them is none of them.
         if not got:
@@ -338,7 +348,9 @@ class PhaseStateMachine:
 
     def forward_begin(self, root: cython.ulonglong, module: Any) -> None:
         """Enter a call of the root ``module``, whose id is ``root``."""
-        if get_ident() != self.thread or self._backward or self._loading:
+        if get_ident() != self.thread and not (self._wants_gradients() and self._adopt(True)):
+            return
+        if self._backward or self._loading:
             return
         if self._forward and self._root != root:
             return  # a module inside the one that is running
@@ -350,7 +362,7 @@ class PhaseStateMachine:
         self._forward_seen = self._wants_gradients()
         if self._forward_seen:
             self._forward = FORWARD
-            self.forward_heard = True
+            self.forward_heard = self._trained = True
             self.loaded = False
         else:
             self._forward = self._call_with(self.without_gradients, module) or EVAL
@@ -375,7 +387,11 @@ class PhaseStateMachine:
     @cython.exceptval(check=False)
     def may_be_root(self) -> cython.bint:
         """Whether a module that is called now is no part of a call, a loading, a backward."""
-        return not (self._forward or self._backward or self._loading) and get_ident() == self.thread
+        if self._forward or self._backward or self._loading:
+            return False
+        if get_ident() == self.thread:
+            return True
+        return self._wants_gradients() and bool(self._adopt(True))
 
     def reduces(self, ddp: Any, reduces: cython.bint) -> bool:
         """Note a forward of DDP, whose backward ``reduces`` the gradients now or does not.
@@ -397,7 +413,7 @@ class PhaseStateMachine:
 
     def backward_begin(self, accumulates: cython.bint = True) -> Any:
         """Enter the autograd engine; ``accumulates``: gradients are added up, not returned."""
-        if get_ident() != self.thread:
+        if get_ident() != self.thread and not self._adopt(True):
             # A reentrant checkpoint on the engine's own thread: its recompute is over.
             return self._enter_thread_ring(BACKWARD, True)
         if self._backward:
@@ -408,7 +424,7 @@ class PhaseStateMachine:
             self._optimizing = 0
         if self._pending or self._unstepped:
             self._close_if_due()
-        self._backward = True
+        self._backward = self._trained = True
         self._accumulates = accumulates
         self.loaded = False
         if accumulates:
@@ -513,7 +529,7 @@ class PhaseStateMachine:
     def optimizer_begin(self, optimizer: Any, closure: cython.bint) -> Any:
         """Enter an optimizer's step, with a closure or without."""
         key: cython.ulonglong = address(optimizer)
-        if get_ident() != self.thread:
+        if get_ident() != self.thread and not self._adopt(True):
             return False
         if self._wrapped:
             if not self._inner_began:
@@ -538,12 +554,12 @@ class PhaseStateMachine:
     def optimizer_end(self, optimizer: Any) -> None:
         """Leave an optimizer's step."""
         key: cython.ulonglong = address(optimizer)
-        if self._optimizing != key:
-            if self._optimizing:
-                return
-            # On CUDA the hooks that step inside backward run in the engine's thread.
-            if get_ident() != self.thread and not (self._backward and self._in_engine_thread()):
-                return
+        # On CUDA the hooks that step inside backward run in the engine's thread.
+        if get_ident() != self.thread and not (self._backward and self._in_engine_thread()):
+            self._step_elsewhere()
+            return
+        if self._optimizing and self._optimizing != key:
+            return
         self.optimizer_seen = True
         if self._backward:
             self._fused = True
@@ -629,6 +645,44 @@ class PhaseStateMachine:
             and self._call(self.changed)
         ):
             self._close_step()
+
+    # -- other threads ------------------------------------------------------------------
+
+    def _adopt(self, trains: cython.bint) -> bool:
+        """Let the calling thread take the place of the recorded one, if that has ended or waits.
+
+        The thread that enters ``watch`` need not be the one that trains. ``trains``: the signal is
+        of training, not of loading, which other threads do ahead of it.
+        """
+        if not self.alive or self._call(self.thread_rings.native):
+            return False
+        if self._trained:
+            if self._forward or self._backward or self._optimizing or self._loading:
+                return False
+            waits = self.thread_rings.waits if trains else self.thread_rings.joins
+            if not self._call_with(waits, self.thread):
+                return False
+        elif not trains and (self._loading or self._forward):
+            return False
+        self._loading = self._backward = self._recompute = self._communication = False
+        self._saving = self._wrapped = False
+        self._forward = 0
+        self._optimizing = 0
+        self.thread = get_ident()
+        return True
+
+    def _step_elsewhere(self) -> None:
+        """Count a step of a thread that trains while another one is recorded."""
+        if not self.alive or self._call(self.thread_rings.native):
+            return
+        here = get_ident()
+        self._elsewhere[here] = self._elsewhere.get(here, 0) + 1
+        self.steps_elsewhere += 1
+        self._write(STEP_ELSEWHERE, 0, self.steps_elsewhere)
+
+    def threads_elsewhere(self) -> int:
+        """How many threads trained while another one was recorded."""
+        return len(self._elsewhere)
 
     # -- what may raise -----------------------------------------------------------------
 

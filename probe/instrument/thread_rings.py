@@ -7,6 +7,7 @@ next one writes on in it. Threads that find all of them taken are not recorded, 
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from ..ring.layout import THREAD_CAPACITY, Record
 from ..ring.writer import RingWriter
 
 MOST_THREADS = 64  # that are in phases at once, each with a descriptor and 0.3 MB
+_JOINING = ("join", "_wait_for_tstate_lock")  # of threading
 MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
 
 
@@ -114,6 +116,21 @@ class ThreadRings:
         if thread_ring is not None:
             thread_ring.enter(code)
         return thread_ring
+
+    @staticmethod
+    def waits(thread: int) -> bool:
+        """Whether a thread has ended, or waits for another one (``join``, a queue, a future)."""
+        frame = sys._current_frames().get(thread)
+        return frame is None or frame.f_code.co_filename == threading.__file__
+
+    @staticmethod
+    def joins(thread: int) -> bool:
+        """Whether a thread has ended, or waits for the end of another one."""
+        frame = sys._current_frames().get(thread)
+        if frame is None:
+            return True
+        code = frame.f_code
+        return code.co_filename == threading.__file__ and code.co_name in _JOINING
 
     def native(self) -> bool:
         """Whether C++ started this thread, as the autograd engine does."""

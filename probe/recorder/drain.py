@@ -193,7 +193,8 @@ class RingDrain:
         self.edges += len(rows)
         self.last_ns = int(rows["time_ns"][-1])
         kinds = rows["kind"]
-        self.steps += int(np.count_nonzero(kinds == Record.STEP))
+        ended = (kinds == Record.STEP) | (kinds == Record.STEP_ELSEWHERE)
+        self.steps += int(np.count_nonzero(ended))
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             values = logged["payload"][logged["code"] == code].copy().view(np.float64)

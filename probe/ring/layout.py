@@ -59,6 +59,7 @@ class Record(IntEnum):
     LEAVE = 7  # on a secondary thread: the phase `code` ended
     SYNC = 8  # a DDP forward whose backward reduces gradients (code 1) or does not (0)
     COMM = 9  # DDP's timers of one step; code: CommCode; payload: ns
+    STEP_ELSEWHERE = 11  # a step of another thread that trains at the same time
     STEPPED = 10  # one of several optimizers, named `code`, has stepped `payload` times
 
 

@@ -96,7 +96,9 @@ def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timelin
                 spans.end_ns[keep].astype(np.int64),
                 spans.code[keep].astype(np.int64),
                 spans.entered[keep],
-                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                rows["time_ns"][
+                    (rows["kind"] == Record.STEP) | (rows["kind"] == Record.STEP_ELSEWHERE)
+                ].astype(np.int64),
                 reader.names(rank, name),
                 bool(spans.inferred.any()),
             )

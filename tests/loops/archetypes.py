@@ -722,3 +722,23 @@ def in_a_thread(t: Truth) -> Iterator[Any]:
     thread = threading.Thread(target=train)
     thread.start()
     thread.join()
+
+
+@loop
+def several_trainings_in_turn(t: Truth) -> Iterator[Any]:
+    """Threads one after the other, after a training of the main thread."""
+    models = [Net() for _ in range(3)]
+    yield models, None
+
+    def train(model: Any) -> None:
+        optimizer = sgd(model)
+        for x, y in batches():
+            LOSS(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    train(models[0])
+    for model in models[1:]:
+        thread = threading.Thread(target=train, args=(model,))
+        thread.start()
+        thread.join()

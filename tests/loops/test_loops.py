@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fakes import span_sums  # noqa: E402
 from tests.fakes.phase_recording import watched  # noqa: E402
 from tests.loops.archetypes import LOOPS  # noqa: E402
 from tests.loops.compare import differences  # noqa: E402
+from tests.loops.models import Net  # noqa: E402
 from tests.loops.truth import Truth  # noqa: E402
 
 
@@ -30,6 +32,31 @@ def test_counts_and_seconds(name: str, passed: bool, tmp_path: Path) -> None:
     for (_, code), spent in span_sums.seconds(run.spans).items():
         phase = run.names.get(code, str(code))
         seconds[phase] = seconds.get(phase, 0.0) + spent
-    wrong = differences(truth.counts().as_json(), run.steps, run.counts, seconds)
+    wrong = differences(truth.counts().as_json(), run.steps, run.counts, seconds, busy_s=0.006)
     assert not wrong, "; ".join(map(str, wrong))
     assert run.engine.all_warnings() == []
+
+
+def test_threads_that_train_at_once(tmp_path: Path) -> None:
+    """One is recorded; the others' steps count, and a line says that their phases are missing."""
+    steps, threads = 12, 4
+    together = threading.Barrier(threads)
+
+    def train() -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        together.wait()
+        for _ in range(steps):
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    with watched(tmp_path) as run:
+        each = [threading.Thread(target=train) for _ in range(threads)]
+        for thread in each:
+            thread.start()
+        for thread in each:
+            thread.join()
+    assert run.engine.steps == steps * threads
+    (line,) = run.engine.all_warnings()
+    assert "trained at the same time: their steps are counted" in line
