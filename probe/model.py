@@ -3,7 +3,7 @@
 A training loop, with the phase that each line is recorded as::
 
     with probe.watch(model, optimizer) as run:  # startup        until the loop below begins
-        loader = DataLoader(Corpus())           # startup        startup/compile: compilers, anywhere
+        loader = DataLoader(Corpus())           # startup        startup/compile: torch.compile
         for x, y in loader:                     # data           the loader's __next__
             x = x.to(device)                    # other          in the loop, no named phase
             with torch.no_grad():

@@ -19,6 +19,7 @@ from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
 from ..timeline.phase_totals import PhaseTotals
+from ..timeline.step_times import StepTimes
 
 VERSION = 1
 
@@ -138,7 +139,9 @@ def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
     return {
         "rank": phases.rank,
         "steps": phases.steps,
-        "inferred_forward": phases.inferred_forward,
+        "inferred_s": phases.inferred_s,
+        "step_times": None if phases.step_times is None else phases.step_times.as_json(),
+        "optimizers": dict(phases.optimizers),
         "names": list(phases.names.items()),
         "seconds": list(phases.seconds.items()),
         "counts": list(phases.counts.items()),
@@ -147,6 +150,7 @@ def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
 
 
 def _totals_of(row: Mapping[str, Any]) -> PhaseTotals:
+    times = row.get("step_times")  # older runs have none
     return PhaseTotals(
         row["rank"],
         dict(row["names"]),
@@ -154,5 +158,7 @@ def _totals_of(row: Mapping[str, Any]) -> PhaseTotals:
         dict(row["counts"]),
         {(a, b): number for a, b, number in row["follows"]},
         row["steps"],
-        row["inferred_forward"],
+        row.get("inferred_s", 0.0),
+        None if times is None else StepTimes(**times),
+        row.get("optimizers", {}),
     )

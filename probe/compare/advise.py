@@ -50,6 +50,11 @@ _KINDS = (
     AdviceKind(
         "evaluation", (Phase.EVAL,), "evaluate less often, on fewer samples, in half precision"
     ),
+    AdviceKind(
+        "start-up and compilers",
+        (Phase.STARTUP, Phase.COMPILE),
+        "longer runs, caches of compiled code, data that is prepared once",
+    ),
     AdviceKind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
 )
 _REMOVABLE = AdviceKind(

@@ -20,6 +20,7 @@ from ..store.new_files import make_folder_here
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
 from ..timeline.span_table import Rows, SpanTable
 from ..timeline.spans import SpanDecoder
+from ..timeline.step_times import StepDurations
 
 BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
 
@@ -90,6 +91,8 @@ class RingDrain:
         self.edges = 0
         self.lost = 0
         self.steps = 0
+        self.durations = StepDurations()
+        self._optimizers: dict[int, int] = {}
         self.last_ns = 0
         self._logged: dict[int, _LoggedMetric] = {}
         self._on_batch = on_batch
@@ -188,13 +191,25 @@ class RingDrain:
         if remove:
             self.path.unlink(missing_ok=True)
 
+    def optimizers(self) -> dict[str, int]:
+        """How often each of several optimizers has stepped."""
+        return {
+            self.names.get(code, str(code)).removeprefix("optimizer/"): steps
+            for code, steps in self._optimizers.items()
+        }
+
     def _note(self, batch: Edges) -> None:
         rows = batch.rows
         self.edges += len(rows)
         self.last_ns = int(rows["time_ns"][-1])
         kinds = rows["kind"]
-        ended = (kinds == Record.STEP) | (kinds == Record.STEP_ELSEWHERE)
-        self.steps += int(np.count_nonzero(ended))
+        closed = rows["time_ns"][kinds == Record.STEP]
+        self.steps += len(closed) + int(np.count_nonzero(kinds == Record.STEP_ELSEWHERE))
+        self.durations.add(closed.astype(np.int64))
+        stepped = rows[kinds == Record.STEPPED]
+        self._optimizers.update(
+            zip(stepped["code"].tolist(), stepped["payload"].tolist(), strict=True)
+        )
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             values = logged["payload"][logged["code"] == code].copy().view(np.float64)

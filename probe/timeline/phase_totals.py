@@ -10,7 +10,9 @@ import numpy as np
 
 from ..model import Phase
 from ..ring.layout import Code
+from ..units import NS_PER_S
 from .span_table import SpanTable
+from .step_times import StepTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,9 @@ class PhaseTotals:
     counts: Mapping[int, int]
     follows: Mapping[tuple[int, int], int]
     steps: int
-    inferred_forward: bool
+    inferred_s: float  # of forward, where no call of a module was heard
+    step_times: StepTimes | None = None
+    optimizers: Mapping[str, int] = field(default_factory=dict)  # steps of each, of several
 
     def name(self, code: int) -> str:
         """Name of the phase with a code."""
@@ -40,7 +44,7 @@ class PhaseCounter:
     time_ns: Counter[int] = field(default_factory=Counter)
     counts: Counter[int] = field(default_factory=Counter)
     follows: Counter[tuple[int, int]] = field(default_factory=Counter)
-    inferred_forward: bool = False
+    inferred_ns: int = 0
     _last: int | None = None
 
     def take(self, table: SpanTable) -> None:
@@ -60,14 +64,21 @@ class PhaseCounter:
         which, times = np.unique(pairs, return_counts=True)
         for pair, number in zip(which.tolist(), times.tolist(), strict=True):
             self.follows[pair >> 16, pair & 0xFFFF] += number
-        self.inferred_forward |= bool(table.inferred.any())
+        self.inferred_ns += int(length[table.inferred].sum())
         self._last = int(code[-1])
 
     def seconds(self) -> dict[int, float]:
         """Seconds per code."""
         return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
 
-    def totals(self, rank: int, names: Mapping[int, str], steps: int) -> PhaseTotals:
+    def totals(
+        self,
+        rank: int,
+        names: Mapping[int, str],
+        steps: int,
+        step_times: StepTimes | None,
+        optimizers: Mapping[str, int],
+    ) -> PhaseTotals:
         """The totals so far, with what the spans do not tell."""
         return PhaseTotals(
             rank,
@@ -76,5 +87,7 @@ class PhaseCounter:
             dict(self.counts),
             dict(self.follows),
             steps,
-            self.inferred_forward,
+            self.inferred_ns / NS_PER_S,
+            step_times,
+            optimizers,
         )

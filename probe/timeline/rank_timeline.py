@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +15,9 @@ from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
 from .phase_totals import PhaseCounter, PhaseTotals
-from .span_table import SpanTable
+from .span_table import Rows, SpanTable
 from .spans import decode
+from .step_times import StepDurations
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class Timeline:
     """Non-overlapping spans of one rank, arrays (n,), ns.
 
     ``entered`` is False where a span only goes on with a phase that something interrupted.
-    ``step_ns`` (steps,) is when each step closed.
+    ``step_ns`` (steps,) is when each step closed; ``elsewhere`` are those of threads that trained
+    at the same time; ``inferred`` marks forwards that were not heard.
     """
 
     rank: int
@@ -32,12 +36,14 @@ class Timeline:
     entered: npt.NDArray[np.bool_]
     step_ns: Times
     names: dict[int, str]
-    inferred_forward: bool
+    inferred: npt.NDArray[np.bool_]
+    elsewhere: int = 0
+    optimizers: dict[str, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
         """Number of steps that closed."""
-        return len(self.step_ns)
+        return len(self.step_ns) + self.elsewhere
 
     def name(self, code: int) -> str:
         """Name of the phase with a code."""
@@ -45,12 +51,17 @@ class Timeline:
 
     def totals(self) -> PhaseTotals:
         """The phase totals of these spans."""
-        none, no = np.zeros(len(self.code), np.int64), np.zeros(len(self.code), np.bool_)
-        counting = PhaseCounter(inferred_forward=self.inferred_forward)
+        none = np.zeros(len(self.code), np.int64)
+        counting, durations = PhaseCounter(), StepDurations()
         counting.take(
-            SpanTable(self.begin_ns, self.end_ns, self.code, none, none, no, self.entered)
+            SpanTable(
+                self.begin_ns, self.end_ns, self.code, none, none, self.inferred, self.entered
+            )
         )
-        return counting.totals(self.rank, self.names, self.steps)
+        durations.add(self.step_ns)
+        return counting.totals(
+            self.rank, self.names, self.steps, durations.times(), self.optimizers
+        )
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
         """The spans between two instants, cut there."""
@@ -64,8 +75,19 @@ class Timeline:
             end_ns=end[keep],
             code=self.code[keep],
             entered=(self.entered & (self.begin_ns >= begin_ns))[keep],
+            inferred=self.inferred[keep],
             step_ns=self.step_ns[steps],
         )
+
+
+def steps_of_optimizers(rows: Rows, names: Mapping[int, str]) -> dict[str, int]:
+    """How often each of several optimizers has stepped, as some records of a ring say."""
+    stepped = rows[rows["kind"] == Record.STEPPED]
+    steps = {}
+    for code in np.unique(stepped["code"]).tolist():
+        name = names.get(code, str(code)).removeprefix("optimizer/")
+        steps[name] = int(stepped["payload"][stepped["code"] == code].max())
+    return steps
 
 
 def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline | None:
@@ -96,11 +118,11 @@ def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timelin
                 spans.end_ns[keep].astype(np.int64),
                 spans.code[keep].astype(np.int64),
                 spans.entered[keep],
-                rows["time_ns"][
-                    (rows["kind"] == Record.STEP) | (rows["kind"] == Record.STEP_ELSEWHERE)
-                ].astype(np.int64),
-                reader.names(rank, name),
-                bool(spans.inferred.any()),
+                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                names := reader.names(rank, name),
+                spans.inferred[keep],
+                int(np.count_nonzero(rows["kind"] == Record.STEP_ELSEWHERE)),
+                steps_of_optimizers(rows, names),
             )
         )
     return _apart(parts)
@@ -152,7 +174,9 @@ def _join(parts: list[Timeline]) -> Timeline:
         np.concatenate([p.entered for p in parts])[order],
         np.concatenate([p.step_ns for p in parts]),
         names,
-        any(p.inferred_forward for p in parts),
+        np.concatenate([p.inferred for p in parts])[order],
+        sum(p.elsewhere for p in parts),
+        dict(sum((Counter(p.optimizers) for p in parts), Counter())),
     )
 
 
@@ -167,5 +191,5 @@ def _between(before: Timeline, after: Timeline | None) -> Timeline | None:
         np.array([True]),
         np.zeros(0, np.int64),
         {0: str(Phase.RESTART)},
-        False,
+        np.zeros(1, np.bool_),
     )

@@ -265,14 +265,14 @@ def _resolve_forwards(
     final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
     final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
     inferred[is_pre] = pre_forward[is_pre]
-    later = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied)) == _FAR
-    return (is_tail | is_pre) & later
+    end = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied))
+    return np.logical_and(is_tail | is_pre, end == _FAR)
 
 
 def _resolve_loading(
     index: Ints, mark: Bools, raw: Ints, evaluates: bool, undecided: Bools, final: Ints
 ) -> Bools:
-    """Decide in ``final`` which loading is an evaluation's; returns as :func:`_resolve_forwards`."""
+    """Decide in ``final`` which loading is an evaluation's; the rest as above."""
     loads, tells = _loads(raw), mark & _tells_evaluation(raw)
     is_eval = final == Code.EVAL
     after = _next(index, tells)
@@ -284,30 +284,30 @@ def _resolve_loading(
     by_past = _gives_nothing(raw) | (begins < after)
     its = np.where(by_past, was_eval, (after < _FAR) & is_eval[at])
     waits_past = (before >= 0) & undecided[np.maximum(before, 0)]
-    waits = np.where(by_past, waits_past, (after == _FAR) | undecided[at])
+    waits: Bools = np.where(by_past, waits_past, (after == _FAR) | undecided[at])
     waits[-1] = True  # whether it gave a batch
     final[loads] = np.where(its, Code.EVAL, Code.DATA)[loads]
     return loads & waits
 
 
 def _loads(raw: Ints) -> Bools:
-    return (raw == Code.DATA) | (raw == Code.FIRST_DATA)
+    return np.isin(raw, (Code.DATA, Code.FIRST_DATA))
 
 
 def _is_forward(raw: Ints) -> Bools:
     """Marks that begin a forward of any kind."""
-    forward = (raw == Code.FORWARD) | (raw == Code.EVAL)
-    return forward | (raw == Code.NO_GRAD) | (raw == Code.INFERENCE)
+    return np.isin(raw, (Code.FORWARD, Code.EVAL, Code.NO_GRAD, Code.INFERENCE))
 
 
 def _tells_evaluation(raw: Ints) -> Bools:
     """Marks that tell whether what is loaded beside them is an evaluation's."""
-    return _is_forward(raw) | (raw == Code.BACKWARD)
+    return np.isin(raw, (Code.FORWARD, Code.EVAL, Code.NO_GRAD, Code.INFERENCE, Code.BACKWARD))
 
 
 def _gives_nothing(raw: Ints) -> Bools:
     """A loading that ends at once in EXHAUSTED."""
-    return _loads(raw) & np.concatenate([raw[1:] == Code.EXHAUSTED, [False]])
+    ends: Bools = np.concatenate([raw[1:] == Code.EXHAUSTED, [False]])
+    return np.logical_and(_loads(raw), ends)
 
 
 def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:

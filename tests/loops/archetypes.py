@@ -10,6 +10,7 @@ import copy
 import io
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -731,6 +732,7 @@ def several_trainings_in_turn(t: Truth) -> Iterator[Any]:
     yield models, None
 
     def train(model: Any) -> None:
+        time.sleep(0.01)  # until the main thread has come to wait for this one
         optimizer = sgd(model)
         for x, y in batches():
             LOSS(model(x), y).backward()

@@ -1,8 +1,8 @@
 """What a loop really did: counts and seconds, taken at torch's own calls, outside our code.
 
 The models of the loops note their calls themselves (:mod:`models`); backwards, optimizers' steps,
-loaders' batches and saves are noted by patches that stand before ours are made. What belongs to which
-phase follows from the order of these events and from what the loop declares.
+loaders' batches and saves are noted by patches that stand before ours are made. What belongs to
+which phase follows from the order of these events and from what the loop declares.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Truth:
     def _wrap_loader(self) -> None:
         original = dataloader._BaseDataLoaderIter.__next__
 
-        def __next__(iterator: Any) -> Any:  # noqa: N807
+        def __next__(iterator: Any) -> Any:
             with self.noted(DATA, time.monotonic_ns(), tag="end") as event:
                 batch = original(iterator)
                 event.tag = "eval" if self._evaluates else "train"
@@ -204,7 +204,7 @@ class Truth:
         if not inside:
             return (step.end_ns - step.begin_ns) / 1e9
         first = next(e for e in inside if e.kind == BACKWARD)
-        later = sum(e.end_ns - e.begin_ns for e in inside if e.begin_ns > first.begin_ns and e is not first)
+        later = sum(e.end_ns - e.begin_ns for e in inside if e.begin_ns > first.begin_ns)
         return (step.end_ns - first.end_ns - later) / 1e9 - self._tails(step, first.end_ns)
 
     def _tails(self, inside: Event | None = None, after_ns: int = 0) -> float:

@@ -208,10 +208,7 @@ class DiscoveringCall:
     cython.declare(_original=object, _machine=object, _hear=object)
 
     def __init__(
-        self,
-        original: Call,
-        machine: PhaseStateMachine,
-        hear: Callable[[Any], Listener | None],
+        self, original: Call, machine: PhaseStateMachine, hear: Callable[[Any], Listener | None]
     ):
         """``hear`` gives the listener of a module that is called for the first time, or None."""
         self._original, self._machine, self._hear = original, machine, hear

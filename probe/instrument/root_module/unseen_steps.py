@@ -73,7 +73,9 @@ class UnseenSteps:
         """Remember a parameter that the backward of ``outputs`` gave a gradient."""
         self.backwards += 1
         # One that was seen before costs no look into the graph.
-        leaves = [p for p in self.parameters() if not accumulated or p.grad is not None] or _leaves(outputs)
+        leaves = [p for p in self.parameters() if not accumulated or p.grad is not None] or _leaves(
+            outputs
+        )
         self._tracked = [_Tracked.of(leaf, accumulated) for leaf in leaves[:1]]
 
     def changed(self, by_gradient: bool) -> bool:

@@ -154,7 +154,13 @@ class SummaryStage:
 
         def phase_totals(counted: Mapping[int, PhaseCounter]) -> list[PhaseTotals]:
             return [
-                counted[drain.rank].totals(drain.rank, PHASE_OF_CODE | drain.names, drain.steps)
+                counted[drain.rank].totals(
+                    drain.rank,
+                    PHASE_OF_CODE | drain.names,
+                    drain.steps,
+                    drain.durations.times(),
+                    drain.optimizers(),
+                )
                 for drain in mains
                 if drain.rank in counted
             ]

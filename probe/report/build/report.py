@@ -148,10 +148,28 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "host": meta.get("host", ""),
         "python": meta.get("python", ""),
         "ranks": max(1, len(reader.ranks())),
-        "steps": max((t.steps for t in analysis.phase_totals), default=0),
+        **_steps(analysis),
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
+    }
+
+
+def _steps(analysis: RunAnalysis) -> dict[str, Any]:
+    """Steps, their median time in seconds and its quartiles, of the rank with most of them."""
+    ranks = analysis.phase_totals
+    most = max(ranks, key=lambda totals: totals.steps, default=None)
+    steps = 0 if most is None else most.steps
+    times = None if most is None else most.step_times
+    optimizers = {} if most is None else dict(most.optimizers)
+    told_apart = any(number != steps for number in optimizers.values())
+    return {
+        "steps": steps,
+        "step_s": None if times is None else times.median_s,
+        "step_s_quartiles": None if times is None else [times.low_s, times.high_s],
+        "steps_left_out": 0 if times is None else times.left_out,
+        "iterations": max(optimizers.values()) if told_apart else steps,
+        "optimizers": optimizers if told_apart else {},
     }
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
 from ...clock import Anchor
-from ...model import RunStatus
+from ...model import Phase, RunStatus
+from ...timeline.phase_totals import PhaseTotals
+
+_INFERRED = 0.05  # share of forward that matters
 
 
 def uncovered(analysis: RunAnalysis, tariffs: Tariffs) -> list[str]:
@@ -47,9 +50,12 @@ def warnings(analysis: RunAnalysis) -> list[str]:
                 f"{source.device}: its counter started anew {device.curve.resets} times; "
                 "energy across that moment is not counted"
             )
-    if any(t.inferred_forward for t in phase_totals):
+    forward_s = sum(t.seconds.get(code, 0.0) for t in phase_totals for code in _forward(t))
+    inferred_s = sum(t.inferred_s for t in phase_totals)
+    if inferred_s > _INFERRED * forward_s:
         lines.append(
-            "forward was inferred (no hook saw it): pass the model to watch(model) for exact edges"
+            f"{100 * inferred_s / forward_s:.0f} % of forward were inferred, for no module was "
+            'called there: `with run.phase("forward"):` around the computation says exactly'
         )
     for device in devices:
         source = device.source
@@ -80,3 +86,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     if reader.status is RunStatus.RUNNING:
         lines.append("the run is still going on: numbers are those of this moment")
     return list(dict.fromkeys(lines))
+
+
+def _forward(totals: PhaseTotals) -> list[int]:
+    return [code for code, name in totals.names.items() if name == Phase.FORWARD]

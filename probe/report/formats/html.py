@@ -44,7 +44,7 @@ def render(report: dict[str, Any]) -> str:
         UsageError: matplotlib, which draws the charts, is not installed.
     """
     run, name = report["run"], escaped(report["run"]["name"] or report["run"]["id"])
-    steps = f", {run['steps']} steps" if run["steps"] else ""
+    steps = f", {sentences.steps(run)}" if run["steps"] else ""
     ended = f" ({escaped(run['ended_by'])})" if run["ended_by"] else ""
     body = [
         f"<header><h1>{name}</h1>",

@@ -18,7 +18,7 @@ def render(report: dict[str, Any]) -> str:
     """Under 60 lines: totals, a table per device, meters, warnings."""
     run, total = report["run"], report["total"]
     lines = [MARKER, f"### {cell(run['name'] or run['id'])}: {sentences.headline(report)}", ""]
-    steps = f", {run['steps']} steps" if run["steps"] else ""
+    steps = f", {sentences.steps(run)}" if run["steps"] else ""
     why = f" ({cell(run['ended_by'])})" if run["ended_by"] else ""
     lines += [f"{run['status']}{why} after {duration(run['duration_s'])}{steps}; `{run['id']}`", ""]
     if total["modelled_energy_j"] is not None:

@@ -9,12 +9,14 @@ from ..numbers import duration, energy, number
 from ..text_tables import Table, aligned
 
 _ORDER = [
+    "startup",
     "data",
     "forward",
     "backward",
     "recompute",
     "communication",
     "optimizer",
+    "inference",
     "eval",
     "checkpoint",
     "restart",
@@ -53,7 +55,7 @@ def _headline(report: dict[str, Any]) -> list[str]:
         what += f" · from {number(run['part_s'][0])} s to {number(run['part_s'][1])} s"
     if run["ended_by"]:
         what += f" ({run['ended_by']})"
-    steps = f" · {run['steps']} steps" if run["steps"] else ""
+    steps = f" · {sentences.steps(run)}" if run["steps"] else ""
     ranks = f" · {run['ranks']} ranks" if run["ranks"] > 1 else ""
     lines = [f"{what} · {duration(run['duration_s'])}{steps}{ranks} · {run['id']}"]
     if total["energy_j"] is not None:
@@ -101,7 +103,6 @@ def _logged(report: dict[str, Any]) -> list[str]:
 
 
 def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> list[str]:
-    steps = report["run"]["steps"]
     rows = sorted(rows, key=_place)
     total = sum(row["time_s"] for row in rows if row["phase"] != "unresolved") or 1.0
     head = ["phase", "count", "time", "share", "energy", "interval", "power", "how"]
@@ -111,9 +112,6 @@ def _table(device: str, rows: list[dict[str, Any]], report: dict[str, Any]) -> l
     about = device
     if all(row["provenance"] == "modelled" for row in rows):
         about += " (modelled: no meter)"
-    watched = sum(row["time_s"] for row in rows if row["phase"] not in _LAST[1:])
-    if steps and watched:
-        about += f" · {duration(watched / steps)} per step"
     return Table(about, head, body, _text_columns(head)).lines()
 
 

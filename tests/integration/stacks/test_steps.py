@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.fakes.phase_recording import watched  # noqa: E402
-from tests.fakes.training_loop import BACKEND, LOSS, N, Net, expect, loader  # noqa: E402
+from tests.fakes.training_loop import BACKEND, LOSS, N, Net, loader  # noqa: E402
 
 
 def test_hand_written_loop_without_arguments(tmp_path: Path) -> None:

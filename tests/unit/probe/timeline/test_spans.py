@@ -122,7 +122,9 @@ def loading(points: Any, i: int) -> int:
     return int(E) if any(evaluates(j) for j in after) else int(D)
 
 
-codes = st.sampled_from([D, FIRST, F, B, R, C, O, E, X, PRE, TAIL, N, I, AGAIN, NOTHING, USER, "step"])
+codes = st.sampled_from(
+    [D, FIRST, F, B, R, C, O, E, X, PRE, TAIL, N, I, AGAIN, NOTHING, USER, "step"]
+)
 
 
 @settings(max_examples=300, deadline=None)
