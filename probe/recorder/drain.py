@@ -207,9 +207,8 @@ class RingDrain:
         self.steps += len(closed) + int(np.count_nonzero(kinds == Record.STEP_ELSEWHERE))
         self.durations.add(closed.astype(np.int64))
         stepped = rows[kinds == Record.STEPPED]
-        self._optimizers.update(
-            zip(stepped["code"].tolist(), stepped["payload"].tolist(), strict=True)
-        )
+        for code, number in zip(stepped["code"].tolist(), stepped["payload"].tolist(), strict=True):
+            self._optimizers[code] = number
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             values = logged["payload"][logged["code"] == code].copy().view(np.float64)

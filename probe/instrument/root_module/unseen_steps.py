@@ -1,9 +1,9 @@
-"""Steps that no optimizer reports: of loops that write their parameters themselves, of compiled ones.
+"""Steps that no optimizer reports: of loops that write parameters themselves, of compiled ones.
 
-After a backward some of the parameters that got gradients are remembered; if they have been written
-when the next batch, forward or backward begins, a step lies between. What ``.data`` is given changes
-no version, so on the host one value is looked at, too; on a device that would be a synchronisation,
-and the gradient's being dropped or zeroed has to do.
+After a backward a parameter that got a gradient is remembered; if it has been written when the next
+batch, forward or backward begins, a step lies between. What ``.data`` is given changes no version,
+so on the host one value is looked at, too; on a device that would be a synchronisation, and the
+gradient's being dropped or zeroed has to do.
 """
 
 from __future__ import annotations
