@@ -102,10 +102,13 @@ class PhaseEngine:
 
     # -- life ---------------------------------------------------------------------------
 
-    def install(self) -> None:
-        """Begin to record: patches, a listener of the model's calls, the first mark."""
+    def install(self, began_ns: int = 0) -> None:
+        """Begin to record: patches, listeners of modules' calls, the first mark.
+
+        ``began_ns``: when start-up began; 0: now.
+        """
         try:
-            self._machine.start()
+            self._machine.start(began_ns)
             registry.attach(self._machine)
             self._withdraw = when_imported("torch", self._with_torch)
         except Exception as error:

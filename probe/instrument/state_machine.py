@@ -242,10 +242,14 @@ class PhaseStateMachine:
         if self._device is not None:
             self._device.mark(time_ns, code)
 
-    def start(self) -> None:
-        """Begin to record, with the first mark."""
+    def start(self, began_ns: int = 0) -> None:
+        """Begin to record; the first mark says that start-up began at ``began_ns``, or now."""
         self.alive = True
-        self._mark(STARTUP)
+        if began_ns:
+            self._current = STARTUP
+            self._write_at(began_ns, MARK, STARTUP, -1)
+        else:
+            self._mark(STARTUP)
 
     def enrich(self, allocated: Callable[[], int] | None, device: DeviceClock | None) -> None:
         """Let marks carry the allocator's bytes and edges of a device from now on."""

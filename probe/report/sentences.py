@@ -48,16 +48,15 @@ def steps(run: dict[str, Any]) -> str:
     """How many steps, by which optimizers, and how long one took."""
     line = f"{run['steps']} steps"
     if run.get("optimizers"):
-        each = ", ".join(f"{name} {number}" for name, number in run["optimizers"].items())
+        each = ", ".join(f"{name}: {number}" for name, number in sorted(run["optimizers"].items()))
         line += f" in {run['iterations']} iterations ({each})"
     if run.get("step_s"):
-        low, high = run["step_s_quartiles"]
-        line += f" of {duration(run['step_s'])}"
-        if duration(low) != duration(high):
-            line += f" (half of them within {duration(low)} … {duration(high)})"
-        if left_out := run["steps_left_out"]:
-            first = "the first" if left_out == 1 else f"the first {left_out}"
-            line += f" without {first}"
+        low, high = (duration(quartile) for quartile in run["step_s_quartiles"])
+        left_out = run["steps_left_out"]
+        about = [f"{low} … {high}"] if low != high else []
+        about += [f"the first {left_out} left out"] if left_out else []
+        line += f" · {duration(run['step_s'])} per step"
+        line += f" ({'; '.join(about)})" if about else ""
     return line
 
 

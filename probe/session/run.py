@@ -21,7 +21,7 @@ from ..store.dashboard_address import address, port_for
 from ..store.layout import node_dir, node_name, runs_dir
 from ..store.live import Live, read_live
 from ..store.members import Member
-from ..store.processes import boot_id, start_ticks
+from ..store.processes import boot_id, process_began_ns, start_ticks
 from ..store.runs import create_run, new_run_id
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
@@ -79,7 +79,8 @@ class Run:
                 self._supervisor.start()
         except OSError as error:
             raise StoreError(f"cannot record into {self.path}: {error.strerror}") from None
-        self._engine.install()
+        # Below `probe run` the run began before this process imported torch.
+        self._engine.install(process_began_ns(self.pid) if joined else 0)
 
     @property
     def id(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,15 @@ def start_ticks(pid: int) -> int | None:
     if fields[0] in ("Z", "X"):
         return None
     return int(fields[19])
+
+
+def process_began_ns(pid: int) -> int:
+    """When a process was started, on the monotonic clock, to 10 ms; 0 if that is not known."""
+    ticks = start_ticks(pid)
+    if ticks is None:
+        return 0
+    ago_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return max(0, time.monotonic_ns() - int(max(0.0, ago_s) * 1e9))
 
 
 def is_alive(pid: int, ticks: int) -> bool:
