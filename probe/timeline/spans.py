@@ -61,6 +61,7 @@ class SpanDecoder:
         self._step = 0
         self._micro = 0
         self._forward = False  # a forward was seen since the last backward
+        self._started = False  # start-up has begun
         self._evaluates = False  # the last forward or backward was a forward of an evaluation
         self._sequence: int | None = None
         self._row_ns = 0  # time of the last row fed
@@ -128,6 +129,7 @@ class SpanDecoder:
         # Loading for an evaluation is part of it; what gave no batch is no loading of one.
         entered &= ~(_loads(raw) & ((final != Code.DATA) | _gives_nothing(raw)))
         entered &= raw != Code.RESUMED
+        entered &= ~((raw == Code.STARTUP) & self._resumes(raw))
         table = SpanTable(
             points.time[:n],
             points.time[1 : n + 1],
@@ -139,11 +141,17 @@ class SpanDecoder:
         )
         return table.take(table.end_ns > table.begin_ns)
 
+    def _resumes(self, raw: Ints) -> Bools:
+        """Where start-up has begun before."""
+        began = np.cumsum(raw == Code.STARTUP) > 1
+        return began | self._started
+
     def _advance(self, points: _Points, raw: Ints, final: Ints, ready: int) -> None:
         """Remember what the first held point needs to know of those before it."""
         if not ready:
             return
         kind, code = points.kind[:ready], raw[:ready]
+        self._started = self._started or bool((code == Code.STARTUP).any())
         steady, entry = _entries(kind, code, self._steady)
         closes = np.flatnonzero(kind == Record.STEP)
         begin = int(closes[-1]) if len(closes) else 0
@@ -266,7 +274,8 @@ def _resolve_forwards(
     final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
     inferred[is_pre] = pre_forward[is_pre]
     end = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied))
-    return np.logical_and(is_tail | is_pre, end == _FAR)
+    waits: Bools = (is_tail | is_pre) & (end == _FAR)
+    return waits
 
 
 def _resolve_loading(

@@ -168,7 +168,7 @@ def timeline_of(trace: Trace) -> Timeline:
         entered=np.ones(len(trace.code), np.bool_),
         step_ns=edges[1:][trace.code == trace.code.max()],
         names={first + place: name for place, name in enumerate(trace.names)},
-        inferred_forward=False,
+        inferred=np.zeros(len(trace.code), np.bool_),
     )
 
 

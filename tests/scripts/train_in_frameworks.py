@@ -144,6 +144,36 @@ def lightning(folder: Path, which: str = "module") -> Watched:
     return run
 
 
+def keras(folder: Path) -> Watched:
+    os.environ["KERAS_BACKEND"] = "torch"
+    import keras as framework
+
+    layers = framework.layers
+    model = framework.Sequential([layers.Dense(16, activation="relu"), layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse")
+    x, y = torch.randn(8 * N, 64).numpy(), torch.randn(8 * N, 1).numpy()
+    model.predict(x[:1], verbose=0)  # builds it
+    with watched(folder) as run:
+        model.fit(x, y, batch_size=8, epochs=2, verbose=0, validation_data=(x[:32], y[:32]))
+        model.save(str(folder / "model.keras"))
+    assert run.steps == run.counts["optimizer"] == 2 * N
+    assert run.counts["forward"] == run.counts["backward"] == run.counts["data"] == 2 * N
+    assert run.counts["eval"] == 2 * 4 and run.counts["checkpoint"] == 1
+    return run
+
+
+def sb3(folder: Path) -> Watched:
+    """Proximal policy optimisation: its rollouts are inference, though in evaluation mode."""
+    from stable_baselines3 import PPO
+
+    with watched(folder) as run:
+        agent = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, n_epochs=2, device="cpu")
+        agent.learn(128)
+    assert run.steps == run.counts["optimizer"] == run.counts["backward"] == 2 * 2 * 2
+    assert run.counts["inference"] >= 128 and "eval" not in run.counts
+    return run
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     name, _, kind = sys.argv[1].partition("_")

@@ -17,6 +17,7 @@ from typing import Any
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .dynamo import put
+from .framework_patches import FRAMEWORKS, framework_step, timed
 from .module_call import wrapper_code
 from .patching import Session, Wrap, replace
 from .wrappers import (
@@ -53,30 +54,8 @@ COLLECTIVES = (
 )
 
 
-def _timed(signal: str) -> Wrap:
-    """Make wrappers that call ``{signal}_begin`` and ``{signal}_end`` of the machine."""
-    begin, end = f"{signal}_begin", f"{signal}_end"
-
-    def wrap(original: Call, session: Session) -> Call:
-        @functools.wraps(original)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or session.machine is None:
-                return original(*args, **kwargs)
-            machine, token = session.machine, None
-            try:
-                token = getattr(machine, begin)()
-                return original(*args, **kwargs)
-            finally:
-                if token:
-                    getattr(machine, end)(token)
-
-        return timed
-
-    return wrap
-
-
-_recomputing = _timed("recompute")
-_communicating = _timed("communication")
+_recomputing = timed("recompute")
+_communicating = timed("communication")
 
 
 def _checkpoint_frame(original: Call, session: Session) -> Call:
@@ -101,41 +80,6 @@ def _collective(original: Call, session: Session) -> Call:
         return waiting(*args, **kwargs)
 
     return collective
-
-
-def _framework_step(optimizer_of: Call, *, part: bool = False) -> Wrap:
-    """Make wrappers of a framework's step, inside which an optimizer may or may not step.
-
-    A step of the training ends if ``global_steps`` has changed, or without that if an optimizer
-    has stepped.
-
-    Args:
-        optimizer_of: gives what steps, called with the arguments of the step.
-        part: it never is a whole step.
-    """
-
-    def wrap(original: Call, session: Session) -> Call:
-        @functools.wraps(original)
-        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or session.machine is None:
-                return original(self, *args, **kwargs)
-            machine, token, before = session.machine, None, getattr(self, "global_steps", None)
-            optimizer = optimizer_of(self, *args, **kwargs)
-            try:
-                token = machine.wrapped_begin(optimizer, part)
-                return original(self, *args, **kwargs)
-            finally:
-                if token:
-                    closes: bool | None = None
-                    if part:
-                        closes = False
-                    elif before is not None:
-                        closes = getattr(self, "global_steps", None) != before
-                    machine.wrapped_end(token, optimizer, closes)
-
-        return step
-
-    return wrap
 
 
 def _tells_finder(method: str) -> Wrap:
@@ -185,39 +129,16 @@ def _compiling(begins: bool) -> Wrap:
     return wrap
 
 
+def _on_dynamo_utils(session: Session, module: ModuleType) -> None:
+    machine = session.machine
+    if machine is not None and machine.finder is not None:
+        machine.finder.discovery.on_dynamo(module)
+
+
 def _on_callbacks(session: Session, module: ModuleType) -> None:
     handler = module.CompilationCallbackHandler
     session.patch(handler, "run_start_callbacks", _compiling(True))
     session.patch(handler, "run_end_callbacks", _compiling(False))
-
-
-_saving = _timed("checkpoint")
-
-
-def _on_serialization(session: Session, module: ModuleType) -> None:
-    import torch
-
-    for owner, name in (
-        (torch, "save"),
-        (module, "save"),
-        (module, "_save"),  # where `save` was imported by name
-        (module, "_legacy_save"),
-    ):
-        session.patch(owner, name, _saving)
-
-
-def _saves(*names: str) -> Callable[[Session, ModuleType], None]:
-    """Make an installer for functions, or methods as ``Class.method``, that save a checkpoint."""
-
-    def install(session: Session, module: ModuleType) -> None:
-        for name in names:
-            owner: Any = module
-            *path, last = name.split(".")
-            for part in path:
-                owner = getattr(owner, part)
-            session.patch(owner, last, _saving)
-
-    return install
 
 
 def _optimizer_argument(_scaler: Any, optimizer: Any, *_args: Any, **_kwargs: Any) -> Any:
@@ -290,14 +211,8 @@ def _on_checkpoint(session: Session, module: ModuleType) -> None:
 
 
 def _on_scaler(session: Session, module: ModuleType) -> None:
-    session.patch(module.GradScaler, "step", _framework_step(_optimizer_argument))
-    session.patch(module.GradScaler, "unscale_", _framework_step(_optimizer_argument, part=True))
-
-
-def _on_deepspeed(session: Session, module: ModuleType) -> None:
-    engine = module.DeepSpeedEngine
-    session.patch(engine, "step", _framework_step(lambda engine, *_args, **_kwargs: engine))
-    session.patch(engine, "save_checkpoint", _saving)
+    session.patch(module.GradScaler, "step", framework_step(_optimizer_argument))
+    session.patch(module.GradScaler, "unscale_", framework_step(_optimizer_argument, part=True))
 
 
 @functools.cache  # rules stay, and each one compiles all of them again
@@ -314,6 +229,7 @@ _NOT_TRACED = (  # all that runs in a training but this module and ``module_call
     "ddp_timers",
     "logged_values",
     "module_kinds.state_machine",
+    "patches.framework_patches",
     "patches.patching",
     "patches.registry",
     "patches.wrappers",
@@ -325,7 +241,7 @@ _NOT_TRACED = (  # all that runs in a training but this module and ``module_call
     "thread_rings",
 )
 
-INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
+INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = FRAMEWORKS | {
     "torch._tensor": lambda s, m: s.patch(m.Tensor, "backward", around_tensor_backward),
     "torch.autograd": _on_autograd,
     "torch.utils.data.dataloader": _on_loader,
@@ -342,18 +258,8 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.nn.modules.module": lambda s, m: s.patch(
         m.Module, "eval", _tells_finder("module_evaluates")
     ),
-    "torch.serialization": _on_serialization,
-    "torch.distributed.checkpoint": _saves("save", "async_save", "save_state_dict"),
-    "torch.distributed.checkpoint.state_dict_saver": _saves("save", "async_save"),
-    "safetensors.torch": _saves("save_file", "save_model"),
-    "transformers.modeling_utils": _saves("PreTrainedModel.save_pretrained"),
-    "transformers.trainer": _saves("Trainer._save_checkpoint", "Trainer.save_model"),
-    "accelerate.accelerator": _saves("Accelerator.save_state", "Accelerator.save_model"),
-    "lightning.pytorch.trainer.trainer": _saves("Trainer.save_checkpoint"),
-    "pytorch_lightning.trainer.trainer": _saves("Trainer.save_checkpoint"),
     "torch._dynamo.callback": _on_callbacks,
-    "torch._dynamo.utils": lambda s, m: _tell_finder(s, "on_dynamo", m),
+    "torch._dynamo.utils": _on_dynamo_utils,
     "torch._dynamo.trace_rules": lambda _, m: _skip_ours(m),
     "torch._dynamo.eval_frame": lambda _, m: m.skip_code(wrapper_code()),
-    "deepspeed.runtime.engine": _on_deepspeed,
 }

@@ -73,9 +73,10 @@ class RootFinder:
         self._optimizers = list(optimizers)
         self._roots: dict[int, _Root] = {}
         self._kinds: list[KindListeners] = []
-        self._discovery = Discovery(machine, self._hear)
+        self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
         self._unseen = UnseenSteps()
+        self.acts = False  # a framework says that it collects experience
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
 
     # -- life ---------------------------------------------------------------------------
@@ -84,7 +85,7 @@ class RootFinder:
         """Listen to the models that were passed, and for others."""
         machine = self._machine
         machine.finder = self
-        machine.after_backward = self._unseen.after_backward
+        machine.after_backward = self._after_backward
         machine.changed = self._changed
         machine.new_optimizer = self._new_optimizer
         machine.without_gradients = self._without_gradients
@@ -99,7 +100,7 @@ class RootFinder:
     def stop(self) -> None:
         """Leave torch and all classes as they were."""
         self._machine.finder = None
-        self._discovery.disarm()
+        self.discovery.disarm()
         for root in self._roots.values():
             root.listening.remove()
         for listeners in self._kinds:
@@ -107,10 +108,6 @@ class RootFinder:
         self._roots.clear()
         self._kinds.clear()
         self._given, self._optimizers = [], []
-
-    def on_dynamo(self, utils: Any) -> None:
-        """Dynamo was imported."""
-        self._discovery.on_dynamo(utils)
 
     # -- what torch's patches tell; may raise --------------------------------------------
 
@@ -132,9 +129,9 @@ class RootFinder:
         """Torch's compiler begins or ends."""
         self.compiles = True
         if begins:
-            self._discovery.pause()
+            self.discovery.pause()
         else:
-            self._discovery.resume()
+            self.discovery.resume()
 
     def step_closed(self) -> None:
         """After each step while new roots are listened for."""
@@ -144,7 +141,7 @@ class RootFinder:
         if steps - self._quiet_from >= _QUIET:
             self._machine.evaluates = False
             self._machine.every_step = False
-            self._discovery.disarm()
+            self.discovery.disarm()
 
     def unknown_steps(self) -> str:
         """One line if there were backwards, and nothing that could be taken for a step."""
@@ -157,7 +154,7 @@ class RootFinder:
     def _arm(self) -> None:
         self._quiet_from = self._machine.steps
         self._machine.every_step = True
-        self._discovery.arm()
+        self.discovery.arm()
 
     def _is_module(self, model: Any) -> bool:
         if living_modules.is_module(model):
@@ -209,6 +206,13 @@ class RootFinder:
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
         return self._code(f"optimizer/{kind} {number}")
 
+    def _after_backward(self, outputs: Any, accumulated: bool) -> None:
+        try:
+            self._unseen.after_backward(outputs, accumulated)
+        except Exception as error:  # of a kind of tensor that nobody thought of
+            self._machine.after_backward = None
+            self._warn(f"only optimizers end steps: {type(error).__name__}: {error}")
+
     def _changed(self) -> bool:
         # An optimizer that is known tells its steps itself, unless it is compiled.
         if not self._unseen.changed(by_gradient=self.compiles or not self._owned):
@@ -235,6 +239,8 @@ class RootFinder:
         root = self._roots.get(id(module))
         if root is None:
             return NO_GRAD
+        if self.acts:
+            return INFERENCE
         before, root.step = root.step, machine.steps
         if self._is_trained(root, module):
             if not module.training:

@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 _NODES = 4096  # of a graph that are looked at for a parameter
 _LARGEST = 1 << 16  # elements, for a look at the largest gradient
 
@@ -32,9 +34,9 @@ class _Tracked:
     def of(cls, parameter: Any, accumulated: bool) -> _Tracked:
         gradient = parameter.grad if accumulated else None
         place, value = -1, 0.0
-        if parameter.device.type == "cpu" and parameter.numel() <= _LARGEST:
+        if _is_plain(parameter) and 0 < parameter.numel() <= _LARGEST:
             place = 0
-            if gradient is not None and gradient.layout == parameter.layout:
+            if gradient is not None and _is_plain(gradient):
                 place = int(gradient.detach().abs().argmax())
             value = float(parameter.detach().reshape(-1)[place])
         return cls(
@@ -59,6 +61,12 @@ class _Tracked:
             return False
         gradient = parameter.grad
         return gradient is None or gradient._version != self.gradient_version
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether a look at a value costs little: on the host, dense, and not shared among ranks."""
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    return type(tensor) in kinds and tensor.device.type == "cpu" and tensor.layout == torch.strided
 
 
 class UnseenSteps:

@@ -15,10 +15,10 @@ from tests.scripts import SCRIPTS  # noqa: E402
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "stack", ["deepspeed", "hf", "lightning", "lightning_inner", "lightning_auto"]
+    "stack", ["deepspeed", "hf", "lightning", "lightning_inner", "lightning_auto", "keras", "sb3"]
 )
 def test_framework(tmp_path: Path, stack: str) -> None:
-    module = {"hf": "transformers"}.get(stack, stack.split("_")[0])
+    module = {"hf": "transformers", "sb3": "stable_baselines3"}.get(stack, stack.split("_")[0])
     pytest.importorskip(module, reason=f"{module} is not installed: pip install {module}")
     script = SCRIPTS / "train_in_frameworks.py"
     done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -159,7 +160,7 @@ class TestUserPhases:
 
 
 class TestThreads:
-    def test_loaders_and_training_in_other_threads_are_not_ours(self, tmp_path: Path) -> None:
+    def test_the_thread_that_trains_is_recorded(self, tmp_path: Path) -> None:
         model, optimizer = trained()
 
         def work() -> None:
@@ -170,7 +171,28 @@ class TestThreads:
             thread = threading.Thread(target=work)
             thread.start()
             thread.join()
-        assert run.sequence() == ["startup"] and run.steps == 0
+        assert run.steps == 4 and run.counts["data"] == run.counts["forward"] == 4
+
+    def test_loaders_in_other_threads_are_not_ours(self, tmp_path: Path) -> None:
+        """As of a thread that fetches ahead of the one that trains."""
+        model, optimizer = trained()
+        fetched: queue.Queue[Any] = queue.Queue(maxsize=2)
+
+        def fetch() -> None:
+            for x in torch.utils.data.DataLoader(torch.randn(8, 8)):
+                fetched.put(x)
+
+        with watched(tmp_path, model) as run:
+            model(torch.randn(1, 8)).sum().backward()
+            thread = threading.Thread(target=fetch)
+            thread.start()
+            for _ in range(8):
+                model(fetched.get()).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            thread.join()
+        assert run.steps == 8 and run.counts["forward"] == 9
+        assert "data" not in run.counts
 
     def test_the_autograd_engines_thread_has_a_ring(self, tmp_path: Path) -> None:
         """As on CUDA: backward waits in the main thread while another one recomputes."""
