@@ -1,18 +1,6 @@
 """Edges to spans: the phases of a run as contiguous intervals. Pure numpy, streaming.
 
-Some marks are provisional and only the future tells what they were:
-
-* ``TAIL`` (after a forward) is forward if a backward follows before the next forward begins, the
-  step closes or the run ends, else other;
-* ``PRE`` (after data, before a forward) is forward, *inferred*, if a backward follows
-  with no forward seen since the backward before; else, or once the engine says
-  ``OTHER``, it is other;
-* ``NO_GRAD`` (a forward without gradients) is inference if a forward with gradients or a backward
-  comes before the next loading, as it does for a teacher, else eval;
-* ``DATA`` is eval's if an evaluation's forward follows before another iteration begins
-  (``FIRST_DATA``). Of a batch that no forward follows, and of an epoch's end (``EXHAUSTED``, which
-  is not counted), the forward before it says that.
-
+Some marks are provisional and only the future tells what they were (:mod:`provisional`).
 The decoder holds spans back until that is known, but never more than ``PENDING`` rows.
 """
 
@@ -26,13 +14,12 @@ import numpy as np
 from ..attribution.arrays import ArrayTable, Bools, Ints
 from ..ring.layout import Code, Record
 from .overlay import overlay
+from .provisional import FAR, HOLE, gives_nothing, loads, resolve, tells_evaluation
 from .span_table import Rows, SpanTable
 
 Hole = tuple[int, int, int]  # time before, time after, records missing
 
 PENDING = 65_536  # rows: a step that never closes must not grow memory
-_FAR = np.iinfo(np.int64).max
-_HOLE = -1  # kind of the point at which records begin to be missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +87,7 @@ class SpanDecoder:
         if not n:
             return SpanTable.empty()
         raw = _filled(points, self._code)
-        final, inferred, undecided = _resolve(
-            points.kind, raw, self._forward, self._evaluates, last
-        )
+        final, inferred, undecided = resolve(points.kind, raw, self._forward, self._evaluates, last)
         # The last point has no end yet; it is held back until it has.
         ready = n - 1
         if len(undecided) and n - undecided[0] <= PENDING:
@@ -127,7 +112,7 @@ class SpanDecoder:
         # other begins anew.
         entered = entry & ~((raw == Code.TAIL) & (final == Code.FORWARD))
         # Loading for an evaluation is part of it; what gave no batch is no loading of one.
-        entered &= ~(_loads(raw) & ((final != Code.DATA) | _gives_nothing(raw)))
+        entered &= ~(loads(raw) & ((final != Code.DATA) | gives_nothing(raw)))
         entered &= raw != Code.RESUMED
         entered &= ~((raw == Code.STARTUP) & self._resumes(raw))
         table = SpanTable(
@@ -166,7 +151,7 @@ class SpanDecoder:
             self._forward = bool(len(forwards)) and int(forwards[-1]) > int(ends[-1])
         else:
             self._forward = self._forward or bool(len(forwards))
-        decided = np.flatnonzero((kind == Record.MARK) & _tells_evaluation(code))
+        decided = np.flatnonzero((kind == Record.MARK) & tells_evaluation(code))
         if len(decided):
             self._evaluates = bool(final[decided[-1]] == Code.EVAL)
         self._code, self._steady = int(code[-1]), int(steady[-1])
@@ -195,13 +180,13 @@ def _select(
         return points
     # Rows that carry an older time (device times, values) must not pull a hole back.
     begin = np.maximum(before, np.concatenate([[point_ns], points.time])[at])
-    limit = np.concatenate([points.time, [_FAR]])[at]
+    limit = np.concatenate([points.time, [FAR]])[at]
     begin = np.where(begin > 0, np.minimum(begin, limit), limit)
-    inside = begin < _FAR  # else nothing lies before the hole, and nothing behind it
+    inside = begin < FAR  # else nothing lies before the hole, and nothing behind it
     at, begin = at[inside], begin[inside]
     return _Points(
         np.insert(points.time, at, begin),
-        np.insert(points.kind, at, _HOLE),
+        np.insert(points.kind, at, HOLE),
         np.insert(points.code, at, int(Code.OUTSIDE)),
         np.insert(points.payload, at, 0),
     )
@@ -213,110 +198,6 @@ def _filled(points: _Points, before: int) -> Ints:
     own = np.maximum.accumulate(np.where(points.kind == Record.STEP, -1, index))
     code = np.where(points.kind == Record.END, int(Code.OUTSIDE), points.code)
     return np.where(own < 0, before, code[np.maximum(own, 0)]).astype(np.int64)
-
-
-def _next(index: Ints, where: Bools) -> Ints:
-    """For each place the next place, itself included, where the condition holds."""
-    at = np.where(where, index, _FAR)
-    return np.minimum.accumulate(at[::-1])[::-1]
-
-
-def _resolve(
-    kind: Ints, raw: Ints, forward: bool, evaluates: bool, last: bool
-) -> tuple[Ints, Bools, Ints]:
-    """(final codes, inferred, places that only later rows can decide)."""
-    final, inferred = raw.copy(), np.zeros(len(raw), np.bool_)
-    final[raw == Code.RESUMED] = Code.OPTIMIZER
-    final[raw == Code.EXHAUSTED] = Code.OTHER
-    index = np.arange(len(raw))
-    mark = kind == Record.MARK
-    over = (kind == Record.END) | (kind == _HOLE)
-    undecided = np.zeros(len(raw), np.bool_)
-    if ((raw == Code.TAIL) | (raw == Code.PRE)).any():
-        undecided |= _resolve_forwards(index, kind, raw, forward, over, final, inferred)
-    if (raw == Code.NO_GRAD).any():
-        trains = _next(index, mark & ((raw == Code.FORWARD) | (raw == Code.BACKWARD)))
-        loads = _next(index, over | (mark & _loads(raw)))
-        where = raw == Code.NO_GRAD
-        final[where] = np.where(trains < loads, Code.INFERENCE, Code.EVAL)[where]
-        undecided |= where & (np.minimum(trains, loads) == _FAR)
-    if _loads(raw).any():
-        undecided |= _resolve_loading(index, mark, raw, evaluates, undecided, final)
-    if last:
-        return final, inferred, np.empty(0, np.int64)
-    return final, inferred, np.flatnonzero(undecided)
-
-
-def _resolve_forwards(
-    index: Ints, kind: Ints, raw: Ints, forward: bool, over: Bools, final: Ints, inferred: Bools
-) -> Bools:
-    """Decide TAIL and PRE in ``final``; returns the places that only later rows can decide."""
-    mark = kind == Record.MARK
-    backward = mark & (raw == Code.BACKWARD)
-    comes = _next(index, backward)
-    # A tail that a step's end splits: the part behind the end belongs to the next step.
-    closed = _next(index, (kind == Record.STEP) | over)
-    closed_after = np.concatenate([closed[1:], [_FAR]])
-    tail_end = np.where(kind == Record.STEP, closed_after, closed)
-    tail_end = np.minimum(tail_end, _next(index, mark & _is_forward(raw)))
-    denied = _next(index, over | (mark & (raw == Code.OTHER)))
-    # Was a forward seen between a backward and the one before it?
-    seen = np.maximum.accumulate(np.where(mark & (raw == Code.FORWARD), index, -2))
-    seen = np.where((seen < 0) & forward, -1, seen)
-    previous = np.maximum.accumulate(np.where(backward, index, -2))
-    previous = np.concatenate([[-2], previous[:-1]])
-    hooked = seen > previous
-    next_backward = np.minimum(comes, len(raw) - 1)
-    tail_forward = (comes < tail_end) & (comes < _FAR)
-    pre_forward = (comes < denied) & (comes < _FAR) & ~hooked[next_backward]
-    is_tail, is_pre = raw == Code.TAIL, raw == Code.PRE
-    final[is_tail] = np.where(tail_forward[is_tail], Code.FORWARD, Code.OTHER)
-    final[is_pre] = np.where(pre_forward[is_pre], Code.FORWARD, Code.OTHER)
-    inferred[is_pre] = pre_forward[is_pre]
-    end = np.where(is_tail, np.minimum(comes, tail_end), np.minimum(comes, denied))
-    waits: Bools = (is_tail | is_pre) & (end == _FAR)
-    return waits
-
-
-def _resolve_loading(
-    index: Ints, mark: Bools, raw: Ints, evaluates: bool, undecided: Bools, final: Ints
-) -> Bools:
-    """Decide in ``final`` which loading is an evaluation's; the rest as above."""
-    loads, tells = _loads(raw), mark & _tells_evaluation(raw)
-    is_eval = final == Code.EVAL
-    after = _next(index, tells)
-    begins = _next(index, mark & (raw == Code.FIRST_DATA))
-    begins = np.concatenate([begins[1:], [_FAR]])  # of another iteration, not of its own
-    at = np.minimum(after, len(raw) - 1)
-    before = np.maximum.accumulate(np.where(tells, index, -1))
-    was_eval = np.where(before < 0, evaluates, is_eval[np.maximum(before, 0)])
-    by_past = _gives_nothing(raw) | (begins < after)
-    its = np.where(by_past, was_eval, (after < _FAR) & is_eval[at])
-    waits_past = (before >= 0) & undecided[np.maximum(before, 0)]
-    waits: Bools = np.where(by_past, waits_past, (after == _FAR) | undecided[at])
-    waits[-1] = True  # whether it gave a batch
-    final[loads] = np.where(its, Code.EVAL, Code.DATA)[loads]
-    return loads & waits
-
-
-def _loads(raw: Ints) -> Bools:
-    return np.isin(raw, (Code.DATA, Code.FIRST_DATA))
-
-
-def _is_forward(raw: Ints) -> Bools:
-    """Marks that begin a forward of any kind."""
-    return np.isin(raw, (Code.FORWARD, Code.EVAL, Code.NO_GRAD, Code.INFERENCE))
-
-
-def _tells_evaluation(raw: Ints) -> Bools:
-    """Marks that tell whether what is loaded beside them is an evaluation's."""
-    return np.isin(raw, (Code.FORWARD, Code.EVAL, Code.NO_GRAD, Code.INFERENCE, Code.BACKWARD))
-
-
-def _gives_nothing(raw: Ints) -> Bools:
-    """A loading that ends at once in EXHAUSTED."""
-    ends: Bools = np.concatenate([raw[1:] == Code.EXHAUSTED, [False]])
-    return np.logical_and(_loads(raw), ends)
 
 
 def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
