@@ -45,20 +45,20 @@ COMPILED = bool(cython.compiled)
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
 cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int, STEPPED=cython.int)
 cython.declare(STEP_ELSEWHERE=cython.int)
-cython.declare(DATA=cython.int, FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
+cython.declare(FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
 cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
 cython.declare(CHECKPOINT=cython.int, STARTUP=cython.int, COMPILE=cython.int)
 cython.declare(PRE=cython.int, TAIL=cython.int, RESUMED=cython.int, EXHAUSTED=cython.int)
-cython.declare(FIRST_DATA=cython.int)
+cython.declare(LOADING=cython.int, FIRST_LOADING=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
 STEPPED, STEP_ELSEWHERE = int(Record.STEPPED), int(Record.STEP_ELSEWHERE)
-DATA, FORWARD, BACKWARD = int(Code.DATA), int(Code.FORWARD), int(Code.BACKWARD)
+FORWARD, BACKWARD = int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
 CHECKPOINT, STARTUP, COMPILE = int(Code.CHECKPOINT), int(Code.STARTUP), int(Code.COMPILE)
 PRE, TAIL = int(Code.PRE), int(Code.TAIL)
 RESUMED, EXHAUSTED = int(Code.RESUMED), int(Code.EXHAUSTED)
-FIRST_DATA = int(Code.FIRST_DATA)
+LOADING, FIRST_LOADING = int(Code.LOADING), int(Code.FIRST_LOADING)
 NONE: frozenset[int] = frozenset()
 
 
@@ -199,7 +199,7 @@ class PhaseStateMachine:
         if self._backward:
             return BACKWARD
         if self._loading:
-            return DATA
+            return LOADING
         if self._forward:
             return self._forward
         if self._optimizing and self._idle == OTHER:
@@ -318,7 +318,7 @@ class PhaseStateMachine:
         if self._pending or self._unstepped:
             self._close_if_due()
         self._loading = True
-        self._mark(FIRST_DATA if self._iterates else DATA)
+        self._mark(FIRST_LOADING if self._iterates else LOADING)
         self._iterates = False
         return True
 

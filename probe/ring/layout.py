@@ -83,8 +83,9 @@ class Code(IntEnum):
     INFERENCE = 14
     NO_GRAD = 15  # provisional: a forward without gradients; inference in a step, else eval
     RESUMED = 16  # optimizer: goes on, or does a part that is no step (unscale)
-    EXHAUSTED = 17  # other, after a DATA in which no batch came: an epoch's end
-    FIRST_DATA = 18  # data, of an iteration over a loader that begins
+    LOADING = 17  # provisional: a loader's batch; eval if it is an evaluation's, else data
+    FIRST_LOADING = 18  # the same, where an iteration over a loader begins
+    EXHAUSTED = 19  # other, after a loading in which no batch came: an epoch's end
     USER = 64
 
 

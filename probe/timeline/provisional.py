@@ -7,9 +7,9 @@
   ``OTHER``, it is other;
 * ``NO_GRAD`` (a forward without gradients) is inference if a forward with gradients or a backward
   comes before the next loading, as it does for a teacher, else eval;
-* ``DATA`` is eval's if an evaluation's forward follows before another iteration begins
-  (``FIRST_DATA``). Of a batch that no forward follows, and of an epoch's end (``EXHAUSTED``, which
-  is not counted), the forward before it says that.
+* ``LOADING`` is eval if an evaluation's forward follows before another iteration begins
+  (``FIRST_LOADING``), else data. Of a batch that no forward follows, and of an epoch's end
+  (``EXHAUSTED``, which is not counted), the forward before it says that.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..ring.layout import Code, Record
 
 HOLE = -1  # kind of the point at which records begin to be missing
 FAR = np.iinfo(np.int64).max
+_FAR_AWAY = 1024  # marks from a loading to the forward that says what it was for
 
 
 def _next(index: Ints, where: Bools) -> Ints:
@@ -44,7 +45,7 @@ def resolve(
         undecided |= _resolve_forwards(index, kind, raw, forward, over, final, inferred)
     if (raw == Code.NO_GRAD).any():
         trains = _next(index, mark & ((raw == Code.FORWARD) | (raw == Code.BACKWARD)))
-        loading_next = _next(index, over | (mark & loads(raw)))
+        loading_next = _next(index, over | (mark & (loads(raw) | (raw == Code.DATA))))
         where = raw == Code.NO_GRAD
         final[where] = np.where(trains < loading_next, Code.INFERENCE, Code.EVAL)[where]
         undecided |= where & (np.minimum(trains, loading_next) == FAR)
@@ -93,7 +94,8 @@ def _resolve_loading(
     loading, tells = loads(raw), mark & tells_evaluation(raw)
     is_eval = final == Code.EVAL
     after = _next(index, tells)
-    begins = _next(index, mark & (raw == Code.FIRST_DATA))
+    after = np.where(after - index > _FAR_AWAY, FAR, after)  # what is shown live waits for it
+    begins = _next(index, mark & (raw == Code.FIRST_LOADING))
     begins = np.concatenate([begins[1:], [FAR]])  # of another iteration, not of its own
     at = np.minimum(after, len(raw) - 1)
     before = np.maximum.accumulate(np.where(tells, index, -1))
@@ -102,6 +104,7 @@ def _resolve_loading(
     its = np.where(by_past, was_eval, (after < FAR) & is_eval[at])
     waits_past = (before >= 0) & undecided[np.maximum(before, 0)]
     waits: Bools = np.where(by_past, waits_past, (after == FAR) | undecided[at])
+    waits &= index >= len(raw) - _FAR_AWAY
     waits[-1] = True  # whether it gave a batch
     final[loading] = np.where(its, Code.EVAL, Code.DATA)[loading]
     return loading & waits
@@ -109,7 +112,7 @@ def _resolve_loading(
 
 def loads(raw: Ints) -> Bools:
     """Where a batch is loaded, or not found."""
-    return np.isin(raw, (Code.DATA, Code.FIRST_DATA))
+    return np.isin(raw, (Code.LOADING, Code.FIRST_LOADING))
 
 
 def _is_forward(raw: Ints) -> Bools:

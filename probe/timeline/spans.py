@@ -203,7 +203,7 @@ def _filled(points: _Points, before: int) -> Ints:
 def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
     """(the code that runs under collectives and user phases, places that enter a phase)."""
     index = np.arange(len(raw))
-    raw = np.where(raw == Code.FIRST_DATA, Code.DATA, raw)
+    raw = np.where(raw == Code.FIRST_LOADING, Code.LOADING, raw)
     passing = (raw == Code.COMMUNICATION) | (raw == Code.RECOMPUTE)
     passing |= (raw == Code.CHECKPOINT) | (raw == Code.COMPILE) | (raw >= Code.USER)
     own = np.maximum.accumulate(np.where(passing, -1, index))

@@ -82,7 +82,8 @@ class Watched:
             int(Code.NO_GRAD): "no_grad",
             int(Code.RESUMED): "resumed",
             int(Code.EXHAUSTED): "exhausted",
-            int(Code.FIRST_DATA): "data",
+            int(Code.LOADING): "data",
+            int(Code.FIRST_LOADING): "data",
         }
         return [(self.names | provisional)[int(code)] for code in marks["code"]]
 

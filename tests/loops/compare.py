@@ -23,11 +23,7 @@ class Difference:
 
 
 def differences(
-    true: Mapping[str, Any],
-    steps: int,
-    count: Mapping[str, int],
-    seconds: Mapping[str, float],
-    busy_s: float = 0.0,
+    true: Mapping[str, Any], steps: int, count: Mapping[str, int], seconds: Mapping[str, float]
 ) -> list[Difference]:
     """What of the recorded counts and seconds is not true.
 
@@ -36,7 +32,6 @@ def differences(
         steps: seen.
         count: seen, by phase.
         seconds: seen, by phase.
-        busy_s: what other processes may take of a phase amid our two looks at the clock.
     """
     wrong = [] if steps == true["steps"] else [Difference("steps", true["steps"], steps)]
     for phase in PHASES:
@@ -44,6 +39,6 @@ def differences(
         if often != seen:
             wrong.append(Difference(f"{phase} count", often, seen))
         lasted, told = true["seconds"].get(phase, 0.0), seconds.get(phase, 0.0)
-        if abs(told - lasted) > max(SHARE * lasted, EACH_S * max(often, 1)) + busy_s:
+        if abs(told - lasted) > max(SHARE * lasted, EACH_S * max(often, 1)):
             wrong.append(Difference(f"{phase} seconds", lasted, told))
     return wrong

@@ -18,10 +18,10 @@ from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import SpanDecoder, decode
 from tests.fakes.span_sums import counts, seconds
 
-D, F, B, R, C = Code.DATA, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
+D, F, B, R, C = Code.LOADING, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741
 N, I, AGAIN, NOTHING = Code.NO_GRAD, Code.INFERENCE, Code.RESUMED, Code.EXHAUSTED  # noqa: E741
-FIRST = Code.FIRST_DATA
+FIRST = Code.FIRST_LOADING
 USER = int(Code.USER)
 
 
@@ -119,7 +119,7 @@ def loading(points: Any, i: int) -> int:
     after = [j for j in marks if j > i and points[j][2] in (*tell, FIRST)][:1]
     if points[i + 1][1:] == (Record.MARK, NOTHING) or any(points[j][2] == FIRST for j in after):
         after = [j for j in marks if j <= i and points[j][2] in tell][-1:]
-    return int(E) if any(evaluates(j) for j in after) else int(D)
+    return int(E) if any(evaluates(j) for j in after) else int(Code.DATA)
 
 
 codes = st.sampled_from(
