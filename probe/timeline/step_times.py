@@ -54,10 +54,6 @@ class StepDurations:
         for number, count in zip(*np.unique(bins, return_counts=True), strict=True):
             self._bins[int(number)] += int(count)
 
-    def pause(self) -> None:
-        """What closes next does not follow what closed last: the rank was started again."""
-        self._last_ns = None
-
     def times(self) -> StepTimes | None:
         """The median and its spread; None with less than two steps."""
         if not self._bins:

@@ -10,6 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from torch._dynamo import convert_frame  # noqa: E402
+
+from probe.instrument.patches import dynamo  # noqa: E402
 from tests.fakes import span_sums  # noqa: E402
 from tests.fakes.phase_recording import watched  # noqa: E402
 from tests.loops.archetypes import LOOPS  # noqa: E402
@@ -18,6 +21,13 @@ from tests.loops.models import Net  # noqa: E402
 from tests.loops.truth import Truth  # noqa: E402
 
 MEASUREMENTS = 6  # another process may take the core between our look at the clock and the truth's
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of its own: others of this one may have traced."""
+    monkeypatch.setattr(dynamo, "_traces", False)
+    monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 0)
 
 
 @pytest.mark.parametrize("passed", [False, True], ids=["watch()", "watch(model,optimizer)"])

@@ -7,6 +7,7 @@ second training, and when a module is told to evaluate.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _QUIET = 2  # steps without a new root, after which none is listened for
 _MOST_ROOTS = 256
+_MOST_NAMES = 32  # of optimizers
 EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
 
 
@@ -192,7 +194,15 @@ class RootFinder:
         return listener
 
     def _own(self, optimizer: Any) -> None:
-        self._owned.update((id(p), weakref.ref(p)) for p in living_modules.owned(optimizer))
+        for parameter in living_modules.owned(optimizer):
+            if not self._is_owned(parameter):
+                key = id(parameter)
+                self._owned[key] = weakref.ref(parameter, functools.partial(self._disown, key))
+
+    def _disown(self, key: int, reference: weakref.ref[Any]) -> None:
+        """A parameter has died; another one may have its id by now."""
+        if self._owned.get(key) is reference:
+            del self._owned[key]
 
     def _is_owned(self, parameter: Any) -> bool:
         reference = self._owned.get(id(parameter))
@@ -204,7 +214,8 @@ class RootFinder:
         self._arm()
         kind = type(optimizer).__name__
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
-        return self._code(f"optimizer/{kind} {number}")
+        many = sum(self._numbers.values()) > _MOST_NAMES  # as of a loop that makes one every step
+        return self._code("optimizer/others" if many else f"optimizer/{kind} {number}")
 
     def _after_backward(self, outputs: Any, accumulated: bool) -> None:
         try:

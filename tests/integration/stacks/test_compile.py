@@ -27,6 +27,16 @@ class TestCompile:
         assert breaks() == 0
         expect(run)
 
+    def test_compilers_are_start_up_and_every_step_keeps_its_phases(self, tmp_path: Path) -> None:
+        model = Net()
+        optimizer = torch.optim.AdamW(model.parameters())
+        compiled = torch.compile(model, backend=BACKEND)
+        with watched(tmp_path) as run:
+            train(compiled, optimizer)
+        expect(run)
+        assert run.counts["forward"] == N and run.counts["startup/compile"] >= 1
+        assert run.seconds("startup/compile") > run.seconds("forward")
+
     def test_compile_then_watch(self, tmp_path: Path) -> None:
         model = Net()
         optimizer = torch.optim.AdamW(model.parameters())

@@ -21,7 +21,7 @@ from tests.fakes.span_sums import counts, seconds
 D, F, B, R, C = Code.LOADING, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.COMMUNICATION
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741
 N, I, AGAIN, NOTHING = Code.NO_GRAD, Code.INFERENCE, Code.RESUMED, Code.EXHAUSTED  # noqa: E741
-FIRST = Code.FIRST_LOADING
+FIRST, DATA = Code.FIRST_LOADING, int(Code.DATA)
 USER = int(Code.USER)
 
 
@@ -182,9 +182,9 @@ def test_holes_can_be_given_by_time() -> None:
 
 def test_a_usual_step() -> None:
     table = decode(rows(X, D, PRE, F, TAIL, B, X, O, X, "step", D, "end"))
-    assert [c for c, _, _ in told(table)] == [X, D, X, F, F, B, X, O, X, X, D]
+    assert [c for c, _, _ in told(table)] == [X, DATA, X, F, F, B, X, O, X, X, DATA]
     assert [s for _, s, _ in told(table)] == [0] * 9 + [1] * 2
-    assert counts(table) == {D: 2, F: 1, B: 1, O: 1, X: 4}
+    assert counts(table) == {DATA: 2, F: 1, B: 1, O: 1, X: 4}
     assert table.micro.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0]
 
 
@@ -196,7 +196,7 @@ def test_forward_is_inferred_where_no_hook_saw_it() -> None:
 
 def test_a_compiled_evaluation_is_not_forward() -> None:
     table = decode(rows(D, PRE, D, PRE, D, X, D, PRE, B, X))
-    assert [c for c, _, _ in told(table)] == [D, X, D, X, D, X, D, F, B]
+    assert [c for c, _, _ in told(table)] == [DATA, X, DATA, X, DATA, X, DATA, F, B]
 
 
 def test_counts_do_not_see_interruptions() -> None:
