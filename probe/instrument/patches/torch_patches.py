@@ -224,12 +224,11 @@ def _skip_ours(rules: ModuleType) -> None:
         rules.add(f"{package}.{name}")
 
 
-_NOT_TRACED = (  # all that runs in a training but this module and ``module_call``
+_NOT_TRACED = (  # all that runs in a training but the patches of names that dynamo inlines
     "engine",
     "ddp_timers",
     "logged_values",
     "module_kinds.state_machine",
-    "patches.framework_patches",
     "patches.patching",
     "patches.registry",
     "patches.wrappers",
