@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..model import Phase
 from ..store.layout import runs_dir
 from ..store.runs import find_runs
 from ..target import Target
@@ -15,6 +16,7 @@ from . import compatibility
 from .comparison import compare
 from .progress import judged_by
 from .read_run import MARKS, Recording, median_run
+from .run_record import Trial
 from .sides import Question, Side
 
 
@@ -105,12 +107,18 @@ class Campaign:
         return Question(self.target, tolerance, metric, higher)
 
     def _remarks(self) -> list[str]:
+        lines = []
+        if len({_tells_startup(trial) for side in self.sides for trial in side.trials}) > 1:
+            lines.append(
+                "some of these runs were recorded before start-up and inference were phases: there "
+                "they are in other, eval and unattributed"
+            )
         if any(trial.unit == "steps" for side in self.sides for trial in side.trials):
-            return [
+            lines.append(
                 "work is counted in steps, which may differ in size: run.log(samples=…) tells "
                 "how much was trained"
-            ]
-        return []
+            )
+        return lines
 
     def compared(self, tolerance: float) -> dict[str, Any]:
         """The JSON of ``probe compare``. Raises UsageError if a side mixes what differs."""
@@ -132,6 +140,10 @@ class Campaign:
             "tolerance_percent": 100 * tolerance,
             "warnings": [*self.left_out, *self._remarks()],
         }
+
+
+def _tells_startup(trial: Trial) -> bool:
+    return any(Phase.STARTUP in stage.phases for stage in trial.stages.values())
 
 
 def _common_target(recordings: Sequence[Recording]) -> Target | None:

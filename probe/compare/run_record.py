@@ -14,7 +14,7 @@ from ..model import Phase, Provenance, Status
 EARLY, LATE = "early", "late"
 STAGES = (EARLY, LATE)
 
-ONCE = frozenset({str(Phase.UNATTRIBUTED)})
+ONCE = frozenset({str(Phase.UNATTRIBUTED), str(Phase.STARTUP), str(Phase.COMPILE)})
 """Phases that a run has once, however many samples it trains on: its start and its end."""
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from probe.compare.comparison import compare
+from probe.compare.groups import Campaign
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
 from probe.compare.sides import Question, Side
-from probe.model import Provenance
+from probe.model import Phase, Provenance
 from probe.target import Target
 from tests.fakes.simulated_campaign import Technique, campaign, expected_cost_j, expected_j
 
@@ -322,3 +323,24 @@ def test_memory_by_component() -> None:
         "weights": (40.0, 40.0),
         "activations": (60.0, 30.0),
     }
+
+
+def test_runs_of_before_start_up_was_a_phase_are_named() -> None:
+    rng = np.random.default_rng(1)
+    old, _ = campaign(NULL, 3, rng)
+    startup = {str(Phase.STARTUP): Use(1.0, 20.0)}
+    new = [
+        replace(
+            trial,
+            id=f"new-{trial.id}",
+            stages={
+                name: replace(stage, phases={**stage.phases, **(startup if name == EARLY else {})})
+                for name, stage in trial.stages.items()
+            },
+        )
+        for trial in old
+    ]
+    for others, said in ((new, True), (old, False)):
+        sides = [Side("old", old), Side("other", others)]
+        lines = Campaign(sides, None, None, {}, []).compared(0.01)["warnings"]
+        assert any("before start-up and inference were phases" in line for line in lines) == said
