@@ -245,6 +245,26 @@ def written_by_data(t: Truth) -> Iterator[Any]:
 
 
 @loop
+def written_and_evaluated(t: Truth) -> Iterator[Any]:
+    """As the language model of PyTorch's examples."""
+    model = Net()
+    yield model, None
+    for _ in range(2):
+        model.train()
+        for _ in range(STEPS):
+            x, y = batch()
+            model.zero_grad()
+            LOSS(model(x), y).backward()
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-0.01)
+            t.wrote()
+        model.eval()
+        with torch.no_grad(), t.evaluation():
+            for _ in range(4):
+                model(batch()[0])
+
+
+@loop
 def written_from_grad(t: Truth) -> Iterator[Any]:
     model = Smooth()
     yield model, None

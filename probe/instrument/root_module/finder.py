@@ -266,7 +266,13 @@ class RootFinder:
 
     def _is_trained(self, root: _Root, module: Any) -> bool:
         self._find_optimizers()
-        if not root.trained and root.owned != len(self._owned):
+        if root.trained:
+            return True
+        if not self._owned:  # a loop that writes its parameters itself, or has not begun
+            written = self._unseen.parameters()
+            root.trained = any(p is w for p in module.parameters() for w in written)
+            return root.trained or not written
+        if root.owned != len(self._owned):
             root.owned = len(self._owned)
             root.trained = any(self._is_owned(p) for p in module.parameters())
         return root.trained
