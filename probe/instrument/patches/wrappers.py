@@ -23,10 +23,12 @@ except ImportError:
 from ...ring.stale_check import refuse_stale
 
 if cython.compiled:
-    from cython.cimports.probe.ring.native import BUILT_FROM, address, version_of
+    from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, version_of
 
     refuse_stale(__file__, BUILT_FROM.decode())
 else:
+    from threading import get_ident
+
     address = id
 
     def version_of(names: dict[str, Any]) -> int:
@@ -51,12 +53,14 @@ class HookTarget:
     reduces: bool = cython.declare(cython.bint, visibility="public")
     traced: bool = cython.declare(cython.bint, visibility="public")
     undo: list[Callable[[], object]] = cython.declare(list, visibility="public")
+    begun: int = cython.declare(cython.ulong, visibility="public")
     compiling: list[Any] = cython.declare(list, visibility="public")
 
     def __init__(self) -> None:
         self.machine = None  # None: pass through
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.traced = False  # the backward that runs is of a graph that torch traces
+        self.begun = 0  # the thread whose backward has been noted and not reached the engine
         self.undo = []
         self.compiling = []  # tokens of the compilations that go on
 
@@ -272,6 +276,9 @@ def around_backward(original: Call, hooks: HookTarget) -> Call:
         machine = hooks.machine
         if machine is None:
             return original(*args, **kwargs)
+        if hooks.begun and hooks.begun == get_ident():
+            hooks.begun = 0
+            return original(*args, **kwargs)
         if tracing.is_set():
             return traced(args, kwargs)
         token, done = None, False
@@ -315,10 +322,12 @@ def _around_call(original: Call, hooks: HookTarget, accumulates: bool) -> Call:
         token, done = None, False
         try:
             token = machine.backward_begin(accumulates)
+            hooks.begun = get_ident() if token is True else 0
             result = original(*args, **kwargs)
             done = True
             return result
         finally:
+            hooks.begun = 0
             if token:
                 machine.backward_end(token, done, args[0] if args else None)
 

@@ -271,7 +271,7 @@ class RootFinder:
         if not self._owned:  # a loop that writes its parameters itself, or has not begun
             written = self._unseen.parameters()
             root.trained = any(p is w for p in module.parameters() for w in written)
-            return root.trained or not written
+            return root.trained or not (written or module.training)
         if root.owned != len(self._owned):
             root.owned = len(self._owned)
             root.trained = any(self._is_owned(p) for p in module.parameters())
