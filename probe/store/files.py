@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import StoreError, StoreVersionError
 from ..model import SCHEMA_VERSION, RunStatus
-from . import untrusted
+from . import checksums, untrusted
 from .layout import RUN_FILE
 from .new_files import open_new
 
@@ -58,19 +58,33 @@ def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_json(path: Path, value: Any, *, sync: bool = False, compact: bool = False) -> None:
-    """Replace ``path`` atomically; ``compact`` is many times faster and harder to read.
+def write_json(
+    path: Path, value: Any, *, sync: bool = False, compact: bool = False, checked: bool = False
+) -> None:
+    """Replace ``path`` atomically.
+
+    Args:
+        path: the file.
+        value: an object or a list.
+        sync: it is on disk when this returns.
+        compact: many times faster and harder to read.
+        checked: with a checksum as its last entry, which :func:`read_json` takes off again.
 
     Raises:
         OSError: no space, no right, no directory; the old file stays whole.
     """
+    if isinstance(value, dict) and checksums.KEY in value:  # of what it was before
+        value = {key: item for key, item in value.items() if key != checksums.KEY}
     with _replacing(path, sync=sync) as file:
-        file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
+        if checked:
+            file.write(checksums.with_checksum(value, path.name, compact=compact))
+        else:
+            file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
 
 
 def create_json(path: Path, value: Any) -> bool:
-    """:func:`create_bytes` of a JSON value. Raises OSError."""
-    return create_bytes(path, json.dumps(value, indent=1).encode() + b"\n")
+    """:func:`create_bytes` of a JSON value with its checksum. Raises OSError."""
+    return create_bytes(path, checksums.with_checksum(value, path.name, compact=False))
 
 
 def create_bytes(path: Path, content: bytes) -> bool:
@@ -142,15 +156,23 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 
-def read_json(path: Path, *, owned: bool = True) -> Any:
-    """The content of ``path``; None if it is missing, not JSON, or not to be trusted.
+def read_json(
+    path: Path, *, owned: bool = True, damaged: Callable[[Path], None] = lambda _: None
+) -> Any:
+    """The content of ``path``; None if it is missing, damaged, or not to be trusted.
 
     Args:
         owned: as of :func:`untrusted.opened`.
+        damaged: hears of a file that is not JSON, or not what was written.
     """
     try:
-        return untrusted.parsed(untrusted.read_regular(path, JSON_BYTES, owned=owned))
-    except (OSError, ValueError):
+        content = untrusted.read_regular(path, JSON_BYTES, owned=owned)
+    except OSError:
+        return None
+    try:
+        return checksums.without_checksum(untrusted.parsed(content), path.name)
+    except ValueError:
+        damaged(path)
         return None
 
 
@@ -178,6 +200,13 @@ def read_run_file(run: Path) -> dict[str, Any]:
             f"{run} was written by a newer phasewatt (schema {schema}, this one reads up to "
             f"{SCHEMA_VERSION}): upgrade with `pip install -U phasewatt`"
         )
+    try:
+        value = checksums.without_checksum(value, RUN_FILE)
+    except checksums.ChecksumError:
+        raise StoreError(
+            f"{path} is damaged: its checksum does not match; restore it, or take out its line "
+            f'"{checksums.KEY}" to read it as it is'
+        ) from None
     if wrong := wrong_field(value):
         raise StoreError(f"{path} is damaged: {wrong!r} is missing or not what it should be")
     return dict(value)

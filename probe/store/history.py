@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..units import NS_PER_S
+from .hot_reader import UNREADABLE
 from .rollup import ROLLUP, WIDTHS, buckets
-from .segment_reader import UNREADABLE, open_sealed, read_sealed
+from .segment_reader import open_sealed, read_sealed
 from .segments import SAMPLES
 from .tail import Tail
 

@@ -90,15 +90,15 @@ class RunReader:
         """
         self.path, self.node = run, node
         self.meta: dict[str, Any] = files.read_run_file(run)
-        self.members: list[Member] = read_members(run)
+        self.damaged: set[Path] = set()  # files that could not be read, as far as was tried
+        self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
+        self.members: list[Member] = read_members(run, self.damaged.add)
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored
             for path in run.glob("node-*/node.json")
-            if files.wrong_field(stored := files.read_json(path)) is None
+            if files.wrong_field(stored := files.read_json(path, damaged=self.damaged.add)) is None
         }
-        self.damaged: set[Path] = set()  # segments that could not be read, as far as was tried
-        self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
@@ -224,7 +224,7 @@ class RunReader:
             ahead = self.ahead_of(node)
             gaps += [
                 replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead)
-                for gap in read_gaps(node)
+                for gap in read_gaps(node, self.damaged.add)
             ]
         return joined_gaps(gaps)
 
@@ -292,7 +292,7 @@ class RunReader:
         """Phase and metric names of a ring by code."""
         names = dict(PHASE_OF_CODE)
         for folder, _ in self.folders(rank):
-            names |= read_names(folder, ring)
+            names |= read_names(folder, ring, self.damaged.add)
         for path in self._ring_paths():
             if path.stem.rpartition("-")[2] == ring:
                 try:

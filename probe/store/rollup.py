@@ -8,15 +8,14 @@ joined as they become many: a week has two thousand segments.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..units import NS_PER_S
-from .new_files import make_folder_here, open_temporary
+from .new_files import make_folder_here
+from .sealed_files import write_sealed
 from .segment_reader import open_sealed, read_segment
 from .segments import SAMPLES
 
@@ -46,10 +45,8 @@ def roll_up(segment: Path, folder: Path) -> None:
     make_folder_here(target)
     for label, seconds in WIDTHS.items():
         rolled = buckets(table, seconds * NS_PER_S)
-        temporary = target / f".{label}-{segment.stem}.new"
-        with open_temporary(temporary) as file:
-            pq.write_table(rolled, file, compression="zstd")
-        os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
+        path = target / f"{label}-{segment.stem}.parquet"
+        write_sealed(path, ROLLUP, rolled.to_batches())
     _join(target, list(WIDTHS)[-1])
 
 
@@ -68,10 +65,8 @@ def _join(folder: Path, label: str) -> None:
             tables.append(part.read())
     table = pa.concat_tables(tables, promote_options="default")
     table = table.sort_by([("source", "ascending"), ("begin_ns", "ascending")])
-    temporary = folder / f".{label}-{MERGED}.new"
-    with open_temporary(temporary) as file:
-        pq.write_table(table, file, compression="zstd", row_group_size=1 << 12)
-    os.replace(temporary, folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet")
+    path = folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet"
+    write_sealed(path, table.schema, table.to_batches(1 << 12), group_rows=1 << 12)
     for path in parts:
         path.unlink()
 

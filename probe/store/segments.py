@@ -8,18 +8,18 @@ tear. Layout and costs: Arrow IPC stream, about 9 bytes and 0.9 µs per row.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..clock import MACHINE_CLOCK, Clock
-from . import new_files
+from . import new_files, segment_checksums
+from .sealed_files import write_sealed
 from .segment_reader import read_segment
 
 SAMPLES = pa.schema(
@@ -81,8 +81,9 @@ class SegmentWriter:
         try:
             if self._stream is None:
                 self._open()
-            assert self._stream is not None
-            self._stream.write_batch(batch)
+            assert self._stream is not None and self._path is not None
+            checksum = segment_checksums.of_batch(batch, self._path.stem)
+            self._stream.write_batch(batch, {segment_checksums.KEY: checksum})
         except (OSError, pa.ArrowException) as error:
             self._abandon()
             raise OSError(getattr(error, "errno", None) or 5, str(error)) from error
@@ -148,54 +149,21 @@ def seal_segment(path: Path) -> Path | None:
     cold = path.parent.parent / "cold"
     make_folder(cold)
     target = cold / f"{path.stem}.parquet"
-    temporary = cold / f".{path.stem}.new"
-    file: IO[bytes] | None = None
-    writer: pq.ParquetWriter | None = None
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    try:
-        for batch in read_segment(path):
-            if writer is None:
-                # Integers are mostly steady increments: deltas compress best.
-                plain = [f.name for f in batch.schema if pa.types.is_floating(f.type)]
-                encoding = {
-                    f.name: "BYTE_STREAM_SPLIT" if f.name in plain else "DELTA_BINARY_PACKED"
-                    for f in batch.schema
-                }
-                file = new_files.open_temporary(temporary)
-                writer = pq.ParquetWriter(
-                    file,
-                    batch.schema,
-                    compression="zstd",
-                    use_dictionary=False,
-                    column_encoding=encoding,
-                    write_page_checksum=True,  # a flipped bit must not become another figure
-                )
-            pending.append(batch)
-            rows += batch.num_rows
-            if rows >= 1 << 16:
-                writer.write_table(pa.Table.from_batches(pending))
-                pending, rows = [], 0
-        if writer is None:
-            path.unlink()
-            return None
-        if pending:
-            writer.write_table(pa.Table.from_batches(pending))
-        writer.close()
-        assert file is not None
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
-    except BaseException:
-        with contextlib.suppress(Exception):
-            if writer is not None:
-                writer.close()
-        with contextlib.suppress(Exception):
-            if file is not None:
-                file.close()
-                temporary.unlink()
-        raise
-    os.replace(temporary, target)
+    damaged: list[Path] = []
+    batches = read_segment(path, damaged.append)
+    first = next(batches, None)
+    if damaged:
+        raise OSError(5, "it is damaged and stays as it is", str(path))
+    if first is None:
+        path.unlink()
+        return None
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        yield from itertools.chain([first], batches)
+        if damaged:
+            raise OSError(5, "it is damaged and stays as it is", str(path))
+
+    write_sealed(target, first.schema, all_batches())
     path.unlink()
     return target
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..ring.layout import Record
-from .segment_reader import UNREADABLE, read_sealed, segment_files
+from .hot_reader import UNREADABLE
+from .segment_reader import read_sealed, segment_files
 from .tail import Tail
 
 Ints = npt.NDArray[np.int64]
