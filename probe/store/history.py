@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from ..units import NS_PER_S
 from .hot_reader import UNREADABLE
-from .rollup import ROLLUP, WIDTHS, buckets
-from .segment_reader import open_sealed, read_sealed
+from .rollup import ROLLUP, WIDTHS, buckets, rollup_of
+from .segment_reader import open_sealed, read_sealed, segment_files
 from .segments import SAMPLES
 from .tail import Tail
 
@@ -134,16 +134,14 @@ class History:
     # -- files ----------------------------------------------------------------------
 
     def _refresh(self) -> int:
-        self._cold = sorted((self._node / "cold").glob("samples-*.parquet"))
-        stems = {path.stem for path in self._cold}
+        present = segment_files(self._node, "samples")
+        self._cold = [path for path in present if path.suffix == ".parquet"]
+        hot = {path.stem: path for path in present if path.suffix != ".parquet"}
         count = 0
-        for path in sorted((self._node / "hot").glob("samples-*.arrows")):
-            if path.stem not in stems and path.stem not in self._hot:
-                self._hot[path.stem] = Tail(path)
-                self._hot_rows[path.stem] = SAMPLES.empty_table()
-        for stem in [
-            stem for stem in self._hot if stem in stems or not self._hot[stem].path.exists()
-        ]:
+        for stem in hot.keys() - self._hot.keys():
+            self._hot[stem] = Tail(hot[stem])
+            self._hot_rows[stem] = SAMPLES.empty_table()
+        for stem in self._hot.keys() - hot.keys():
             del self._hot[stem], self._hot_rows[stem]
         for stem, tail in self._hot.items():
             batches = tail.new()
@@ -193,7 +191,7 @@ class History:
 
 
 def _named(folder: Path, label: str, segment: Path) -> Path:
-    return folder / f"{label}-{segment.stem}.parquet"
+    return rollup_of(folder, label, segment.stem)
 
 
 def _span(path: Path) -> tuple[int, int]:

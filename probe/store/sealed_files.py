@@ -30,8 +30,9 @@ def write_sealed(
     about: Mapping[str, str] | None = None,
     fence: Fence = no_fence,
     group_rows: int = GROUP_ROWS,
+    sync: bool = True,
 ) -> int:
-    """Write a Parquet file batch by batch: temporary name, fsync, rename.
+    """Write a Parquet file batch by batch: temporary name, sync, rename.
 
     Args:
         target: replaced if it is there.
@@ -40,6 +41,7 @@ def write_sealed(
         about: goes into the file's own metadata.
         fence: see :data:`Fence`.
         group_rows: rows of a group, or a batch more.
+        sync: it is on disk before it gets its name; not needed of what can be made again.
 
     Returns:
         The number of rows. Without rows there is a file, too.
@@ -61,8 +63,9 @@ def write_sealed(
             finally:
                 writer.close()
             sign_footer(file, target.stem)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         fence()
         os.replace(temporary, target)
     except BaseException:
@@ -94,8 +97,9 @@ def _groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[pa.Re
     pending: list[pa.RecordBatch] = []
     number = 0
     for batch in batches:
-        pending.append(batch)
-        number += batch.num_rows
+        if batch.num_rows:
+            pending.append(batch)
+            number += batch.num_rows
         if number >= rows:
             yield pending
             pending, number = [], 0

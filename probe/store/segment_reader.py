@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from . import untrusted
 from .hot_reader import UNREADABLE, Place, whole_batches
 from .segment_checksums import check_footer
+from .segment_names import counted
 
 MOST_BYTES = 1 << 30  # one is closed at 16 MiB; joined rollups grow
 _MOST_INFLATED = 1 << 30
@@ -23,10 +24,15 @@ OnDamage = Callable[[Path], None]
 
 
 def segment_files(folder: Path, stem: str) -> list[Path]:
-    """The segments of a table in the order they were written, each once."""
+    """The segments of a table in the order they were written, each once: :mod:`segment_names`."""
     by_stem = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
     by_stem |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
-    return [by_stem[key] for key in sorted(by_stem)]
+    return [by_stem[key] for key in counted(by_stem)]
+
+
+def has_thinned(folder: Path, table: str) -> bool:
+    """Whether some of a table's segments were thinned."""
+    return any(path.stem.endswith("-thin") for path in segment_files(folder, table))
 
 
 def read_segments(
@@ -84,7 +90,8 @@ def _read_sealed(path: Path, damaged: OnDamage | None) -> Iterator[pa.RecordBatc
         with open_sealed(path) as file:
             yield from file.iter_batches(batch_size=1 << 17)
     except FileNotFoundError:
-        return
+        if path.parent.is_dir():  # joined with others, longer ago than the recorder keeps the parts
+            _tell(damaged, path)
     except UNREADABLE:
         if damaged is not None:
             damaged(path)

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from ..clock import MACHINE_CLOCK, Clock
 from . import new_files, segment_checksums
-from .sealed_files import write_sealed
+from .sealed_files import Fence, no_fence, write_sealed
+from .segment_names import parse
 from .segment_reader import read_segment
 
 SAMPLES = pa.schema(
@@ -45,6 +46,7 @@ LEDGER = pa.schema(
 
 ROTATE_BYTES = 16 << 20
 ROTATE_SECONDS = 300.0
+CLOSED_NS = "phasewatt.closed_ns"  # in the metadata of a sealed segment
 Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
@@ -118,19 +120,23 @@ class SegmentWriter:
     def _open(self) -> None:
         make_folder(self._hot)
         # Never over an existing file: another recorder's, or a rank's that was restarted.
-        self._number += 1
-        while self._taken(self._number):
-            self._number += 1
+        self._number = max(self._number, self._highest()) + 1
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
         new_files.open_new(self._path).close()  # never through a link
         self._sink = pa.OSFile(str(self._path), "wb")
         self._stream = _stream(self._sink, self._schema)
         self._opened = self._clock.monotonic_s()
 
-    def _taken(self, number: int) -> bool:
-        name = f"{self._stem}-{number:06d}"
-        hot, cold = self._hot / f"{name}.arrows", self._folder / "cold" / f"{name}.parquet"
-        return os.path.lexists(hot) or os.path.lexists(cold)
+    def _highest(self) -> int:
+        """The last number of this writer's name that is in use, also as a part of a segment."""
+        highest = 0
+        for folder, ending in ((self._hot, ".arrows"), (self._folder / "cold", ".parquet")):
+            with contextlib.suppress(FileNotFoundError):
+                for file in os.listdir(folder):
+                    name = parse(file.removesuffix(ending))
+                    if name is not None and name.writer == self._stem:
+                        highest = max(highest, name.last)
+        return highest
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.
@@ -140,11 +146,19 @@ class SegmentWriter:
         self._path = self._sink = self._stream = None
 
 
-def seal_segment(path: Path) -> Path | None:
+def seal_segment(path: Path, closed_ns: int | None = None, fence: Fence = no_fence) -> Path | None:
     """Rewrite a hot segment as Parquet: batch by batch, temporary name, fsync, rename.
 
-    None if the segment held nothing; it is removed then. Raises OSError; the hot
-    segment then stays and is read in its place.
+    Args:
+        path: the segment.
+        closed_ns: when it was closed, by its recorder's clock; kept with it, since this is its age.
+        fence: called before anything changes.
+
+    Returns:
+        None if the segment held nothing; it is removed then.
+
+    Raises:
+        OSError: the hot segment then stays and is read in its place.
     """
     cold = path.parent.parent / "cold"
     make_folder(cold)
@@ -155,6 +169,7 @@ def seal_segment(path: Path) -> Path | None:
     if damaged:
         raise OSError(5, "it is damaged and stays as it is", str(path))
     if first is None:
+        fence()
         path.unlink()
         return None
 
@@ -163,7 +178,8 @@ def seal_segment(path: Path) -> Path | None:
         if damaged:
             raise OSError(5, "it is damaged and stays as it is", str(path))
 
-    write_sealed(target, first.schema, all_batches())
+    about = {} if closed_ns is None else {CLOSED_NS: str(closed_ns)}
+    write_sealed(target, first.schema, all_batches(), about=about, fence=fence)
     path.unlink()
     return target
 

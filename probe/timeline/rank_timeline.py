@@ -118,7 +118,7 @@ def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timelin
                 spans.end_ns[keep].astype(np.int64),
                 spans.code[keep].astype(np.int64),
                 spans.entered[keep],
-                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                reader.closed_steps(rank, rows),
                 names := reader.names(rank, name),
                 spans.inferred[keep],
                 int(np.count_nonzero(rows["kind"] == Record.STEP_ELSEWHERE)),
