@@ -40,6 +40,7 @@ STEP = (
     (Code.BACKWARD, 140.0, 640.0),
     (Code.OPTIMIZER, 18.0, 410.0),
 )
+STEP_S = sum(ms for _, ms, _ in STEP) / 1e3
 PERIOD_S = 0.1  # of the energy counter
 
 
@@ -54,6 +55,7 @@ class Rank:
     steps: int = 0
     joules: float = 0.0
     updates: int = 0  # of the counter
+    speed: float = 1.0  # steps take so much less time than STEP says
     name: str = "main0"
     names: dict[int, str] = field(default_factory=dict)
 
@@ -65,7 +67,7 @@ class Rank:
         self, until_ns: int, rng: np.random.Generator, source: str
     ) -> tuple[Any, list[Sample]]:
         """(edges, samples of the counter) up to an instant."""
-        mean_s = sum(ms for _, ms, _ in STEP) / 1e3
+        mean_s = STEP_S / self.speed
         number = int((until_ns - self.now_ns) / 1e9 / mean_s)
         drawn = np.array([ms for _, ms, _ in STEP]) / 1e3
         lengths = (drawn * rng.normal(1.0, 0.08, (number, len(STEP))).clip(0.5)).ravel()
@@ -140,22 +142,17 @@ def gauges(sources: list[Source], begin_ns: int, end_ns: int, rng: Any) -> Itera
             yield Sample(source.id, at, value, 30_000)
 
 
-def record(folder: Path, hours: float, gpus: int) -> Path:
-    """A finished run; `true_j` in its file is what all its GPUs used."""
-    begin_ns = 1000 * NS
-    end_ns = begin_ns + int(hours * 3600 * NS)
-    run = create_run(folder, new_run_id("day", time.time()), shared=False, fields={"name": "day"})
-    rng = np.random.default_rng(0)
+def members_of(run: Path, ranks: int, begin_ns: int) -> list[Member]:
+    """Ranks of one host, each on the GPU of its number; their files are in the run."""
     members = []
-    for rank in range(gpus):
-        request = DeviceRequest(uuids=(f"GPU-{rank}",))
+    for rank in range(ranks):
         members.append(
             Member(
                 role="rank",
                 rank=rank,
                 local_rank=rank,
-                local_world_size=gpus,
-                world_size=gpus,
+                local_world_size=ranks,
+                world_size=ranks,
                 host="",
                 boot_id=boot_id(),
                 pid=2**22 + rank,
@@ -163,10 +160,20 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
                 begin_ns=begin_ns,
                 rings=str(run),
                 prefix=f"{rank}-",
-                request=request,
+                request=DeviceRequest(uuids=(f"GPU-{rank}",)),
             )
         )
         members[-1].write(run)
+    return members
+
+
+def record(folder: Path, hours: float, gpus: int) -> Path:
+    """A finished run; `true_j` in its file is what all its GPUs used."""
+    begin_ns = 1000 * NS
+    end_ns = begin_ns + int(hours * 3600 * NS)
+    run = create_run(folder, new_run_id("day", time.time()), shared=False, fields={"name": "day"})
+    rng = np.random.default_rng(0)
+    members = members_of(run, gpus, begin_ns)
     sources = [sources_of(gpu) for gpu in range(gpus)]
     flat = [source for of_gpu in sources for source in of_gpu]
     attribution._MOST_CPU = float("inf")  # of real time; here an hour takes seconds
