@@ -56,6 +56,7 @@ class Rank:
     joules: float = 0.0
     updates: int = 0  # of the counter
     speed: float = 1.0  # steps take so much less time than STEP says
+    on_gpu: bool = False  # with the records that only a GPU gives
     name: str = "main0"
     names: dict[int, str] = field(default_factory=dict)
 
@@ -83,6 +84,8 @@ class Rank:
         rows["time_ns"][:, -1] = ends_ns.reshape(number, -1)[:, -1]
         rows["payload"] = -1
         rows["payload"][:, -1] = self.steps + np.arange(number)
+        if self.on_gpu:
+            rows = _with_device(rows, rng)
         rows = rows.ravel()
         rows["sequence"] = self.sequence + np.arange(len(rows))
         energy = self.joules + np.concatenate([[0.0], np.cumsum(lengths * watts)])
@@ -109,6 +112,19 @@ class Rank:
             Sample(source, int(t * NS), 1000.0 * v, 20_000)
             for t, v in zip(reads[order], value[order], strict=True)
         ]
+
+
+def _with_device(rows: Any, rng: np.random.Generator) -> Any:
+    """A device time after each mark, and what the allocator holds after each step."""
+    marks, end = rows[:, :-1], rows[:, -1:]
+    device = marks.copy()
+    device["kind"] = Record.DEVICE
+    device["payload"] = marks["time_ns"] + rng.integers(20_000, 200_000, marks.shape)
+    both = np.stack([marks, device], axis=2).reshape(len(rows), -1)
+    memory = np.repeat(end, 3, axis=1)
+    memory["kind"], memory["code"] = Record.MEMORY, [80, 81, 82]
+    memory["payload"] = 512 * rng.integers(1 << 26, (1 << 26) + 1000, memory.shape)
+    return np.concatenate([both, memory, end], axis=1)
 
 
 def sources_of(gpu: int) -> list[Source]:

@@ -54,7 +54,9 @@ class Recording:
             stage.open([source for of_gpu in self._sources for source in of_gpu])
         speed = steps_per_s * STEP_S
         updates = int(BEGIN_NS / 1e9 / PERIOD_S)
-        self.ranks = [Rank(r, BEGIN_NS, updates=updates, speed=speed) for r in range(ranks)]
+        self.ranks = [
+            Rank(r, BEGIN_NS, updates=updates, speed=speed, on_gpu=True) for r in range(ranks)
+        ]
         folders = [layout.rank_dir(self.run, rank) for rank in range(ranks)]
         self._edges = [SegmentWriter(folder, "edges-main0-1", EDGES) for folder in folders]
         self._ledgers = [SegmentWriter(folder, "ledger-main0-1", LEDGER) for folder in folders]

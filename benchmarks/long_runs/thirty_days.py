@@ -2,10 +2,11 @@
 
     python -m benchmarks.long_runs.thirty_days [--days 30] [--ranks 8] [--steps-per-s 75]
 
-Two hours are simulated and really recorded: attributed, summed up, sealed, joined. The other hours
-repeat the second one on shifted clocks, with its segments joined as they are after an hour. Where
-an hour is old at the month's end, what the thinner leaves of the second hour is repeated; the real
-upkeep then goes on with all of them. What was summed up is stretched to the month likewise.
+Two hours are simulated and really recorded: attributed, summed up, sealed, joined; with the records
+of a GPU (device times, the allocator's) and gauges that are noise, which hardly shrink. The other
+hours repeat the second one on shifted clocks, with its segments joined as they are after an hour.
+Where an hour is old at the month's end, what the thinner leaves of the second hour is repeated; the
+real upkeep then goes on with all of them. What was summed up is stretched to the month likewise.
 Bars for eight ranks: 5,000 files, 12 GB, a report in 10 s.
 """
 
@@ -62,7 +63,7 @@ def month(
                 store.tidy(hour + 1)
             if (hour + 1) % 24 == 0:
                 files, size = store.size()
-                say(f"day {(hour + 1) // 24:3}: {files:6} files, {size / 1e9:6.2f} GB")
+                say(f"written to day {(hour + 1) // 24:3}: {files:6} files, {size / 1e9:6.2f} GB")
     true_j = stretch(recording.run, hours * PER_HOUR / portions)
     end_ns = BEGIN_NS + hours * HOUR_S * NS
     finish(recording.run, BEGIN_NS, end_ns, steps=hours * steps[0])

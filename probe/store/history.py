@@ -109,12 +109,13 @@ class History:
         """Buckets of some sources that begin in [begin, end].
 
         Args:
-            label: one of ``rollup.WIDTHS``.
+            label: one of ``rollup.WIDTHS``; the next one where that is not kept any more.
         """
         begin_ns, end_ns = begin_ns - self.ahead_ns, end_ns - self.ahead_ns
-        width_ns = WIDTHS[label] * NS_PER_S
         chosen = tuple(sorted(sources))
         with self._lock:
+            label = self._label_kept(label, begin_ns, end_ns)
+            width_ns = WIDTHS[label] * NS_PER_S
             hot = [
                 _chosen(table, chosen, "time_ns", begin_ns, end_ns)
                 for table in self._hot_rows.values()
@@ -158,6 +159,16 @@ class History:
         while first > 0 and self._span(self._cold[first - 1])[1] >= begin_ns:
             first -= 1
         return self._cold[first:after]
+
+    def _label_kept(self, label: str, begin_ns: int, end_ns: int) -> str:
+        """The label, or the next one if some of the span is so old that its rollups went."""
+        labels = list(WIDTHS)
+        while label != labels[-1] and any(
+            path.stem.endswith("-thin") and not _named(self._node / "rollup", label, path).exists()
+            for path in self._between(begin_ns, end_ns)
+        ):
+            label = labels[labels.index(label) + 1]
+        return label
 
     def _rollups(self, label: str, begin_ns: int, end_ns: int) -> tuple[list[Path], list[Path]]:
         """(rollups, segments that have none: sealed a moment ago, or the disk refused)."""

@@ -49,15 +49,20 @@ class StepTimes:
         with self._lock:
             rings: dict[str, list[Closed]] = {}
             thinned = set()
+            present = set()
             for folder, ahead_ns in self._folders():
                 for path in segment_files(folder, "edges-main*"):
                     self._read(path)
+                    present.add(path.stem)
                     name = parse(path.stem)
                     ring = f"{folder}/{path.stem.split('-')[1]}"
                     if name is not None and name.thin:
                         thinned.add(ring)
                     time_ns, number = self._steps[path.stem]
                     rings.setdefault(ring, []).append((time_ns + ahead_ns, number))
+            for stem in self._steps.keys() - present:  # joined with others, or thinned
+                del self._steps[stem]
+                self._tails.pop(stem, None)
         closed = {ring: _joined(parts) for ring, parts in rings.items()}
         total = sum(
             int(number[-1] - number[0]) + 1 if ring in thinned else len(number)

@@ -32,6 +32,7 @@ from .keep import EdgeThinner, Thinner, thin_ledger, thin_samples
 
 DAY_S = 86_400
 KEPT_S = {"samples": DAY_S, "edges": DAY_S, "ledger": 7 * DAY_S}
+FINE_ROLLUPS_S = 7 * DAY_S  # of one second; wider ones stay
 JOINED = (12, 288)  # segments: of an hour, of a day
 GRACE_S = 600.0  # how long what counts no more stays: readers may have found it
 _MOST_BYTES = 192 << 20  # of a joined segment
@@ -66,6 +67,7 @@ class FolderUpkeep:
             due: list[Callable[[list[SegmentName], int], Iterator[Step]]] = [self._thinning]
             due += [partial(self._joins, size=size) for size in JOINED]
             sealed = self._sealed(writer)
+            yield from self._fine_rollups(sealed, now_ns)
             for kind in due:
                 changed = False
                 for step in kind(sealed, now_ns):
@@ -172,6 +174,19 @@ class FolderUpkeep:
         names = read_names(self.folder, name.writer.split("-")[1])
         counts = [code for code, said in names.items() if said in COUNTS]
         return EdgeThinner(counts, begins=name.first == 1)
+
+    def _fine_rollups(self, sealed: list[SegmentName], now_ns: int) -> Iterator[Step]:
+        for name in sealed:
+            path = rollup_of(self.folder / "rollup", next(iter(WIDTHS)), name.stem)
+            footer = self._footer(name) if name.table == "samples" and name.thin else None
+            if footer is None or footer.closed_ns is None or not path.exists():
+                continue
+            if now_ns - footer.closed_ns >= FINE_ROLLUPS_S * NS_PER_S:
+                yield f"remove {path}", partial(self._remove_rollup, path)
+
+    def _remove_rollup(self, path: Path) -> None:
+        self.fence()
+        path.unlink(missing_ok=True)
 
     # -- joining ----------------------------------------------------------------------
 

@@ -65,3 +65,7 @@ def test_ledger_steps_and_samples_go_through_all_days(
     rolled = history.rolled([0], begin_ns, begin_ns + seconds * NS, "60s")[0]
     assert len(rolled.begin_ns) == seconds // 60
     assert set(np.diff(rolled.begin_ns)) == {60 * NS}
+    end_ns = begin_ns + seconds * NS
+    assert history.rolled([0], end_ns - 3600 * NS, end_ns, "1s")[0].width_ns == NS
+    old = history.rolled([0], begin_ns, begin_ns + 3600 * NS, "1s")[0]  # kept for a week
+    assert old.width_ns == 10 * NS and len(old.begin_ns) == 361
