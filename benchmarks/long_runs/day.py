@@ -30,6 +30,7 @@ from probe.store.processes import boot_id
 from probe.store.runs import create_run, new_run_id
 from probe.store.segments import EDGES, SegmentWriter
 from probe.timeline.spans import SpanDecoder
+from probe.timeline.step_times import StepDurations
 from tests.fakes.stored_run import NS, energy_source, gauge_source
 
 PORTION_S = 300
@@ -59,6 +60,11 @@ class Rank:
     on_gpu: bool = False  # with the records that only a GPU gives
     name: str = "main0"
     names: dict[int, str] = field(default_factory=dict)
+    durations: StepDurations = field(default_factory=StepDurations)
+
+    def optimizers(self) -> dict[str, int]:
+        """There is one only."""
+        return {}
 
     def values(self) -> dict[str, dict[str, float]]:
         """Of what it logged: nothing."""
@@ -84,6 +90,7 @@ class Rank:
         rows["time_ns"][:, -1] = ends_ns.reshape(number, -1)[:, -1]
         rows["payload"] = -1
         rows["payload"][:, -1] = self.steps + np.arange(number)
+        self.durations.add(rows["time_ns"][:, -1].astype(np.int64))
         if self.on_gpu:
             rows = _with_device(rows, rng)
         rows = rows.ravel()

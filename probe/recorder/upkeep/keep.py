@@ -22,6 +22,9 @@ MINUTE_S, HOUR_S = 60, 3600
 EVERY_NS = 10 * NS_PER_S
 FIRST_STEPS = 200
 
+# Of these the last in 10 s says it all, but for counts that were logged.
+_LAST_COUNTS = (Record.STEP, Record.STEP_ELSEWHERE, Record.STEPPED, Record.VALUE, Record.MEMORY)
+
 Batches = Iterator[pa.RecordBatch]
 Thinner = Callable[[Iterable[pa.RecordBatch]], Batches]
 Ints = npt.NDArray[np.int64]
@@ -68,8 +71,7 @@ class EdgeThinner:
             )
             whole = in_kept_minute(time_ns) | (self._steps(kind, payload) < FIRST_STEPS)
             keep = whole | (kind == Record.END) | self._ends(kind, whole)
-            single = (kind == Record.STEP) | (kind == Record.VALUE) | (kind == Record.MEMORY)
-            rest = np.flatnonzero(single & ~keep)
+            rest = np.flatnonzero(np.isin(kind, _LAST_COUNTS) & ~keep)
             order, first = _groups(kind[rest] << 16 | code[rest], time_ns[rest] // EVERY_NS)
             rest = rest[order]
             last = rest[_last(first, len(rest))]
