@@ -69,22 +69,26 @@ def write_anew(run: Path, *, hot: bool) -> None:
             files.write_json(path, files.read_json(path), checked=True)
         elif path.name == "gaps.jsonl":
             path.write_bytes(b"".join(map(gap_line, read_gaps(path.parent))))
-    for path in [*run.rglob("cold/*.parquet"), *run.rglob("hot/*.arrows")]:
-        batches = list(read_segment(path))
+    segments = {
+        path: batches
+        for path in [*run.rglob("cold/*.parquet"), *run.rglob("hot/*.arrows")]
+        for batches in [list(read_segment(path))]
+    }
+    for path in segments:
         path.unlink()
-        if batches:
-            stem, _, number = path.stem.rpartition("-")
-            folder = path.parent.parent
-            writer = SegmentWriter(folder, stem, batches[0].schema)
-            for batch in batches:
-                for begin in range(0, batch.num_rows, 500):
-                    part = batch.slice(begin, 500)
-                    writer.write({name: part[name].to_numpy() for name in part.schema.names})
-            (written,) = writer.close()
-            named = written.with_name(f"{stem}-{number}.arrows")
-            assert written == named, "segments are numbered from one"
-            if not hot and path.suffix == ".parquet":
-                seal_segment(written)
+    for path, batches in sorted(segments.items(), key=lambda pair: pair[0].stem):
+        if not batches:
+            continue
+        stem = path.stem.rpartition("-")[0]
+        writer = SegmentWriter(path.parent.parent, stem, batches[0].schema)
+        for batch in batches:
+            for begin in range(0, batch.num_rows, 500):
+                part = batch.slice(begin, 500)
+                writer.write({name: part[name].to_numpy() for name in part.schema.names})
+        (written,) = writer.close()
+        assert written.stem == path.stem, "segments are numbered from one"
+        if not hot and path.suffix == ".parquet":
+            seal_segment(written)
 
 
 def figures(report: dict[str, Any]) -> Any:
