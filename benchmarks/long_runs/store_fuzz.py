@@ -67,6 +67,8 @@ def write_anew(run: Path, *, hot: bool) -> None:
     for path in run.rglob("*"):
         if path.suffix == ".json":
             files.write_json(path, files.read_json(path), checked=True)
+        elif path.suffix == ".npz":
+            files.write_arrays(path, files.read_arrays(path) or {})
         elif path.name == "gaps.jsonl":
             path.write_bytes(b"".join(map(gap_line, read_gaps(path.parent))))
     segments = {

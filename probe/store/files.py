@@ -23,6 +23,7 @@ JSON_BYTES = 4 << 20  # kilobytes; with a long config some more
 NPZ_BYTES = 64 << 20
 INFLATED_BYTES = 256 << 20
 _ZIP_DIRECTORY_BYTES = 1 << 20
+_PLACE = "place"  # an array of an npz file: where it belongs
 _ZIP_END = struct.Struct("<4s4H2IH")  # of a file without a comment, as ours are
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "id": str,
@@ -113,11 +114,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Replace ``path`` (npz) atomically; it is on disk when this returns. Raises OSError."""
+    """Replace ``path`` (npz) atomically; it is on disk when this returns. Raises OSError.
+
+    Its name goes along: a sound file in another one's place is damage, too.
+    """
     import numpy as np
 
+    named = {_PLACE: np.array(_place_of(path))}
     with _replacing(path, sync=True) as file:
-        np.savez_compressed(file, allow_pickle=False, **dict(arrays))
+        np.savez_compressed(file, allow_pickle=False, **dict(arrays), **named)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
@@ -129,9 +134,15 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
             if not _inflates_within_bounds(file):
                 return None
             with np.load(file, allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
+                arrays = {name: stored[name] for name in stored.files}
+        place = str(arrays.pop(_PLACE, _place_of(path)))  # older files have none
+        return arrays if place == _place_of(path) else None
     except Exception:  # zipfile, zlib and numpy have a dozen kinds for damaged bytes
         return None
+
+
+def _place_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _inflates_within_bounds(file: IO[bytes]) -> bool:

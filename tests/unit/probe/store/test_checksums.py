@@ -62,6 +62,19 @@ def test_json_of_another_name_is_damaged(tmp_path: Path) -> None:
     assert files.read_json(tmp_path / "b.json") is None
 
 
+def test_arrays_of_another_place_are_damaged(tmp_path: Path) -> None:
+    (tmp_path / "node-a").mkdir()
+    path = tmp_path / "node-a" / "statistics-x.npz"
+    files.write_arrays(path, {"sums": np.arange(5)})
+    read = files.read_arrays(path)
+    assert read is not None and list(read) == ["sums"]
+    for other in (tmp_path / "node-a" / "statistics-y.npz", tmp_path / "statistics-x.npz"):
+        shutil.copy(path, other)
+        assert files.read_arrays(other) is None
+    np.savez(path, sums=np.arange(5))  # as versions before did
+    assert files.read_arrays(path) is not None
+
+
 def test_a_run_file_that_was_changed_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     run = create_run(tmp_path, "20260101-000000-aaa", shared=False, fields={"name": "mine"})
     path = run / "run.json"
