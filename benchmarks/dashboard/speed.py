@@ -28,6 +28,7 @@ from typing import Any
 
 from benchmarks.harness.results import commit, machine, read, save
 from benchmarks.long_runs import day, week
+from probe.store.files import write_json
 from probe.store.layout import RUN_FILE
 from tests.e2e.conftest import said, start
 
@@ -103,7 +104,7 @@ def listing(browser: Any, folder: Path) -> dict[str, Any]:
     for number in range(RUNS - 1):
         run = made.with_name(f"20260101-{number:06d}-copy")
         shutil.copytree(made, run, ignore=shutil.ignore_patterns("rank-*", "node-*"))
-        (run / RUN_FILE).write_text(json.dumps(meta | {"id": run.name, "name": f"run {number}"}))
+        write_json(run / RUN_FILE, meta | {"id": run.name, "name": f"run {number}"}, checked=True)
     took = []
     for _ in range(TIMES):
         with server(made.parent) as (url, _pid):

@@ -30,6 +30,7 @@ from probe.store.processes import boot_id
 from probe.store.runs import create_run, new_run_id
 from probe.store.segments import EDGES, SegmentWriter
 from probe.timeline.spans import SpanDecoder
+from probe.timeline.step_times import StepDurations
 from tests.fakes.stored_run import NS, energy_source, gauge_source
 
 PORTION_S = 300
@@ -40,6 +41,7 @@ STEP = (
     (Code.BACKWARD, 140.0, 640.0),
     (Code.OPTIMIZER, 18.0, 410.0),
 )
+STEP_S = sum(ms for _, ms, _ in STEP) / 1e3
 PERIOD_S = 0.1  # of the energy counter
 
 
@@ -54,8 +56,15 @@ class Rank:
     steps: int = 0
     joules: float = 0.0
     updates: int = 0  # of the counter
+    speed: float = 1.0  # steps take so much less time than STEP says
+    on_gpu: bool = False  # with the records that only a GPU gives
     name: str = "main0"
     names: dict[int, str] = field(default_factory=dict)
+    durations: StepDurations = field(default_factory=StepDurations)
+
+    def optimizers(self) -> dict[str, int]:
+        """There is one only."""
+        return {}
 
     def values(self) -> dict[str, dict[str, float]]:
         """Of what it logged: nothing."""
@@ -65,7 +74,7 @@ class Rank:
         self, until_ns: int, rng: np.random.Generator, source: str
     ) -> tuple[Any, list[Sample]]:
         """(edges, samples of the counter) up to an instant."""
-        mean_s = sum(ms for _, ms, _ in STEP) / 1e3
+        mean_s = STEP_S / self.speed
         number = int((until_ns - self.now_ns) / 1e9 / mean_s)
         drawn = np.array([ms for _, ms, _ in STEP]) / 1e3
         lengths = (drawn * rng.normal(1.0, 0.08, (number, len(STEP))).clip(0.5)).ravel()
@@ -81,6 +90,9 @@ class Rank:
         rows["time_ns"][:, -1] = ends_ns.reshape(number, -1)[:, -1]
         rows["payload"] = -1
         rows["payload"][:, -1] = self.steps + np.arange(number)
+        self.durations.add(rows["time_ns"][:, -1].astype(np.int64))
+        if self.on_gpu:
+            rows = _with_device(rows, rng)
         rows = rows.ravel()
         rows["sequence"] = self.sequence + np.arange(len(rows))
         energy = self.joules + np.concatenate([[0.0], np.cumsum(lengths * watts)])
@@ -107,6 +119,19 @@ class Rank:
             Sample(source, int(t * NS), 1000.0 * v, 20_000)
             for t, v in zip(reads[order], value[order], strict=True)
         ]
+
+
+def _with_device(rows: Any, rng: np.random.Generator) -> Any:
+    """A device time after each mark, and what the allocator holds after each step."""
+    marks, end = rows[:, :-1], rows[:, -1:]
+    device = marks.copy()
+    device["kind"] = Record.DEVICE
+    device["payload"] = marks["time_ns"] + rng.integers(20_000, 200_000, marks.shape)
+    both = np.stack([marks, device], axis=2).reshape(len(rows), -1)
+    memory = np.repeat(end, 3, axis=1)
+    memory["kind"], memory["code"] = Record.MEMORY, [80, 81, 82]
+    memory["payload"] = 512 * rng.integers(1 << 26, (1 << 26) + 1000, memory.shape)
+    return np.concatenate([both, memory, end], axis=1)
 
 
 def sources_of(gpu: int) -> list[Source]:
@@ -140,22 +165,17 @@ def gauges(sources: list[Source], begin_ns: int, end_ns: int, rng: Any) -> Itera
             yield Sample(source.id, at, value, 30_000)
 
 
-def record(folder: Path, hours: float, gpus: int) -> Path:
-    """A finished run; `true_j` in its file is what all its GPUs used."""
-    begin_ns = 1000 * NS
-    end_ns = begin_ns + int(hours * 3600 * NS)
-    run = create_run(folder, new_run_id("day", time.time()), shared=False, fields={"name": "day"})
-    rng = np.random.default_rng(0)
+def members_of(run: Path, ranks: int, begin_ns: int) -> list[Member]:
+    """Ranks of one host, each on the GPU of its number; their files are in the run."""
     members = []
-    for rank in range(gpus):
-        request = DeviceRequest(uuids=(f"GPU-{rank}",))
+    for rank in range(ranks):
         members.append(
             Member(
                 role="rank",
                 rank=rank,
                 local_rank=rank,
-                local_world_size=gpus,
-                world_size=gpus,
+                local_world_size=ranks,
+                world_size=ranks,
                 host="",
                 boot_id=boot_id(),
                 pid=2**22 + rank,
@@ -163,10 +183,20 @@ def record(folder: Path, hours: float, gpus: int) -> Path:
                 begin_ns=begin_ns,
                 rings=str(run),
                 prefix=f"{rank}-",
-                request=request,
+                request=DeviceRequest(uuids=(f"GPU-{rank}",)),
             )
         )
         members[-1].write(run)
+    return members
+
+
+def record(folder: Path, hours: float, gpus: int) -> Path:
+    """A finished run; `true_j` in its file is what all its GPUs used."""
+    begin_ns = 1000 * NS
+    end_ns = begin_ns + int(hours * 3600 * NS)
+    run = create_run(folder, new_run_id("day", time.time()), shared=False, fields={"name": "day"})
+    rng = np.random.default_rng(0)
+    members = members_of(run, gpus, begin_ns)
     sources = [sources_of(gpu) for gpu in range(gpus)]
     flat = [source for of_gpu in sources for source in of_gpu]
     attribution._MOST_CPU = float("inf")  # of real time; here an hour takes seconds

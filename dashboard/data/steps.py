@@ -116,7 +116,8 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
     Returns:
         None with fewer than 8 steps.
     """
-    closed = times.read()
+    steps = times.read()
+    closed, every = steps.time_ns, steps.every
     if len(closed) < 8:
         return None
     low, high = int(closed[0]), int(closed[-1])
@@ -141,6 +142,7 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
     if (len(closed) - 1) // size < 4:
         curves, size = [], max(1, int(np.ceil((len(closed) - 1) / _BLOCKS)))
     ends = closed[::size].astype(np.float64)
+    size *= every
     middle: Floats = np.arange(len(ends) - 1, dtype=np.float64) * size + size / 2
     if curves and len(curves) == len(meters):
         joules_at = np.sum([np.interp(ends, at, joules) for at, joules in curves], axis=0)
@@ -151,8 +153,9 @@ def drift(run: OpenRun, times: StepTimes) -> Drift | None:
         series = Drift(middle, value, value - half, value + half, "J", size, (), "estimated")
     else:
         value = np.diff(ends) / 1e9 / size
-        each = np.diff(closed) / 1e9
-        blocks = [each[i * size : (i + 1) * size] for i in range(len(value))]
+        each = np.diff(closed) / 1e9 / every
+        apart = size // every
+        blocks = [each[i * apart : (i + 1) * apart] for i in range(len(value))]
         series = Drift(
             middle,
             value,

@@ -36,6 +36,9 @@ class RunAnalysis(ABC):
 
     whole: tuple[int, int]
     on_device: Collection[int] = ()
+    thinned_until_ns: int | None = None  # raw data before that are not all there any more
+    is_from_raw_data = False  # all of it
+    recompute_refused = False
 
     def __init__(
         self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.MeterReadings]

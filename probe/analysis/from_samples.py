@@ -41,6 +41,8 @@ class AnalysisFromSamples(RunAnalysis):
         StoreError: it cannot be read.
     """
 
+    is_from_raw_data = True
+
     def __init__(
         self,
         reader: RunReader,

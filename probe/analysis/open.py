@@ -8,6 +8,7 @@ from typing import Any
 from ..model import RunStatus
 from ..store.reader import RunReader
 from ..store.segment_reader import segment_files
+from ..store.thinned import thinned_until_ns
 from . import device_energy
 from .base import RunAnalysis
 from .carbon_and_price import Tariffs
@@ -30,15 +31,23 @@ def open_analysis(
 ) -> RunAnalysis:
     """What the recorder of one host summed up if that is enough, else all samples and edges.
 
+    A run whose raw data were thinned is not recomputed if its recorder summed it up.
+
     Raises:
         UsageError: that is no part of the run.
         StoreError: it cannot be read.
     """
-    if not recompute and part_s is None and reader.status is not RunStatus.RUNNING:
+    until_ns = thinned_until_ns(reader)
+    analysis: RunAnalysis | None = None
+    refused = recompute and part_s is None and until_ns is not None
+    whole = part_s is None and (refused or not recompute)
+    if whole and reader.status is not RunStatus.RUNNING:
         analysis = AnalysisFromSummary.open(reader)
-        if analysis is not None:
-            return analysis
-    return AnalysisFromSamples(reader, recompute=recompute, part_s=part_s)
+    if analysis is None:
+        analysis, refused = (AnalysisFromSamples(reader, recompute=recompute, part_s=part_s), False)
+    if until_ns is not None and analysis.run[0] < until_ns:
+        analysis.thinned_until_ns, analysis.recompute_refused = until_ns, refused
+    return analysis
 
 
 def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:

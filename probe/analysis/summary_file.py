@@ -114,6 +114,7 @@ def read_summary(
             dict(about.get("reductions") or ()),
         )
     except (KeyError, TypeError, ValueError, IndexError):
+        damaged(path)
         return None
 
 

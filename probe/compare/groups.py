@@ -64,6 +64,11 @@ class Campaign:
                 for run in recordings
                 if not run.finished
             ]
+            left_out += [
+                f"{run.id}: its raw data were thinned; its phases are known where edges were kept"
+                for run in ended
+                if run.is_thinned
+            ]
             if not ended:
                 raise UsageError(f"{name!r} has no finished run to compare")
             for run in ended:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..model import RunStatus
 from ..store.reader import RunReader
+from ..store.thinned import thinned_until_ns
 from ..target import Target
 from .progress import Quality, Work
 from .read_energy import Measured
@@ -27,6 +28,7 @@ class Recording:
         self._path = path
         reader = RunReader(path)
         self.meta, self.id, self.status = reader.meta, reader.id, reader.status
+        self.is_thinned = thinned_until_ns(reader) is not None
         self.begin_ns = reader.begin_ns
         self.end_ns = max(reader.end_ns(), self.begin_ns + 1)
         self.ranks = reader.ranks()

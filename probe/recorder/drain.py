@@ -232,5 +232,6 @@ class RingDrain:
             files.write_json(
                 self._folder / f"names-{self.name}.json",
                 {str(code): name for code, name in names.items()},
+                checked=True,
             )
             self.names = names

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
 SYNC_S = 10.0
+TIDY_S = 300.0  # as often as segments are closed
 STATUS_S = 5.0
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
 LATE_RANKS_S = 30.0
@@ -61,6 +62,7 @@ class Recorder:
         from .sealer import Sealer
         from .servers.dashboard import DashboardServer
         from .servers.metrics import MetricsServer
+        from .upkeep.upkeep import Upkeep, fence_of
 
         warm_up()
         run, epoch, clock = self._run, self._epoch, self._clock
@@ -73,7 +75,8 @@ class Recorder:
         self._metrics = MetricsServer(run, meta.get("prometheus"), clock)
         self._dashboard = DashboardServer(run, None if guest else meta.get("dashboard"))
         self._run_file = RunFile(run, epoch, clock)
-        self._sealer = Sealer()
+        fence = fence_of(run, epoch)
+        self._sealer = Sealer(clock, Upkeep(run, epoch, fence, guest), fence)
         if epoch > 1:
             with self._disk():
                 self._run_file.reopen()
@@ -101,6 +104,7 @@ class Recorder:
         viewers = ViewerWatch(self._run)
         look, drain, flush, page, status = (Timer() for _ in range(5))
         sync = Timer(clock.monotonic_s() + SYNC_S)
+        tidy = Timer(clock.monotonic_s() + TIDY_S)
         while True:
             # What is due between two ticks is done at the nearer one.
             now_s = clock.monotonic_s() + TICK_S / 2
@@ -123,6 +127,9 @@ class Recorder:
             if sync.due(now_s, SYNC_S):
                 with task():
                     self._sync()
+            if tidy.due(now_s, TIDY_S):
+                with task():
+                    self._sealer.tidy()
             if schedule.attribution_due(now_s, crowded=pipeline.crowded):
                 with task():
                     self._attribute(estimate=schedule.estimate_due(now_s))

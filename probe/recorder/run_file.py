@@ -49,7 +49,7 @@ class RunFile:
         value = files.read_json(self._file) or {}
         if value.get("status") != RunStatus.RUNNING:
             kept = {key: field for key, field in value.items() if key not in _OF_AN_END}
-            files.write_json(self._file, kept | {"status": RunStatus.RUNNING})
+            files.write_json(self._file, kept | {"status": RunStatus.RUNNING}, checked=True)
 
     def write_status(self, state: NodeState, **final: Any) -> None:
         """Refresh it; ``final``: fields of a run that has ended. Raises OSError."""
@@ -87,7 +87,7 @@ class RunFile:
                 if key not in ("warnings", "left") and field not in (None, "", "unknown"):
                     value[key] = field
         value |= final
-        files.write_json(self._file, value, sync=bool(final))
+        files.write_json(self._file, value, sync=bool(final), checked=True)
         self._written = value
 
     def finalise(self, state: NodeState, outcome: Outcome) -> None:
@@ -107,4 +107,5 @@ class RunFile:
         # Totals are kept in run.json, so that a list of runs need not read their samples.
         totals = glance(self._run, layout.node_name())
         if totals is not None:
-            files.write_json(self._file, (files.read_json(self._file) or {}) | totals)
+            value = (files.read_json(self._file) or {}) | totals
+            files.write_json(self._file, value, checked=True)

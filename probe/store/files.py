@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import StoreError, StoreVersionError
 from ..model import SCHEMA_VERSION, RunStatus
-from . import untrusted
+from . import checksums, untrusted
 from .layout import RUN_FILE
 from .new_files import open_new
 
@@ -23,6 +23,7 @@ JSON_BYTES = 4 << 20  # kilobytes; with a long config some more
 NPZ_BYTES = 64 << 20
 INFLATED_BYTES = 256 << 20
 _ZIP_DIRECTORY_BYTES = 1 << 20
+_PLACE = "place"  # an array of an npz file: where it belongs
 _ZIP_END = struct.Struct("<4s4H2IH")  # of a file without a comment, as ours are
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "id": str,
@@ -58,19 +59,33 @@ def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_json(path: Path, value: Any, *, sync: bool = False, compact: bool = False) -> None:
-    """Replace ``path`` atomically; ``compact`` is many times faster and harder to read.
+def write_json(
+    path: Path, value: Any, *, sync: bool = False, compact: bool = False, checked: bool = False
+) -> None:
+    """Replace ``path`` atomically.
+
+    Args:
+        path: the file.
+        value: an object or a list.
+        sync: it is on disk when this returns.
+        compact: many times faster and harder to read.
+        checked: with a checksum as its last entry, which :func:`read_json` takes off again.
 
     Raises:
         OSError: no space, no right, no directory; the old file stays whole.
     """
+    if isinstance(value, dict) and checksums.KEY in value:  # of what it was before
+        value = {key: item for key, item in value.items() if key != checksums.KEY}
     with _replacing(path, sync=sync) as file:
-        file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
+        if checked:
+            file.write(checksums.with_checksum(value, path.name, compact=compact))
+        else:
+            file.write(json.dumps(value, indent=None if compact else 1).encode() + b"\n")
 
 
 def create_json(path: Path, value: Any) -> bool:
-    """:func:`create_bytes` of a JSON value. Raises OSError."""
-    return create_bytes(path, json.dumps(value, indent=1).encode() + b"\n")
+    """:func:`create_bytes` of a JSON value with its checksum. Raises OSError."""
+    return create_bytes(path, checksums.with_checksum(value, path.name, compact=False))
 
 
 def create_bytes(path: Path, content: bytes) -> bool:
@@ -99,11 +114,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Replace ``path`` (npz) atomically; it is on disk when this returns. Raises OSError."""
+    """Replace ``path`` (npz) atomically; it is on disk when this returns. Raises OSError.
+
+    Its name goes along: a sound file in another one's place is damage, too.
+    """
     import numpy as np
 
+    named = {_PLACE: np.array(_place_of(path))}
     with _replacing(path, sync=True) as file:
-        np.savez_compressed(file, allow_pickle=False, **dict(arrays))
+        np.savez_compressed(file, allow_pickle=False, **dict(arrays), **named)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
@@ -115,9 +134,15 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]] | None:
             if not _inflates_within_bounds(file):
                 return None
             with np.load(file, allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
+                arrays = {name: stored[name] for name in stored.files}
+        place = str(arrays.pop(_PLACE, _place_of(path)))  # older files have none
+        return arrays if place == _place_of(path) else None
     except Exception:  # zipfile, zlib and numpy have a dozen kinds for damaged bytes
         return None
+
+
+def _place_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _inflates_within_bounds(file: IO[bytes]) -> bool:
@@ -142,15 +167,23 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
 
-def read_json(path: Path, *, owned: bool = True) -> Any:
-    """The content of ``path``; None if it is missing, not JSON, or not to be trusted.
+def read_json(
+    path: Path, *, owned: bool = True, damaged: Callable[[Path], None] = lambda _: None
+) -> Any:
+    """The content of ``path``; None if it is missing, damaged, or not to be trusted.
 
     Args:
         owned: as of :func:`untrusted.opened`.
+        damaged: hears of a file that is not JSON, or not what was written.
     """
     try:
-        return untrusted.parsed(untrusted.read_regular(path, JSON_BYTES, owned=owned))
-    except (OSError, ValueError):
+        content = untrusted.read_regular(path, JSON_BYTES, owned=owned)
+    except OSError:
+        return None
+    try:
+        return checksums.without_checksum(untrusted.parsed(content), path.name)
+    except ValueError:
+        damaged(path)
         return None
 
 
@@ -178,6 +211,13 @@ def read_run_file(run: Path) -> dict[str, Any]:
             f"{run} was written by a newer phasewatt (schema {schema}, this one reads up to "
             f"{SCHEMA_VERSION}): upgrade with `pip install -U phasewatt`"
         )
+    try:
+        value = checksums.without_checksum(value, RUN_FILE)
+    except checksums.ChecksumError:
+        raise StoreError(
+            f"{path} is damaged: its checksum does not match; restore it, or take out its line "
+            f'"{checksums.KEY}" to read it as it is'
+        ) from None
     if wrong := wrong_field(value):
         raise StoreError(f"{path} is damaged: {wrong!r} is missing or not what it should be")
     return dict(value)

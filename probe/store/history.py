@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..units import NS_PER_S
-from .rollup import ROLLUP, WIDTHS, buckets
-from .segment_reader import UNREADABLE, open_sealed, read_sealed
+from .hot_reader import UNREADABLE
+from .rollup import ROLLUP, WIDTHS, buckets, rollup_of
+from .segment_reader import open_sealed, read_sealed, segment_files
 from .segments import SAMPLES
 from .tail import Tail
 
@@ -108,12 +109,13 @@ class History:
         """Buckets of some sources that begin in [begin, end].
 
         Args:
-            label: one of ``rollup.WIDTHS``.
+            label: one of ``rollup.WIDTHS``; the next one where that is not kept any more.
         """
         begin_ns, end_ns = begin_ns - self.ahead_ns, end_ns - self.ahead_ns
-        width_ns = WIDTHS[label] * NS_PER_S
         chosen = tuple(sorted(sources))
         with self._lock:
+            label = self._label_kept(label, begin_ns, end_ns)
+            width_ns = WIDTHS[label] * NS_PER_S
             hot = [
                 _chosen(table, chosen, "time_ns", begin_ns, end_ns)
                 for table in self._hot_rows.values()
@@ -133,16 +135,14 @@ class History:
     # -- files ----------------------------------------------------------------------
 
     def _refresh(self) -> int:
-        self._cold = sorted((self._node / "cold").glob("samples-*.parquet"))
-        stems = {path.stem for path in self._cold}
+        present = segment_files(self._node, "samples")
+        self._cold = [path for path in present if path.suffix == ".parquet"]
+        hot = {path.stem: path for path in present if path.suffix != ".parquet"}
         count = 0
-        for path in sorted((self._node / "hot").glob("samples-*.arrows")):
-            if path.stem not in stems and path.stem not in self._hot:
-                self._hot[path.stem] = Tail(path)
-                self._hot_rows[path.stem] = SAMPLES.empty_table()
-        for stem in [
-            stem for stem in self._hot if stem in stems or not self._hot[stem].path.exists()
-        ]:
+        for stem in hot.keys() - self._hot.keys():
+            self._hot[stem] = Tail(hot[stem])
+            self._hot_rows[stem] = SAMPLES.empty_table()
+        for stem in self._hot.keys() - hot.keys():
             del self._hot[stem], self._hot_rows[stem]
         for stem, tail in self._hot.items():
             batches = tail.new()
@@ -159,6 +159,16 @@ class History:
         while first > 0 and self._span(self._cold[first - 1])[1] >= begin_ns:
             first -= 1
         return self._cold[first:after]
+
+    def _label_kept(self, label: str, begin_ns: int, end_ns: int) -> str:
+        """The label, or the next one if some of the span is so old that its rollups went."""
+        labels = list(WIDTHS)
+        while label != labels[-1] and any(
+            path.stem.endswith("-thin") and not _named(self._node / "rollup", label, path).exists()
+            for path in self._between(begin_ns, end_ns)
+        ):
+            label = labels[labels.index(label) + 1]
+        return label
 
     def _rollups(self, label: str, begin_ns: int, end_ns: int) -> tuple[list[Path], list[Path]]:
         """(rollups, segments that have none: sealed a moment ago, or the disk refused)."""
@@ -192,7 +202,7 @@ class History:
 
 
 def _named(folder: Path, label: str, segment: Path) -> Path:
-    return folder / f"{label}-{segment.stem}.parquet"
+    return rollup_of(folder, label, segment.stem)
 
 
 def _span(path: Path) -> tuple[int, int]:

@@ -139,7 +139,7 @@ def write_live(run: Path, page: LivePage) -> None:
     value = _fields(page) | {"schema": SCHEMA_VERSION}
     for name in _ROWS:
         value[name] = [_fields(row) for row in value[name]]
-    files.write_json(node_dir(run) / LIVE_FILE, value, compact=True)
+    files.write_json(node_dir(run) / LIVE_FILE, value, compact=True, checked=True)
 
 
 def _fields(row: Any) -> dict[str, Any]:

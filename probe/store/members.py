@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class Member:
 
     def write(self, run: Path) -> None:
         """Publish it in the run directory. Raises OSError."""
-        files.write_json(members_dir(run) / self.file_name, asdict(self))
+        files.write_json(members_dir(run) / self.file_name, asdict(self), checked=True)
 
     def ring_paths(self, run: Path) -> list[Path]:
         """Its rings, the main thread's first.
@@ -93,10 +94,22 @@ class Member:
         return is_alive(self.pid, self.start_ticks)
 
 
-def read_members(run: Path) -> list[Member]:
-    """All members of the run, in order of rank; files that are damaged or not ours are skipped."""
-    members = [_member(files.read_json(path)) for path in sorted(members_dir(run).glob("*.json"))]
-    return [member for member in members if member is not None]
+def read_members(run: Path, damaged: Callable[[Path], None] = lambda _: None) -> list[Member]:
+    """All members of the run, in order of rank; files that are damaged or not ours are skipped.
+
+    Args:
+        run: its directory.
+        damaged: hears of those that are ours.
+    """
+    members = []
+    for path in sorted(members_dir(run).glob("*.json")):
+        value = files.read_json(path, damaged=damaged)
+        member = _member(value)
+        if member is not None:
+            members.append(member)
+        elif value is not None:
+            damaged(path)
+    return members
 
 
 def _member(value: Any) -> Member | None:

@@ -101,7 +101,7 @@ def _join(part: RunReader, node: str, main: Path) -> list[str] | None:
                     copy_folder(folder, temporary / folder.name, left_out)
                 else:
                     left_out.append(str(folder))
-            files.write_json(temporary / "node.json", part.meta)
+            files.write_json(temporary / "node.json", part.meta, checked=True)
         for member in read_members(part.path):
             if member.host == node:
                 member.write(main)

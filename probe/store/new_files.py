@@ -15,10 +15,14 @@ _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def open_new(path: Path) -> IO[bytes]:
-    """A file that did not exist, for writing. Raises FileExistsError, OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
+    """A file that did not exist, for writing, which may read it again.
+
+    Raises:
+        FileExistsError, OSError: it cannot be made.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
     _follow_the_run(path, fd, 0o044)
-    return os.fdopen(fd, "wb")
+    return os.fdopen(fd, "w+b")
 
 
 def open_temporary(path: Path) -> IO[bytes]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
 from ..model import DeviceKind, Gap, Kind, Provenance, Source
-from . import files, untrusted
+from . import checksums, files, untrusted
 
 _GAPS_BYTES = 64 << 20  # of a longer file the first part is read
 _PIECE = 1 << 20
@@ -21,8 +22,11 @@ def read_sources(node: Path) -> list[Source]:
         StoreError: sources.json is damaged; no sample can be told from another without it.
     """
     path = node / "sources.json"
-    stored = files.read_json(path)
+    bad: list[Path] = []
+    stored = files.read_json(path, damaged=bad.append)
     try:
+        if bad:
+            raise ValueError
         return [_source(value) for value in stored or []]
     except (TypeError, ValueError, KeyError, AttributeError):
         raise StoreError(
@@ -47,28 +51,49 @@ def _source(value: dict[str, Any]) -> Source:
 _FIELDS = {item.name: str(item.type) for item in fields(Source)}
 
 
-def read_gaps(node: Path) -> list[Gap]:
-    """What a node's recorder did not record; lines that are torn or damaged are left out."""
+def read_gaps(node: Path, damaged: Callable[[Path], None] = lambda _: None) -> list[Gap]:
+    """What a node's recorder did not record; lines that are torn or damaged are left out.
+
+    Args:
+        node: the recorder's directory.
+        damaged: hears of a file with such lines.
+    """
+    path = node / "gaps.jsonl"
     try:
-        with untrusted.opened(node / "gaps.jsonl", 1 << 40) as file:
+        with untrusted.opened(path, 1 << 40) as file:
             content = file.read(_GAPS_BYTES)
     except OSError:
         return []
-    gaps = (_gap(line) for line in content.split(b"\n") if line.startswith(b"{"))
+    gaps = [_gap(line, path.name) for line in content.removesuffix(b"\n").split(b"\n")]
+    if None in gaps:
+        damaged(path)
     return [gap for gap in gaps if gap is not None]
 
 
-def _gap(line: bytes) -> Gap | None:
+def gap_line(gap: Gap) -> bytes:
+    """A line of the file of gaps."""
+    return checksums.with_checksum(asdict(gap), "gaps.jsonl", compact=True)
+
+
+def _gap(line: bytes, name: str) -> Gap | None:
     try:
-        gap = Gap(**untrusted.parsed(line))
+        gap = Gap(**checksums.without_checksum(untrusted.parsed(line), name))
     except (ValueError, TypeError):
         return None
     return gap if files.is_whole(gap.begin_ns) and files.is_whole(gap.end_ns) else None
 
 
-def read_names(folder: Path, ring: str) -> dict[int, str]:
-    """Names of phases and metrics in a ring by their code; what is no name is left out."""
-    stored = files.read_json(folder / f"names-{ring}.json")
+def read_names(
+    folder: Path, ring: str, damaged: Callable[[Path], None] = lambda _: None
+) -> dict[int, str]:
+    """Names of phases and metrics in a ring by their code; what is no name is left out.
+
+    Args:
+        folder: of the rank.
+        ring: its name.
+        damaged: hears of a file that is not what was written.
+    """
+    stored = files.read_json(folder / f"names-{ring}.json", damaged=damaged)
     if not isinstance(stored, dict):
         return {}
     return {

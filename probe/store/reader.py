@@ -28,8 +28,9 @@ from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
 from .processes import boot_id, is_alive
 from .runs import pid_namespace
-from .segment_reader import read_segment, segment_files, table_of
+from .segment_reader import has_thinned, read_segment, segment_files, table_of
 from .segments import LEDGER, SAMPLES
+from .steps import between
 
 SEVERITY = (
     RunStatus.FINISHED,
@@ -90,15 +91,15 @@ class RunReader:
         """
         self.path, self.node = run, node
         self.meta: dict[str, Any] = files.read_run_file(run)
-        self.members: list[Member] = read_members(run)
+        self.damaged: set[Path] = set()  # files that could not be read, as far as was tried
+        self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
+        self.members: list[Member] = read_members(run, self.damaged.add)
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored
             for path in run.glob("node-*/node.json")
-            if files.wrong_field(stored := files.read_json(path)) is None
+            if files.wrong_field(stored := files.read_json(path, damaged=self.damaged.add)) is None
         }
-        self.damaged: set[Path] = set()  # segments that could not be read, as far as was tried
-        self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         # Ranks write their clocks at once, recorders only with their next status.
         stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
         self.clocks = clocks(
@@ -224,7 +225,7 @@ class RunReader:
             ahead = self.ahead_of(node)
             gaps += [
                 replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead)
-                for gap in read_gaps(node)
+                for gap in read_gaps(node, self.damaged.add)
             ]
         return joined_gaps(gaps)
 
@@ -292,7 +293,7 @@ class RunReader:
         """Phase and metric names of a ring by code."""
         names = dict(PHASE_OF_CODE)
         for folder, _ in self.folders(rank):
-            names |= read_names(folder, ring)
+            names |= read_names(folder, ring, self.damaged.add)
         for path in self._ring_paths():
             if path.stem.rpartition("-")[2] == ring:
                 try:
@@ -318,12 +319,17 @@ class RunReader:
         return logged
 
     def steps_ns(self, rank: int = 0) -> npt.NDArray[np.int64]:
-        """When a rank's steps closed."""
-        steps = [
-            rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
-            for _, rows in self.rings(rank)
-        ]
+        """When a rank's steps closed; of thinned segments evenly between those that are kept."""
+        steps = [self.closed_steps(rank, rows) for _, rows in self.rings(rank)]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *steps]))
+
+    def closed_steps(self, rank: int, rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+        """When the steps in some edges of a rank closed: see :meth:`steps_ns`."""
+        closed = rows[rows["kind"] == Record.STEP]
+        time_ns: npt.NDArray[np.int64] = closed["time_ns"].astype(np.int64)
+        if any(has_thinned(folder, "edges") for folder, _ in self.folders(rank)):
+            return between(time_ns, closed["payload"].astype(np.int64))
+        return time_ns
 
     def allocator(self, rank: int = 0) -> dict[str, Logged]:
         """What torch's GPU allocator held at step boundaries: name → (time_ns, bytes).
@@ -347,7 +353,7 @@ class RunReader:
         }
 
     def ledger(self, rank: int = 0) -> pa.Table:
-        """Step × phase of a rank: count and nanoseconds; kept for every step."""
+        """Step × phase of a rank: count and nanoseconds; after a week phase × 10 s."""
         tables = [
             table_of(folder, "ledger", LEDGER, self.damaged.add) for folder, _ in self.folders(rank)
         ]

@@ -8,15 +8,16 @@ joined as they become many: a week has two thousand segments.
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..units import NS_PER_S
-from .new_files import make_folder_here, open_temporary
+from .new_files import make_folder_here
+from .sealed_files import Fence, no_fence, write_sealed
+from .segment_names import parse
 from .segment_reader import open_sealed, read_segment
 from .segments import SAMPLES
 
@@ -37,7 +38,13 @@ MERGED = "merged"  # in the name of a file that holds several segments' buckets
 _MANY = 48  # files of the widest buckets that are joined into one
 
 
-def roll_up(segment: Path, folder: Path) -> None:
+def rollup_of(folder: Path, label: str, stem: str) -> Path:
+    """The rollup of a segment; of a thinned one that of what it was."""
+    name = parse(stem)
+    return folder / f"{label}-{stem if name is None else name.whole_stem}.parquet"
+
+
+def roll_up(segment: Path, folder: Path, fence: Fence = no_fence) -> None:
     """Write the rollups of one sealed segment below ``folder``/rollup. Raises OSError."""
     table = pa.Table.from_batches(list(read_segment(segment)), schema=SAMPLES)
     if not table.num_rows:
@@ -46,11 +53,35 @@ def roll_up(segment: Path, folder: Path) -> None:
     make_folder_here(target)
     for label, seconds in WIDTHS.items():
         rolled = buckets(table, seconds * NS_PER_S)
-        temporary = target / f".{label}-{segment.stem}.new"
-        with open_temporary(temporary) as file:
-            pq.write_table(rolled, file, compression="zstd")
-        os.replace(temporary, target / f"{label}-{segment.stem}.parquet")
+        write_sealed(
+            rollup_of(target, label, segment.stem),
+            ROLLUP,
+            rolled.to_batches(),
+            fence=fence,
+            sync=False,
+        )
     _join(target, list(WIDTHS)[-1])
+
+
+def join_rollups(folder: Path, stems: Sequence[str], stem: str, fence: Fence = no_fence) -> None:
+    """Write the rollups of a segment that joins others, but for the widest. Raises OSError.
+
+    Args:
+        folder: of the rollups.
+        stems: of the segments that are joined; where one has no rollup, the whole gets none.
+        stem: of the whole.
+        fence: called before anything appears.
+    """
+    for label in list(WIDTHS)[:-1]:
+        paths = [rollup_of(folder, label, part) for part in stems]
+        if all(path.exists() for path in paths):
+            write_sealed(rollup_of(folder, label, stem), ROLLUP, _rows(paths), fence=fence)
+
+
+def _rows(paths: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with open_sealed(path) as file:
+            yield from file.iter_batches()
 
 
 def _join(folder: Path, label: str) -> None:
@@ -68,10 +99,8 @@ def _join(folder: Path, label: str) -> None:
             tables.append(part.read())
     table = pa.concat_tables(tables, promote_options="default")
     table = table.sort_by([("source", "ascending"), ("begin_ns", "ascending")])
-    temporary = folder / f".{label}-{MERGED}.new"
-    with open_temporary(temporary) as file:
-        pq.write_table(table, file, compression="zstd", row_group_size=1 << 12)
-    os.replace(temporary, folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet")
+    path = folder / f"{label}-{MERGED}-{len(merged) + 1:06d}.parquet"
+    write_sealed(path, table.schema, table.to_batches(1 << 12), group_rows=1 << 12)
     for path in parts:
         path.unlink()
 

@@ -14,19 +14,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import untrusted
+from .hot_reader import UNREADABLE, Place, whole_batches
+from .segment_checksums import check_footer
+from .segment_names import counted
 
 MOST_BYTES = 1 << 30  # one is closed at 16 MiB; joined rollups grow
 _MOST_INFLATED = 1 << 30
-# What reading a damaged file raises; a buffer that says that it is huge is a MemoryError.
-UNREADABLE = (OSError, ValueError, MemoryError, pa.ArrowException)
 OnDamage = Callable[[Path], None]
 
 
 def segment_files(folder: Path, stem: str) -> list[Path]:
-    """The segments of a table in the order they were written, each once."""
+    """The segments of a table in the order they were written, each once: :mod:`segment_names`."""
     by_stem = {p.stem: p for p in (folder / "hot").glob(f"{stem}-*.arrows")}
     by_stem |= {p.stem: p for p in (folder / "cold").glob(f"{stem}-*.parquet")}
-    return [by_stem[key] for key in sorted(by_stem)]
+    return [by_stem[key] for key in counted(by_stem)]
+
+
+def has_thinned(folder: Path, table: str) -> bool:
+    """Whether some of a table's segments were thinned."""
+    return any(path.stem.endswith("-thin") for path in segment_files(folder, table))
 
 
 def read_segments(
@@ -51,8 +57,8 @@ def read_segment(path: Path, damaged: OnDamage | None = None) -> Iterator[pa.Rec
         yield from _read_sealed(path, damaged)
         return
     try:
-        with untrusted.opened(path, MOST_BYTES) as source, pa.ipc.open_stream(source) as stream:
-            yield from stream
+        with untrusted.opened(path, MOST_BYTES) as file, pa.PythonFile(file, mode="r") as source:
+            yield from whole_batches(source, path.stem, Place(), lambda: _tell(damaged, path))
     except FileNotFoundError:  # sealed since it was listed
         cold = path.parent.parent / "cold" / f"{path.stem}.parquet"
         if cold.exists():
@@ -84,7 +90,8 @@ def _read_sealed(path: Path, damaged: OnDamage | None) -> Iterator[pa.RecordBatc
         with open_sealed(path) as file:
             yield from file.iter_batches(batch_size=1 << 17)
     except FileNotFoundError:
-        return
+        if path.parent.is_dir():  # joined with others, longer ago than the recorder keeps the parts
+            _tell(damaged, path)
     except UNREADABLE:
         if damaged is not None:
             damaged(path)
@@ -93,15 +100,19 @@ def _read_sealed(path: Path, damaged: OnDamage | None) -> Iterator[pa.RecordBatc
 @contextlib.contextmanager
 def open_sealed(path: Path) -> Iterator[pq.ParquetFile]:
     """A Parquet file of a run, opened. Raises OSError, ArrowException: see :data:`UNREADABLE`."""
-    with (
-        untrusted.opened(path, MOST_BYTES) as source,
-        pq.ParquetFile(source, page_checksum_verification=True) as file,
-    ):
-        about = file.metadata
-        groups = (about.row_group(place) for place in range(about.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > _MOST_INFLATED:
-            raise pa.ArrowInvalid(f"{path} would inflate to more than any of ours")
-        yield file
+    with untrusted.opened(path, MOST_BYTES) as source:
+        check_footer(source, path)
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            about = file.metadata
+            groups = (about.row_group(place) for place in range(about.num_row_groups))
+            if sum(group.total_byte_size for group in groups) > _MOST_INFLATED:
+                raise pa.ArrowInvalid(f"{path} would inflate to more than any of ours")
+            yield file
+
+
+def _tell(damaged: OnDamage | None, path: Path) -> None:
+    if damaged is not None:
+        damaged(path)
 
 
 def read_between(
@@ -123,7 +134,8 @@ def read_between(
             if damaged is not None:
                 damaged(path)
             return schema.empty_table()
-    table = pa.Table.from_batches(list(read_segment(path)), schema=schema)
+    batches = [batch for batch in read_segment(path, damaged) if batch.schema.equals(schema)]
+    table = pa.Table.from_batches(batches, schema=schema)
     at = table["time_ns"]
     return table.filter(pc.and_(pc.greater_equal(at, begin_ns), pc.less_equal(at, end_ns)))
 

@@ -8,18 +8,19 @@ tear. Layout and costs: Arrow IPC stream, about 9 bytes and 0.9 µs per row.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..clock import MACHINE_CLOCK, Clock
-from . import new_files
+from . import new_files, segment_checksums
+from .sealed_files import Fence, no_fence, write_sealed
+from .segment_names import parse
 from .segment_reader import read_segment
 
 SAMPLES = pa.schema(
@@ -45,6 +46,7 @@ LEDGER = pa.schema(
 
 ROTATE_BYTES = 16 << 20
 ROTATE_SECONDS = 300.0
+CLOSED_NS = "phasewatt.closed_ns"  # in the metadata of a sealed segment
 Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
@@ -81,8 +83,9 @@ class SegmentWriter:
         try:
             if self._stream is None:
                 self._open()
-            assert self._stream is not None
-            self._stream.write_batch(batch)
+            assert self._stream is not None and self._path is not None
+            checksum = segment_checksums.of_batch(batch, self._path.stem)
+            self._stream.write_batch(batch, {segment_checksums.KEY: checksum})
         except (OSError, pa.ArrowException) as error:
             self._abandon()
             raise OSError(getattr(error, "errno", None) or 5, str(error)) from error
@@ -117,19 +120,23 @@ class SegmentWriter:
     def _open(self) -> None:
         make_folder(self._hot)
         # Never over an existing file: another recorder's, or a rank's that was restarted.
-        self._number += 1
-        while self._taken(self._number):
-            self._number += 1
+        self._number = max(self._number, self._highest()) + 1
         self._path = self._hot / f"{self._stem}-{self._number:06d}.arrows"
         new_files.open_new(self._path).close()  # never through a link
         self._sink = pa.OSFile(str(self._path), "wb")
         self._stream = _stream(self._sink, self._schema)
         self._opened = self._clock.monotonic_s()
 
-    def _taken(self, number: int) -> bool:
-        name = f"{self._stem}-{number:06d}"
-        hot, cold = self._hot / f"{name}.arrows", self._folder / "cold" / f"{name}.parquet"
-        return os.path.lexists(hot) or os.path.lexists(cold)
+    def _highest(self) -> int:
+        """The last number of this writer's name that is in use, also as a part of a segment."""
+        highest = 0
+        for folder, ending in ((self._hot, ".arrows"), (self._folder / "cold", ".parquet")):
+            with contextlib.suppress(FileNotFoundError):
+                for file in os.listdir(folder):
+                    name = parse(file.removesuffix(ending))
+                    if name is not None and name.writer == self._stem:
+                        highest = max(highest, name.last)
+        return highest
 
     def _abandon(self) -> None:
         # Not stream.close(): it would try to write again. The file is read up to the tear.
@@ -139,63 +146,40 @@ class SegmentWriter:
         self._path = self._sink = self._stream = None
 
 
-def seal_segment(path: Path) -> Path | None:
+def seal_segment(path: Path, closed_ns: int | None = None, fence: Fence = no_fence) -> Path | None:
     """Rewrite a hot segment as Parquet: batch by batch, temporary name, fsync, rename.
 
-    None if the segment held nothing; it is removed then. Raises OSError; the hot
-    segment then stays and is read in its place.
+    Args:
+        path: the segment.
+        closed_ns: when it was closed, by its recorder's clock; kept with it, since this is its age.
+        fence: called before anything changes.
+
+    Returns:
+        None if the segment held nothing; it is removed then.
+
+    Raises:
+        OSError: the hot segment then stays and is read in its place.
     """
     cold = path.parent.parent / "cold"
     make_folder(cold)
     target = cold / f"{path.stem}.parquet"
-    temporary = cold / f".{path.stem}.new"
-    file: IO[bytes] | None = None
-    writer: pq.ParquetWriter | None = None
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    try:
-        for batch in read_segment(path):
-            if writer is None:
-                # Integers are mostly steady increments: deltas compress best.
-                plain = [f.name for f in batch.schema if pa.types.is_floating(f.type)]
-                encoding = {
-                    f.name: "BYTE_STREAM_SPLIT" if f.name in plain else "DELTA_BINARY_PACKED"
-                    for f in batch.schema
-                }
-                file = new_files.open_temporary(temporary)
-                writer = pq.ParquetWriter(
-                    file,
-                    batch.schema,
-                    compression="zstd",
-                    use_dictionary=False,
-                    column_encoding=encoding,
-                    write_page_checksum=True,  # a flipped bit must not become another figure
-                )
-            pending.append(batch)
-            rows += batch.num_rows
-            if rows >= 1 << 16:
-                writer.write_table(pa.Table.from_batches(pending))
-                pending, rows = [], 0
-        if writer is None:
-            path.unlink()
-            return None
-        if pending:
-            writer.write_table(pa.Table.from_batches(pending))
-        writer.close()
-        assert file is not None
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
-    except BaseException:
-        with contextlib.suppress(Exception):
-            if writer is not None:
-                writer.close()
-        with contextlib.suppress(Exception):
-            if file is not None:
-                file.close()
-                temporary.unlink()
-        raise
-    os.replace(temporary, target)
+    damaged: list[Path] = []
+    batches = read_segment(path, damaged.append)
+    first = next(batches, None)
+    if damaged:
+        raise OSError(5, "it is damaged and stays as it is", str(path))
+    if first is None:
+        fence()
+        path.unlink()
+        return None
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        yield from itertools.chain([first], batches)
+        if damaged:
+            raise OSError(5, "it is damaged and stays as it is", str(path))
+
+    about = {} if closed_ns is None else {CLOSED_NS: str(closed_ns)}
+    write_sealed(target, first.schema, all_batches(), about=about, fence=fence)
     path.unlink()
     return target
 

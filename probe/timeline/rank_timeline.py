@@ -90,6 +90,12 @@ def steps_of_optimizers(rows: Rows, names: Mapping[int, str]) -> dict[str, int]:
     return steps
 
 
+def steps_elsewhere(rows: Rows) -> int:
+    """How many steps threads took that trained at the same time; each record has the sum so far."""
+    counted = rows["payload"][rows["kind"] == Record.STEP_ELSEWHERE]
+    return max(len(counted), int(counted.max(initial=0)))
+
+
 def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline | None:
     """The spans of a rank; None if it recorded no edges.
 
@@ -118,10 +124,10 @@ def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timelin
                 spans.end_ns[keep].astype(np.int64),
                 spans.code[keep].astype(np.int64),
                 spans.entered[keep],
-                rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64),
+                reader.closed_steps(rank, rows),
                 names := reader.names(rank, name),
                 spans.inferred[keep],
-                int(np.count_nonzero(rows["kind"] == Record.STEP_ELSEWHERE)),
+                steps_elsewhere(rows),
                 steps_of_optimizers(rows, names),
             )
         )

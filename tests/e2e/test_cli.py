@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from probe.store import files
 from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.processes import PLAIN, only_run, wait_until
@@ -94,10 +95,10 @@ def test_damaged_and_newer_runs(recorded: Path, tmp_path: Path) -> None:
     (run / "run.json").write_text("{ not json")
     one_line(processes.probe(tmp_path, "report", "x"), 1, "damaged")
     value = json.loads((only_run(recorded) / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(value | {"schema": 99}))
+    files.write_json(run / "run.json", value | {"schema": 99})
     one_line(processes.probe(tmp_path, "report", "x"), 1, "newer", "pip install -U")
     assert "newer" in processes.probe(tmp_path, "ls").stdout
-    (run / "run.json").write_text(json.dumps(value | {"id": "x", "status": "running"}))
+    files.write_json(run / "run.json", value | {"id": "x", "status": "running"})
     one_line(processes.probe(tmp_path, "report", "x"), 2, "nothing yet")
     (run / "run.json").unlink()
     one_line(processes.probe(tmp_path, "report", str(run)), 1, "not a run directory")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from ...clock import Clock
 from ...model import Gap, Reading, Sample, Source
 from ...store import files, layout
 from ...store.new_files import open_to_append
+from ...store.node_files import gap_line
 from ...store.segments import SAMPLES, Columns, SegmentWriter
 
 _KEPT_WHEN_DISK_REFUSES = 200_000  # readings; then the oldest become a Gap
@@ -97,12 +97,12 @@ class StorageStage:
     def _write_gaps(self) -> None:
         if not self._gaps:
             return
-        lines = "".join(json.dumps(dataclasses.asdict(gap)) + "\n" for gap in self._gaps)
+        lines = b"".join(map(gap_line, self._gaps))
         file = open_to_append(self._gaps_path)
         try:
             before = os.fstat(file).st_size
             try:
-                content = memoryview(lines.encode())
+                content = memoryview(lines)
                 while content:
                     content = content[os.write(file, content) :]
             except OSError:
@@ -114,5 +114,6 @@ class StorageStage:
 
     def _write_sources(self) -> None:
         if self._unwritten:
-            files.write_json(self._folder / "sources.json", list(self._sources.values()))
+            path = self._folder / "sources.json"
+            files.write_json(path, list(self._sources.values()), checked=True)
             self._unwritten = False

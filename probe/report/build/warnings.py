@@ -7,6 +7,7 @@ from ...analysis.carbon_and_price import Tariffs
 from ...clock import Anchor
 from ...model import Phase, RunStatus
 from ...timeline.phase_totals import PhaseTotals
+from ...units import NS_PER_S
 
 _INFERRED = 0.05  # share of forward that matters
 
@@ -35,6 +36,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         f"{path.relative_to(reader.path)} is damaged: raw data were used instead"
         for path in sorted(reader.made_again)
     ]
+    lines += _thinned(analysis)
     if not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
@@ -90,3 +92,27 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 def _forward(totals: PhaseTotals) -> list[int]:
     return [code for code, name in totals.names.items() if name == Phase.FORWARD]
+
+
+def _thinned(analysis: RunAnalysis) -> list[str]:
+    """What was thinned, and what that means for the figures; one line."""
+    if analysis.thinned_until_ns is None:
+        return []
+    if analysis.recompute_refused:
+        so = "so --recompute has not enough left: these are the figures that the recorder summed up"
+    elif analysis.is_from_raw_data:
+        so = "so phases are known where edges were kept, and their other time is unattributed"
+    else:
+        so = "the figures here were summed up before"
+    seconds = (analysis.thinned_until_ns - analysis.whole[0]) / NS_PER_S
+    return [
+        f"raw data of the first {_length(seconds)} were thinned (one minute per hour, the first "
+        f"steps and a value every 10 s are kept); {so}"
+    ]
+
+
+def _length(seconds: float) -> str:
+    for size_s, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size_s:
+            return f"{seconds / size_s:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from probe.cli.main import main
+from probe.store import files
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, Recording, needs
@@ -275,8 +276,8 @@ def test_one_line_for_bad_input(
 def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "runs", tmp_path / "runs")
     other = next(p for p in (tmp_path / "runs").glob("*half*"))
-    meta = json.loads((other / "run.json").read_text())
-    (other / "run.json").write_text(json.dumps(meta | {"status": "killed"}))
+    meta = files.read_json(other / "run.json")
+    files.write_json(other / "run.json", meta | {"status": "killed"})
     found = compared(tmp_path, "base", "half")
     assert found["warnings"] == [f"{other.name} is left out: it was killed"]
     assert len(found["comparisons"][0]["other"]["ids"]) == 2

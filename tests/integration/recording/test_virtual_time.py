@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from probe.model import RunStatus
+from probe.recorder import loop
 from probe.recorder.spawn import claim
+from probe.recorder.upkeep import folder, keep
 from probe.report.build import Report
+from probe.report.build.report import build
+from probe.store import segments
 from probe.store.reader import RunReader
 from tests.fakes.virtual_run import VirtualRun
 
@@ -93,6 +97,39 @@ def test_a_recorder_takes_over(death: str, tmp_path: Path) -> None:
 
 def _kill() -> None:
     raise Killed
+
+
+def test_old_segments_are_thinned_while_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With shorter times: the report of the whole run is as exact as without, and says so."""
+    (tmp_path / "whole").mkdir()
+    whole = VirtualRun(tmp_path / "whole", 120.0)
+    whole.record()
+    monkeypatch.setattr(segments, "ROTATE_SECONDS", 5.0)
+    monkeypatch.setattr(loop, "TIDY_S", 10.0)
+    monkeypatch.setattr(folder, "KEPT_S", dict.fromkeys(folder.KEPT_S, 20.0))
+    monkeypatch.setattr(keep, "FIRST_STEPS", 20)
+    run = VirtualRun(tmp_path, 120.0)
+    for at_s in range(15, 120, 15):
+        run.clock.call_after(at_s, lambda: time.sleep(0.15))  # for the thread that seals
+    run.record()
+    thinned = list(run.path.rglob("cold/*-thin.parquet"))
+    assert {path.name.partition("-")[0] for path in thinned} == {"samples", "edges", "ledger"}
+    report = report_of(run)
+    assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
+    check_total(report, run)
+    for part in ("total", "phases", "gaps"):
+        assert report[part] == report_of(whole)[part]
+    assert len([line for line in report["warnings"] if "thinned" in line]) == 1
+    again = build(run.path, recompute=True)
+    assert again["total"] == report["total"]
+    assert any("--recompute has not enough left" in line for line in again["warnings"])
+    early = build(run.path, part_s=(10.0, 50.0))
+    assert early["total"]["energy_j"] == pytest.approx(
+        build(whole.path, part_s=(10.0, 50.0))["total"]["energy_j"], rel=0.01
+    )
+    assert any("their other time is unattributed" in line for line in early["warnings"])
 
 
 def test_a_trainer_that_is_late_is_waited_for_half_a_minute(tmp_path: Path) -> None:

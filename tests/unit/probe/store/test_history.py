@@ -187,9 +187,9 @@ def test_steps_and_edges_of_a_part(tmp_path: Path) -> None:
     )
     write_steps(run, 1000 * NS, 100)
     times = StepTimes(lambda: [(layout.rank_dir(run, 0), 0)])
-    closed = times.read()
+    closed = times.read().time_ns
     assert len(closed) == 100 and np.allclose(np.diff(closed), 0.1 * NS)
-    assert np.array_equal(times.read(), closed)
+    assert np.array_equal(times.read().time_ns, closed)
     reader = RunReader(run)
     low, high = int(closed[40]), int(closed[60])
     ((name, rows),) = reader.rings_between(0, low, high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -25,8 +24,7 @@ def make(tmp_path: Path, run_id: str = "20260101-000000-aaa", name: str = "x") -
 
 
 def change(run: Path, **fields: object) -> None:
-    value = json.loads((run / "run.json").read_text()) | fields
-    (run / "run.json").write_text(json.dumps(value))
+    files.write_json(run / "run.json", files.read_json(run / "run.json") | fields, checked=True)
 
 
 def age(run: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import socket
 import struct
@@ -119,7 +119,8 @@ def test_no_part_of_a_run_hangs_its_reader(
     path = run / place
     path.parent.mkdir(parents=True, exist_ok=True)
     plant(path)
-    read_everything(run)
+    with contextlib.suppress(StoreError):  # without sources no sample can be told from another
+        read_everything(run)
 
 
 def read_everything(run: Path) -> RunReader:
@@ -208,7 +209,7 @@ PREFIX = "phasewatt-0-20260101-000000-aaa-0-1.1-"
 def point_to(run: Path, **fields: object) -> None:
     """The run's member says that its rings lie elsewhere."""
     (path,) = (run / "members").iterdir()
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    files.write_json(path, files.read_json(path) | fields, checked=True)
 
 
 @pytest.mark.parametrize(

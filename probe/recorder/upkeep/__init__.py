@@ -1,0 +1,1 @@
+"""Segments are joined as they become many, and thinned as they become old."""
