@@ -100,6 +100,29 @@ def offline() -> Iterator[Figure]:
     yield from tests("tests/integration/recording/test_offline.py")
 
 
+def loops() -> Iterator[Figure]:
+    benchmark("loops")
+    result = read("loops")
+    cases, right = len(result["cases"]), result["right"]
+    yield Figure(
+        "loops × ways whose steps, counts and seconds are right, bar 9 in 10",
+        f"{right} of {cases}",
+        right >= 0.9 * cases,
+    )
+    silent = sum(bool(c["wrong"] and not c["warnings"]) for c in result["cases"])
+    yield Figure("wrong without a word, bar those named beforehand", str(silent), silent <= 4)
+    yield from tests("tests/loops/test_loops.py")
+
+
+def month() -> Iterator[Figure]:
+    benchmark("long_runs.thirty_days")
+    result = read("long_runs/thirty_days")
+    yield Figure("files of 30 days, bar 5,000", str(result["files"]), result["files"] <= 5000)
+    yield Figure("GB of 30 days, bar 12", f"{result['gb']:.2f}", result["gb"] <= 12)
+    yield Figure("its report, bar 10 s", f"{result['report_s']:.1f} s", result["report_s"] <= 10)
+    yield from tests("tests/integration/recording/test_month.py")
+
+
 def recorder() -> Iterator[Figure]:
     benchmark("cost.recorder")
     result = read("cost/recorder")
@@ -175,5 +198,17 @@ ITEMS = [
         "the recorder is small and stays so",
         recorder,
         ("probe/recorder", "benchmarks/cost/recorder.py"),
+    ),
+    Item(
+        33,
+        "loops that people write have the right steps and phases",
+        loops,
+        (*WATCHING, "probe/instrument", "probe/timeline", "benchmarks/loops.py", "tests/loops"),
+    ),
+    Item(
+        34,
+        "a month of eight ranks stays small and opens quickly",
+        month,
+        ("probe/recorder", "probe/store", "benchmarks/long_runs/thirty_days.py"),
     ),
 ]
