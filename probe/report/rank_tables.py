@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from .numbers import duration, energy, number
@@ -10,6 +11,31 @@ from .text_tables import Table
 
 _MANY = 32  # ranks; of more, the table shows as many
 _LONGEST = 60  # of why something ended
+
+
+def all_ranks(report: dict[str, Any]) -> list[Table]:
+    """The time of all ranks that have no device of their own; none of a single rank."""
+    of_ranks = {f"rank{row['rank']}" for row in report["ranks"]}
+    rows = [row for row in report["phases"] if row["device"] in of_ranks]
+    if len({row["device"] for row in rows}) < 2:
+        return []
+    counts: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for row in rows:
+        counts[row["phase"]] += row["count"]
+        seconds[row["phase"]] += row["time_s"]
+    total_s = sum(seconds.values()) or 1.0
+    cells = [
+        [
+            phase,
+            str(counts[phase]) if counts[phase] else "",
+            duration(spent),
+            f"{100 * spent / total_s:.1f} %",
+        ]
+        for phase, spent in seconds.items()
+    ]
+    head = ["phase", "count", "time", "share"]
+    return [Table(f"all {report['run']['ranks']} ranks", head, cells, frozenset({0}))]
 
 
 def tables(report: dict[str, Any]) -> list[Table]:

@@ -63,6 +63,7 @@ def render(report: dict[str, Any]) -> str:
             f"<figcaption>{escaped(chart.caption)}</figcaption></figure>"
         )
     body.append("<h2>Phases</h2>")
+    body += map(table_of, rank_tables.all_ranks(report))
     body += [
         _phases(report, device)
         for device in dict.fromkeys(row["device"] for row in report["phases"])

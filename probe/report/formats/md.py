@@ -27,6 +27,8 @@ def render(report: dict[str, Any]) -> str:
             "measured.",
             "",
         ]
+    for table in rank_tables.all_ranks(report):
+        lines += table_of(table)
     for device in dict.fromkeys(row["device"] for row in report["phases"]):
         lines += _table(report, device)
     for table in rank_tables.tables(report):

@@ -33,8 +33,12 @@ _RATES = {
 def render(report: dict[str, Any]) -> str:
     """One screen: what ran, what it used, phase by phase, how well it is known."""
     lines = [*_headline(report), ""]
-    for device in dict.fromkeys(row["device"] for row in report["phases"]):
-        rows = [row for row in report["phases"] if row["device"] == device]
+    by_device: dict[str, list[dict[str, Any]]] = {}
+    for row in report["phases"]:
+        by_device.setdefault(row["device"], []).append(row)
+    for table in rank_tables.all_ranks(report):
+        lines += [*table.lines(), ""]
+    for device, rows in by_device.items():
         lines += [*_table(device, rows, report), ""]
         rates = [row for row in report["rates"] if row["device"] == device]
         if rates:
