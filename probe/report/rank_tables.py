@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from ..model import Phase
 from .numbers import duration, energy, number
 from .sentences import short
 from .text_tables import Table
@@ -28,7 +29,7 @@ def all_ranks(report: dict[str, Any]) -> list[Table]:
     cells = [
         [
             phase,
-            str(counts[phase]) if counts[phase] else "",
+            str(counts[phase]) if counts[phase] and phase != Phase.UNATTRIBUTED else "",
             duration(spent),
             f"{100 * spent / total_s:.1f} %",
         ]

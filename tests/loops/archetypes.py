@@ -84,6 +84,34 @@ def zero_grad_in_place(t: Truth) -> Iterator[Any]:
 
 
 @loop
+def fused(t: Truth) -> Iterator[Any]:
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    yield model, optimizer
+    for x, y in batches():
+        LOSS(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@loop
+def foreach_in_inference_mode(t: Truth) -> Iterator[Any]:
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+    yield model, optimizer
+    for _ in range(2):
+        for x, y in batches():
+            LOSS(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with torch.inference_mode(), t.evaluation():
+            for _ in range(3):
+                model(batch()[0])
+        model.train()
+
+
+@loop
 def accumulation(t: Truth) -> Iterator[Any]:
     model = Net()
     optimizer = sgd(model)
