@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
 from ..store import files, layout
@@ -26,6 +26,7 @@ FLUSH_S = 0.8  # samples up to 1 s before any kill are on disk
 SYNC_S = 10.0
 TIDY_S = 300.0  # as often as segments are closed
 STATUS_S = 5.0
+RUN_FILE_S, RUN_FILE_AGAIN_S = 60.0, 0.2  # how long, and how often, it is tried to be read
 RANKS_WAIT_S = 1.0  # for the other local ranks, before sensors choose their devices
 LATE_RANKS_S = 30.0
 TAIL_S = 0.25  # after the end, for the update of the energy counters that covers it
@@ -50,6 +51,22 @@ class Recorder:
         self._disk = DiskGuard()
         self._task = TaskGuard()
 
+    def _read_run_file(self) -> dict[str, Any]:
+        """run.json, which says whose the run is: where edges belong depends on it.
+
+        It was there before this process was. While the disk refuses to read it, rings hold what
+        fits; after a minute a successor tries again.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        end_s = self._clock.monotonic_s() + RUN_FILE_S
+        while (meta := files.read_json(self._run / layout.RUN_FILE)) is None:
+            if self._clock.monotonic_s() > end_s or not self._run.is_dir():
+                raise OSError(f"{self._run / layout.RUN_FILE} cannot be read")
+            self._clock.sleep(RUN_FILE_AGAIN_S)
+        return meta
+
     def serve(self) -> None:
         """Record until every member of this node has ended, then finalise."""
         self._await_members()
@@ -66,7 +83,7 @@ class Recorder:
 
         warm_up()
         run, epoch, clock = self._run, self._epoch, self._clock
-        meta = files.read_json(run / layout.RUN_FILE) or {}
+        meta = self._read_run_file()
         guest = None if meta.get("host") == layout.node_name() else layout.node_name()
         status = files.read_json(status_file(run)) or {}
         begin_ns = int(status.get("begin_ns", self._begin_ns))

@@ -17,6 +17,7 @@ from probe.recorder.spawn import current_epoch, signed
 from probe.ring.layout import Record
 from probe.store.reader import RunReader
 from tests.fakes import processes
+from tests.fakes.failing_calls import ERRORS, failing_calls
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import AWAIT_RECORDER, wait_until
 from tests.fakes.small_disk import small_file_system
@@ -71,6 +72,33 @@ def ends_of_phases(run: Path) -> np.ndarray:
     marks = [rows[rows["kind"] == Record.MARK] for _, rows in RunReader(run).rings(0)]
     rows = np.concatenate(marks)
     return np.sort(rows["time_ns"].astype(np.int64))
+
+
+@pytest.mark.parametrize("number", range(10 if PROVE else 1))
+@pytest.mark.parametrize("error", ERRORS)
+def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Path) -> None:
+    """The training is as it was, the run opens, and what lies outside the spell was recorded."""
+    random = np.random.default_rng([ERRORS[error], number])
+    environment, flag = failing_calls(tmp_path, tmp_path / "runs", error)
+    process = processes.start(STEPS, tmp_path, "6", extra=environment, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    run = Path(process.stdout.readline().strip())
+    time.sleep(random.uniform(0.1, 2.5))
+    begin_ns = time.monotonic_ns()
+    flag.touch()
+    time.sleep(random.uniform(0.5, 2.0))
+    flag.unlink()
+    end_ns = time.monotonic_ns()
+    ends = np.array(json.loads(process.stdout.readline()))
+    assert process.wait(60) == 0
+    noise = process.stderr.read()
+    assert "Traceback" not in noise, noise
+    assert wait_until(lambda: RunReader(run).status.value == "finished", 30)
+    outside = ends[(ends < begin_ns) | (ends > end_ns + 2e9)]
+    found = ends_of_phases(run)
+    place = np.searchsorted(found, outside)
+    near = np.abs(found[np.minimum(place, len(found) - 1)] - outside) < 2_000_000
+    assert near.mean() >= 0.99, (near.mean(), len(outside), noise)
 
 
 def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
