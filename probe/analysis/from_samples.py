@@ -51,7 +51,7 @@ class AnalysisFromSamples(RunAnalysis):
         part_s: tuple[float, float] | None = None,
     ):
         whole_run = bounds_of(reader)
-        run = whole_run if part_s is None else _part(whole_run, *part_s)
+        run = whole_run if part_s is None else part_of(whole_run, *part_s)
         self._recompute = recompute
         self.series = reader.series()
         gaps = reader.gaps()
@@ -63,13 +63,16 @@ class AnalysisFromSamples(RunAnalysis):
                 for series in self.series
             ],
         )
+        self._read_timelines()
+
+    def _read_timelines(self) -> None:
         self._host: dict[int, Timeline] = {}
         self.on_device: dict[int, Timeline] = {}
-        for rank in reader.ranks():
+        for rank in self.reader.ranks():
             for timelines, device in ((self._host, False), (self.on_device, True)):
-                spans = timeline(reader, rank, device=device)
+                spans = timeline(self.reader, rank, device=device)
                 if spans is not None:
-                    timelines[rank] = spans if run == whole_run else spans.part(*run)
+                    timelines[rank] = spans if self.run == self.whole else spans.part(*self.run)
 
     def _summary(self, series: Series, gaps: Sequence[Gap]) -> MeterSummary:
         with_curve = self.faults.attempt(
@@ -199,7 +202,8 @@ def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
     return statistics.with_curve(knots.curve())
 
 
-def _part(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+def part_of(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    """Begin and end in ns of a part of a run. Raises UsageError if it is none."""
     begin, end = (run[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
     if not run[0] <= begin < min(end, run[1]):
         raise UsageError(

@@ -20,6 +20,7 @@ from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
 from ..ring.layout import EndCode, Record
 from ..session.job import current_job, device_request
+from ..session.names import command_name
 from ..session.options import dashboard_port
 from ..session.recorder_supervisor import Supervisor
 from ..session.ring_files import RingPlace
@@ -55,7 +56,7 @@ class Launch:
             new_run_id(name, time.time()),
             shared=False,
             fields={
-                "name": name or _script_name(command),
+                "name": name or command_name(command),
                 "command": list(command),
                 "country": os.environ.get("PROBE_COUNTRY") or None,
                 "data": "unknown",
@@ -164,15 +165,6 @@ def _print_report(run: Path, sealed: bool) -> None:
         )
     except ProbeError as error:
         _say(str(error))
-
-
-def _script_name(command: Sequence[str]) -> str:
-    for word in command:
-        if word.endswith(".py"):
-            return Path(word).stem
-    if "-m" in command[:-1]:
-        return command[command.index("-m") + 1]
-    return Path(command[0]).name
 
 
 def _say(line: str) -> None:

@@ -97,6 +97,7 @@ class RingDrain:
         self._logged: dict[int, _LoggedMetric] = {}
         self._on_batch = on_batch
         self._reader = RingReader(path)
+        self.sealed = False  # the trainer was let go
         self.small = self._reader.capacity < MAIN_CAPACITY
         self._folder = layout.rank_dir(run, rank, guest)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES, clock)
@@ -186,6 +187,7 @@ class RingDrain:
 
     def seal(self, *, complete: bool, remove: bool) -> None:
         """Let the trainer go; with ``remove`` the file is not needed any more."""
+        self.sealed = True
         self._reader.seal(complete=complete)
         self._reader.close()
         if remove:

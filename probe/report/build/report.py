@@ -10,6 +10,7 @@ from typing import Any
 from ...analysis import device_energy
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
+from ...analysis.group import GroupAnalysis
 from ...analysis.open import open_analysis
 from ...analysis.phase_rows import PhaseRows
 from ...analysis.rates import rates
@@ -47,6 +48,9 @@ def build(
     """
     tariffs = Tariffs.given() if tariffs is None else tariffs
     reader = RunReader(path)
+    if reader.training is not None:
+        analysis = GroupAnalysis(reader.store).training(reader.training, part_s)
+        return of_training(analysis, tariffs, with_rates=with_rates)
     hosts = reader.hosts()
     several = len(reader.ranks()) > 1
 
@@ -78,6 +82,22 @@ def build(
     return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
 
 
+def of_training(
+    analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = True
+) -> dict[str, Any]:
+    """The report of one training of a group."""
+    reader = analysis.reader
+    several = len(reader.ranks()) > 1
+    report = _of_host(analysis, tariffs, with_rates=with_rates, several=several)
+    whole = analysis.run == analysis.whole
+    return report | {"balance": waiting_of_ranks(reader, report) if whole else None}
+
+
+def of_group(analysis: RunAnalysis, tariffs: Tariffs) -> dict[str, Any]:
+    """What the meters of a group say of all of it, as the report of a run without phases."""
+    return _of_host(analysis, tariffs, with_rates=False, several=False)
+
+
 def _of_host(
     analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, several: bool
 ) -> dict[str, Any]:
@@ -85,11 +105,17 @@ def _of_host(
     run, gaps = analysis.run, analysis.gaps
     meta = analysis.reader.meta
     devices = analysis.devices
-    sources = [device_energy.source_row(device, run, gaps) for device in devices]
+    sources = [
+        device_energy.source_row(device, run, gaps)
+        | ({"shared": True} if device.source.id in analysis.shared else {})
+        for device in devices
+    ]
     rows = PhaseRows()
     shown: set[int] = set()
     owned: dict[int, list[str]] = {}
     for device in devices:
+        if device.source.id in analysis.shared:
+            continue
         if device.source.in_total or _modelled_cpu(device):
             more, owner_totals = analysis.rows_of(device)
             rows += more
@@ -115,6 +141,7 @@ def _of_host(
             row
             for device in devices
             if device.source.in_total or device.source.provenance is Provenance.MODELLED
+            if device.source.id not in analysis.shared
             if (row := device_energy.power_row(device, run)) is not None
         ],
         "overhead": _overhead(meta),
@@ -152,7 +179,15 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
-    }
+    } | _of_group(reader)
+
+
+def _of_group(reader: RunReader) -> dict[str, Any]:
+    """Of one training of a group: which group, and how its process was started."""
+    if reader.training is None:
+        return {}
+    command = reader.meta.get("command") or []
+    return {"group": reader.store.name, "command": command, "process": reader.meta.get("process")}
 
 
 def _steps(analysis: RunAnalysis) -> dict[str, Any]:

@@ -29,11 +29,11 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     meta = reader.meta
     lines = [line for line in meta.get("warnings") or [] if isinstance(line, str)]
     lines += [
-        f"{path.relative_to(reader.path)} is damaged: what it held is missing here"
+        f"{path.relative_to(reader.store)} is damaged: what it held is missing here"
         for path in sorted(reader.damaged)
     ]
     lines += [
-        f"{path.relative_to(reader.path)} is damaged: raw data were used instead"
+        f"{path.relative_to(reader.store)} is damaged: raw data were used instead"
         for path in sorted(reader.made_again)
     ]
     lines += _thinned(analysis)
