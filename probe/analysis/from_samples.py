@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
+from ..store.segment_reader import segment_files
 from ..timeline.ddp_reductions import DdpReductions
 from ..timeline.device_times import on_device
 from ..timeline.phase_totals import PhaseTotals
@@ -27,6 +28,9 @@ from ..units import NS_PER_S
 from . import device_energy
 from .base import RunAnalysis, bounds_of
 from .statistics_source import load_statistics, replay
+
+# Reading more samples than this to sum them up would not be constant memory.
+MOST_BYTES = 16 << 20
 
 
 class AnalysisFromSamples(RunAnalysis):
@@ -185,6 +189,13 @@ class AnalysisFromSamples(RunAnalysis):
     def _rings(self) -> dict[int, list[str]]:
         """Names of each rank's rings; to list them is to read them, so once for all meters."""
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
+
+
+def sample_bytes(reader: RunReader) -> int:
+    """Bytes of all samples on disk."""
+    return sum(
+        path.stat().st_size for node in reader.nodes() for path in segment_files(node, "samples")
+    )
 
 
 def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:

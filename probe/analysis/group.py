@@ -27,7 +27,7 @@ from . import device_energy
 from .base import RunAnalysis, bounds_of
 from .carbon_and_price import Tariffs
 from .device_owner import ranks_of
-from .from_samples import AnalysisFromSamples, part_of
+from .from_samples import MOST_BYTES, AnalysisFromSamples, part_of, sample_bytes
 from .totals import totals
 
 Interval = tuple[int, int]
@@ -125,7 +125,7 @@ class GroupAnalysis:
         outside = _between(_union(self.time_ns.values()), self.whole.run)
         return joules | {"duration_s": sum(end - begin for begin, end in outside) / 1e9}
 
-    def training(self, number: int, part_s: tuple[float, float] | None = None) -> RunAnalysis:
+    def training(self, number: int, part_s: tuple[float, float] | None = None) -> TrainingAnalysis:
         """The analysis of one training. Raises UsageError if ``part_s`` is no part of it."""
         return TrainingAnalysis(self, number, part_s)
 
@@ -174,11 +174,15 @@ class TrainingAnalysis(AnalysisFromSamples):
 
 
 def glance_at_group(path: Path) -> dict[str, Any]:
-    """What a list of runs shows of each training of a group; ``shared`` and ``rest`` of it.
+    """What a list of runs shows of a group, and by number of each of its trainings.
+
+    None of a long one, of which all samples had to be read.
 
     Raises:
         StoreError: it cannot be read.
     """
+    if sample_bytes(RunReader(path)) > MOST_BYTES:
+        return {"of_group": {}, "trainings": {}}
     group = GroupAnalysis(path)
     trainings = {}
     for number in group.readers:
@@ -186,11 +190,17 @@ def glance_at_group(path: Path) -> dict[str, Any]:
         logged = analysis.values()
         trainings[number] = {
             "total": totals(analysis, Tariffs())[0],
+            "shared": bool(analysis.shared),
             "logged": {
                 name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged
             },
         }
-    return {"trainings": trainings, "shared": group.shared(), "rest": group.rest()}
+    of_group = {
+        "total": totals(group.whole, Tariffs())[0],
+        "shared": group.shared(),
+        "rest": group.rest(),
+    }
+    return {"of_group": of_group, "trainings": trainings}
 
 
 def _summed(parts: Sequence[tuple[Split, float]]) -> dict[str, float | None]:

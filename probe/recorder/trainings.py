@@ -75,16 +75,12 @@ class TrainingFiles:
             return {}
         from ..analysis.group import glance_at_group
 
-        about = glance_at_group(self._run)
+        about: dict[str, dict[Any, Any]] = glance_at_group(self._run)
         for number, fields in about["trainings"].items():
             path = layout.training_dir(self._run, number) / layout.RUN_FILE
             if value := files.read_json(path):
                 files.write_json(path, value | fields)
-        return {
-            "trainings": len(about["trainings"]),
-            "shared": about["shared"],
-            "rest": about["rest"],
-        }
+        return about["of_group"] | {"trainings": len(numbers(self._run))}
 
     def _open(self, ends: EndsOf) -> list[tuple[int, Ends]]:
         """The trainings that have not ended, with their processes."""

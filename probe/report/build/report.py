@@ -10,7 +10,6 @@ from typing import Any
 from ...analysis import device_energy
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
-from ...analysis.group import GroupAnalysis
 from ...analysis.open import open_analysis
 from ...analysis.phase_rows import PhaseRows
 from ...analysis.rates import rates
@@ -48,9 +47,6 @@ def build(
     """
     tariffs = Tariffs.given() if tariffs is None else tariffs
     reader = RunReader(path)
-    if reader.training is not None:
-        analysis = GroupAnalysis(reader.store).training(reader.training, part_s)
-        return of_training(analysis, tariffs, with_rates=with_rates)
     hosts = reader.hosts()
     several = len(reader.ranks()) > 1
 
