@@ -177,9 +177,13 @@ class Recorder:
         if not any(m.role == "launcher" for m in self._members):
             return
         ended = [m for m in self._members if m.seat >= 0 and has_ended(m, watch, rings.drains)]
+        workers = [m.prefix for m in ended if m.info.get("ended_by_parent")]
         with self._disk():
             for drain in rings.of(ended):
-                self._pipeline.lost(drain.finish())
+                gaps = drain.drain()
+                if drain.path.name.startswith(tuple(workers)):
+                    drain.close_step()
+                self._pipeline.lost([*gaps, *drain.finish()])
                 self._sealer.take(drain.close())
                 drain.seal(complete=True, remove=True)
         with self._disk():
@@ -235,6 +239,7 @@ class Recorder:
             self._watch.refresh,  # what the trainers wrote at their end
             self._take_readings,
             lambda: self._rings.find(self._members),
+            self._release,
             lambda: self._pipeline.lost(self._rings.drain(final=True)),
             self._pipeline.storage.flush,
         ):

@@ -6,6 +6,7 @@ Every training's run.json is made by its first process; from then on the recorde
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,10 @@ def _outcome(own: Ends, drains: Mapping[Path, RingDrain], now_ns: int) -> Outcom
     }
     known_ns = [d.ended[0] if d.ended else d.last_ns for ds in rings.values() for d in ds]
     begin_ns = max(m.begin_ns for m in own.members.values())
-    return dataclasses.replace(outcome, end_ns=max([begin_ns + 1, *known_ns]))
+    ended_by = outcome.ended_by
+    if len({m.rank for m in own.members.values()}) == 1:  # it has no ranks to tell apart
+        ended_by = re.sub(r"\Arank \d+", "the process", ended_by)
+    return dataclasses.replace(outcome, end_ns=max([begin_ns + 1, *known_ns]), ended_by=ended_by)
 
 
 def _died_with_parent(own: Ends, outcome: Outcome, drains: Mapping[Path, RingDrain]) -> bool:

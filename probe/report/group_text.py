@@ -21,7 +21,7 @@ def render(report: Mapping[str, Any]) -> str:
     lines = [
         f"{group['name'] or group['id']} · {state} · {duration(group['duration_s'])}"
         f" · {len(members)} trainings · {group['steps']} steps · {group['id']}",
-        _measured(group),
+        *_used(group),
         "",
     ]
     rows = [
@@ -81,11 +81,17 @@ def _joules(part: Mapping[str, Any], *, shared: bool = False) -> str:
     return "—"
 
 
-def _measured(group: Mapping[str, Any]) -> str:
+def _used(group: Mapping[str, Any]) -> list[str]:
     total = group["total"]
-    if total["energy_j"] is None:
-        return "measured  no energy meter"
-    low, high = total["energy_j_interval"]
-    half = (high - low) / 2
-    line = f"measured  {energy(total['energy_j'], half)} ± {energy(half, half)}"
-    return "   ".join([line, *sentences.worth(dict(group))])
+    measured = "no energy meter"
+    if total["energy_j"] is not None:
+        low, high = total["energy_j_interval"]
+        half = (high - low) / 2
+        measured = f"{energy(total['energy_j'], half)} ± {energy(half, half)}"
+    lines = ["   ".join([f"measured  {measured}", *sentences.worth(dict(group))])]
+    if total["modelled_energy_j"] is not None:
+        lines.append(
+            f"modelled  {energy(total['modelled_energy_j'])}   "
+            "a model of CPU and RAM, not in the measured energy"
+        )
+    return lines

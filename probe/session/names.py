@@ -10,7 +10,7 @@ _SAY_NOTHING = ("main", "train", "run", "__main__")  # a hundred scripts are cal
 
 def run_name(script: str) -> str:
     """The script's stem; ``gpt/train.py``, whose own name says nothing, is ``gpt-train``."""
-    path = Path(script or "python")
+    path = Path("python" if script in ("", "-", "-c", "-m") else script)
     if path.stem not in _SAY_NOTHING:
         return path.stem
     folder = path.absolute().parent.name

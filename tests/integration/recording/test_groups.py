@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,7 @@ sys.exit(max(child.wait() for child in begun))
 """
 
 
-def ran(
-    tmp_path: Path, *command: str, rig: NvmlRig | None = None, code: int = 0
-) -> dict[str, Any]:
+def ran(tmp_path: Path, *command: str, rig: NvmlRig | None = None, code: int = 0) -> dict[str, Any]:
     """Run a command below `probe run`; its report."""
     processes.write(tmp_path / "train.py", TRAIN)
     extra = rig.env() if rig is not None else {}
@@ -150,3 +147,124 @@ def test_one_training_is_the_run_itself(tmp_path: Path) -> None:
     refused = processes.probe(tmp_path, "report", "latest/2")
     assert refused.returncode == 1
     assert "has 1 training" in refused.stderr
+
+
+CORE = """
+import time, torch
+def train(steps):
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).mean().backward()
+        optimizer.step()
+        time.sleep(0.005)
+"""
+
+POOL = """
+import multiprocessing, sys
+from core import train
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        pool.map(train, [10, 10, 10, 10], chunksize=1)
+"""
+
+HOGWILD = """
+import sys, torch, torch.multiprocessing as mp
+def work(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(10):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).mean().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    model = torch.nn.Linear(8, 8)
+    model.share_memory()
+    workers = [mp.get_context(sys.argv[1]).Process(target=work, args=(model,)) for _ in range(2)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+"""
+
+FORKED = """
+import os
+from core import train
+train(30)
+for code in (0, 7):
+    child = os.fork()
+    if child == 0:
+        train(20)
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+train(5)
+"""
+
+ENDINGS = """
+import subprocess, sys
+for end in (
+    "raise ValueError('no such file, token=hf_abcdefghijklmnopqrstuvwxyz012345')",
+    "import sys; sys.exit(3)",
+    "import os; os.kill(os.getpid(), 9)",
+):
+    subprocess.run([sys.executable, "-c", "from core import train; train(10); " + end])
+"""
+
+SPAWNED_RANKS = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+def work(rank):
+    dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(12):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+def members(tmp_path: Path, script: str, *arguments: str) -> list[tuple[int, str]]:
+    """(steps, status) of the trainings of a script."""
+    processes.write(tmp_path / "core.py", CORE)
+    processes.write(tmp_path / "script.py", script)
+    value = ran(tmp_path, "script.py", *arguments)
+    return [(m["steps"], m["status"]) for m in value["group"]["members"]]
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_a_pools_workers_keep_every_step_though_it_terminates_them(
+    start: str, tmp_path: Path
+) -> None:
+    found = members(tmp_path, POOL, start)
+    assert sum(steps for steps, _ in found) == 40
+    assert {status for _, status in found} == {"finished"}
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_hogwild(start: str, tmp_path: Path) -> None:
+    assert members(tmp_path, HOGWILD, start) == [(10, "finished"), (10, "finished")]
+
+
+def test_children_that_are_forked_after_the_first_training(tmp_path: Path) -> None:
+    found = members(tmp_path, FORKED)
+    assert found == [(35, "finished"), (20, "finished"), (20, "failed")]
+
+
+def test_how_each_ended_is_said_in_words_without_secrets(tmp_path: Path) -> None:
+    assert [status for _, status in members(tmp_path, ENDINGS)] == ["failed", "failed", "killed"]
+    first, second, third = report(tmp_path, "latest")["group"]["members"]
+    assert "ValueError: no such file" in first["ended_by"]
+    assert "hf_abc" not in json.dumps(report(tmp_path, "latest"))
+    assert second["exit_code"] == 3
+    assert "died" in third["ended_by"]
+    assert third["steps"] >= 9
+
+
+def test_ranks_that_one_process_spawned_are_one_run(tmp_path: Path) -> None:
+    processes.write(tmp_path / "script.py", SPAWNED_RANKS)
+    value = ran(tmp_path, "script.py", str(tmp_path / "meeting"))
+    assert "group" not in value
+    assert value["run"]["ranks"] == 2
+    assert value["run"]["steps"] == 12
+    assert [row["steps"] for row in value["ranks"]] == [12, 12]
