@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,21 +25,19 @@ from ..session.options import dashboard_port
 from ..session.recorder_supervisor import Supervisor
 from ..session.ring_files import RingPlace
 from ..store.dashboard_address import address, port_for
-from ..store.layout import node_name, runs_dir
+from ..store.foreign_folder import foreign_line
+from ..store.layout import is_default, node_name, runs_dir
 from ..store.members import Member
 from ..store.processes import boot_id, start_ticks
 from ..store.runs import create_run, new_run_id
+from .pass_through import pass_through
+from .unrecorded import seal_unrecorded
 
-_FORWARDED = {
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
-_SI_USER = 0  # sent by kill(2); the terminal's own signals reach the whole group
-_SI_QUEUE, _SI_TKILL = -1, -6
+_RECORDER_AFTER_S = 0.1  # a shorter command ends before any meter could be opened
+_IMPORTS_AFTER_S = 1.0
+_NOT_AWAITED_S = (
+    3.0  # of a command that was shorter, a recorder that is not up yet has read nothing
+)
 _BOOT = Path(__file__).with_name("site")
 
 
@@ -49,6 +47,8 @@ class Launch:
     def __init__(self, command: Sequence[str], *, directory: str | None, name: str | None):
         """Create the run and start its recorder. Raises StoreError."""
         runs = runs_dir(directory)
+        if is_default(directory) and (line := foreign_line(runs)):
+            print(line, file=sys.stderr, flush=True)
         wanted = dashboard_port(os.environ.get("PROBE_DASHBOARD"))
         dashboard = None if wanted is None else port_for(runs, wanted)
         self.run = create_run(
@@ -86,13 +86,26 @@ class Launch:
             request=device_request(os.environ.get("PROBE_DEVICES") or None, job),
         ).write(self.run)
         self._supervisor = Supervisor(self.run, self._ring, MACHINE_CLOCK)
-        self._supervisor.start()
+        self._begun_ns = time.monotonic_ns()
+        self.recorded = False  # a recorder was started
+
+    def start_recorder(self) -> None:
+        """Once the command has been running for a moment; trouble is one line."""
+        self.recorded = True
+        try:
+            self._supervisor.start(wait=False)
+        except OSError as error:
+            _say(f"the recorder cannot be started: {error.strerror or error}")
 
     def finish(self, code: int) -> bool:
         """Say how the command ended; True once everything is sealed on disk."""
         end = EndCode.FINISHED if code == 0 else EndCode.FAILED
         self._ring.write(Record.END, end, code)
         self._ring.close()
+        short = time.monotonic_ns() - self._begun_ns < _NOT_AWAITED_S * 1e9
+        if short and not self._supervisor.has_started() and seal_unrecorded(self.run, code):
+            self._ring.path.unlink(missing_ok=True)
+            return True
         return self._supervisor.await_seal()
 
 
@@ -113,8 +126,11 @@ def run_command(
         launch = Launch(command, directory=directory, name=name)
     except (StoreError, OSError) as error:
         _say(f"{error}; the command runs unwatched")
+    duties = [(_RECORDER_AFTER_S, launch.start_recorder)] if launch is not None else []
+    if launch is not None and not quiet:
+        duties.append((_IMPORTS_AFTER_S, _import_early))
     try:
-        code = _pass_through(command, launch)
+        code = pass_through(command, _environment(launch), duties)
     except OSError as error:
         if launch is not None:
             launch.finish(127)
@@ -122,6 +138,8 @@ def run_command(
     if launch is not None:
         # The command has ended: whatever happens to its report, its exit code is ours.
         try:
+            if not quiet and launch.recorded:
+                _import_early()
             sealed = launch.finish(code)
             if not quiet:
                 _print_report(launch.run, sealed)
@@ -132,27 +150,23 @@ def run_command(
     return code
 
 
-def _pass_through(command: Sequence[str], launch: Launch | None) -> int:
+def _environment(launch: Launch | None) -> dict[str, str]:
     environment = dict(os.environ)
     if launch is not None:
         environment["PROBE_RUN"] = str(launch.run)
         paths = [str(_BOOT), *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
-    waited = _FORWARDED | {signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    try:
-        pid = os.posix_spawnp(command[0], list(command), environment, setsigmask=before)
-        while True:
-            got = signal.sigwaitinfo(waited)
-            if got.si_signo == signal.SIGCHLD:
-                done, status = os.waitpid(pid, os.WNOHANG)
-                if done:
-                    return os.waitstatus_to_exitcode(status)
-            elif got.si_code in (_SI_USER, _SI_QUEUE, _SI_TKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, got.si_signo)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return environment
+
+
+def _import_early() -> None:
+    """What the report needs, while the command runs: else its end would wait for it."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):
+            pass
+
+    threading.Thread(target=load, daemon=True).start()
 
 
 def _print_report(run: Path, sealed: bool) -> None:

@@ -46,12 +46,19 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             execute(module)
             try:
+                _note_torch()
                 _wait_for_training(module)
             except Exception as error:
                 _say(f"phases are not recorded: {error}")
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+def _note_torch() -> None:
+    """For the report of a command in which nothing trained: whether torch was there at all."""
+    marker = os.path.join(os.environ["PROBE_RUN"], "members", ".torch")
+    os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def _wait_for_training(torch: Any) -> None:

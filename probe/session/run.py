@@ -18,7 +18,8 @@ from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
 from ..redact import redact_text
 from ..store.dashboard_address import address, port_for
-from ..store.layout import node_dir, node_name, runs_dir, training_dir
+from ..store.foreign_folder import foreign_line
+from ..store.layout import is_default, node_dir, node_name, runs_dir, training_dir
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
@@ -160,6 +161,8 @@ class Run:
     def _create(self) -> Path:
         options, job = self._options, self._job
         directory = runs_dir(options["dir"])
+        if job.rank == 0 and is_default(options["dir"]) and (line := foreign_line(directory)):
+            say(line)
         run_id = new_run_id(options["name"], self._clock.wall_s())
         if job.key is not None:
             import hashlib  # 2 ms that only a job of several ranks needs

@@ -19,6 +19,11 @@ def runs_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
     return Path(explicit or os.environ.get("PROBE_DIR") or DEFAULT_DIR).expanduser().absolute()
 
 
+def is_default(explicit: str | os.PathLike[str] | None) -> bool:
+    """Whether nobody has said where runs go."""
+    return not (explicit or os.environ.get("PROBE_DIR"))
+
+
 def node_name() -> str:
     """This host's name, fit for a file name; PROBE_NODE where two hosts are called the same."""
     name = os.environ.get("PROBE_NODE") or os.uname().nodename

@@ -25,13 +25,14 @@ from ..errors import StoreError, UsageError
 from ..model import SCHEMA_VERSION, RunStatus
 from ..redact import redact_command, redact_config
 from . import files, layout
-from .members import Member, read_members
+from .members import read_members
 from .new_files import make_folder_here
 from .processes import boot_id
 from .untrusted import is_regular
 
 _NAMED = re.compile(r"training-([1-9]\d{0,5})\Z")
 _LOCK = ".joining"
+TORCH_SEEN = ".torch"  # among the members: a process below `probe run` has imported it
 _LOCK_S = 2.0  # others hold it for a millisecond
 
 
@@ -164,6 +165,12 @@ def _locked(run: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def members_of(run: Path, number: int) -> list[Member]:
-    """The processes of one training."""
-    return [m for m in read_members(run) if m.role == "rank" and m.training == number]
+def nothing_trained(run: Path) -> str:
+    """Of a command that has ended: that no training was seen in it, and what was; else empty."""
+    members = read_members(run)
+    if not any(m.role == "launcher" for m in members) or any(m.role == "rank" for m in members):
+        return ""
+    seen = "torch was not imported by any Python below it"
+    if os.path.lexists(layout.members_dir(run) / TORCH_SEEN):
+        seen = "torch was imported, but no optimizer was made, no backward ran, no loader was read"
+    return f"no PyTorch training was seen in this command: {seen}"

@@ -41,6 +41,13 @@ class Report:
             UsageError: that is no part of the run, or no tariff.
             StoreError, StoreVersionError: it cannot be read.
         """
+        from ...store.files import read_run_file
+
+        meta = read_run_file(run)
+        if meta.get("recorded") is False and part_s is None:
+            from .brief import brief
+
+            return cls(brief(run, meta))
         from ...analysis.carbon_and_price import Tariffs
         from ...store.trainings import is_group, place_of, single
         from .report import build

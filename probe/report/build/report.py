@@ -16,8 +16,9 @@ from ...analysis.rates import rates
 from ...analysis.totals import totals
 from ...clock import Anchor
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance
+from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
+from ...store.trainings import nothing_trained
 from ...units import NS_PER_S
 from .attempts import attempts
 from .join_hosts import joined
@@ -118,6 +119,7 @@ def _of_host(
             if owner_totals is not None and more.phases:
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)
+    note = _note(analysis.reader)
     total_, carbon, cost = totals(analysis, tariffs)
     phase_totals = analysis.phase_totals
     rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
@@ -149,7 +151,12 @@ def _of_host(
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": analysis.values(),
-        "warnings": [*warnings(analysis), *rows.warnings, *uncovered(analysis, tariffs)],
+        "warnings": [
+            *([note] if note else ()),
+            *warnings(analysis),
+            *rows.warnings,
+            *uncovered(analysis, tariffs),
+        ],
     }
 
 
@@ -175,6 +182,7 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
+        "note": _note(reader),
     } | _of_group(reader)
 
 
@@ -202,6 +210,13 @@ def _steps(analysis: RunAnalysis) -> dict[str, Any]:
         "iterations": max(optimizers.values()) if told_apart else steps,
         "optimizers": optimizers if told_apart else {},
     }
+
+
+def _note(reader: RunReader) -> str:
+    """What stands first in the report of a command in which nothing trained; else empty."""
+    if reader.status is RunStatus.RUNNING or reader.training is not None:
+        return ""
+    return nothing_trained(reader.path)
 
 
 def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:

@@ -37,7 +37,14 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         for path in sorted(reader.made_again)
     ]
     lines += _thinned(analysis)
-    if not any(d.source.in_total for d in devices):
+    together = [d.source.device for d in devices if d.source.id in analysis.shared]
+    if together:
+        lines.append(
+            f"{', '.join(together)}: other trainings of the group used "
+            f"{'it' if len(together) == 1 else 'them'} at the same time, so that energy is the "
+            "group's and no training's"
+        )
+    if not together and not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
         )
