@@ -34,7 +34,7 @@ from .pass_through import pass_through
 from .unrecorded import seal_unrecorded
 
 _RECORDER_AFTER_S = 0.1  # a shorter command ends before any meter could be opened
-_IMPORTS_AFTER_S = 1.0
+_IMPORTS_AFTER_S = 3.0  # when the script has started
 _NOT_AWAITED_S = (
     3.0  # of a command that was shorter, a recorder that is not up yet has read nothing
 )
