@@ -33,11 +33,16 @@ from .untrusted import is_regular
 _NAMED = re.compile(r"training-([1-9]\d{0,5})\Z")
 _LOCK = ".joining"
 TORCH_SEEN = ".torch"  # among the members: a process below `probe run` has imported it
-_LOCK_S = 2.0  # others hold it for a millisecond
+_LOCK_S = 10.0  # ranks of a job hold it for a millisecond each, on a busy machine for longer
 
 
 def numbers(run: Path) -> list[int]:
     """The numbers of the trainings of a run, ascending; none where there is no `probe run`."""
+    return [n for n in _taken(run) if is_regular(layout.training_dir(run, n) / layout.RUN_FILE)]
+
+
+def _taken(run: Path) -> list[int]:
+    """Also those of processes that are just joining."""
     try:
         names = os.listdir(run)
     except OSError:
@@ -93,18 +98,27 @@ def take_number(
     Raises:
         StoreError: the run's directory cannot be written.
     """
+    value = _about(run, {**fields, "job_key": key})
     try:
+        if key is None:
+            return _begin(run, value)
         with _locked(run):
-            taken = numbers(run)
-            if key is not None:
-                for number in reversed(taken):
-                    if _goes_on(run, number, key, rank, attempt):
-                        return number
-            number = max(taken, default=0) + 1
-            _make(run, number, {**fields, "job_key": key})
-            return number
+            for number in reversed(numbers(run)):
+                if _goes_on(run, number, key, rank, attempt):
+                    return number
+            return _begin(run, value)
     except OSError as error:
         raise StoreError(f"cannot join {run}: {error.strerror or error}") from None
+
+
+def _begin(run: Path, value: dict[str, Any]) -> int:
+    """Take the next number that nobody has, and write what is known of the training."""
+    number = max(_taken(run), default=0) + 1
+    while not make_folder_here(layout.training_dir(run, number)):
+        number += 1
+    path = layout.training_dir(run, number) / layout.RUN_FILE
+    files.create_json(path, value | {"id": f"{run.name}/{number}"})
+    return number
 
 
 def _goes_on(run: Path, number: int, key: str, rank: int, attempt: int) -> bool:
@@ -121,12 +135,11 @@ def _goes_on(run: Path, number: int, key: str, rank: int, attempt: int) -> bool:
     return not latest or any(m.alive() for m in latest)
 
 
-def _make(run: Path, number: int, fields: dict[str, Any]) -> None:
-    folder, anchor = layout.training_dir(run, number), Anchor.now()
-    make_folder_here(folder)
+def _about(run: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    """The first run.json of a training, without its id."""
+    anchor = Anchor.now()
     value = {
         "schema": SCHEMA_VERSION,
-        "id": f"{run.name}/{number}",
         "group": run.name,
         "status": RunStatus.RUNNING,
         "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
@@ -140,7 +153,7 @@ def _make(run: Path, number: int, fields: dict[str, Any]) -> None:
     }
     value["command"] = redact_command(value["command"])
     value["config"] = redact_config(value.get("config"))
-    files.create_json(folder / layout.RUN_FILE, value)
+    return value
 
 
 @contextlib.contextmanager
