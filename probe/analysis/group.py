@@ -125,6 +125,11 @@ class GroupAnalysis:
         outside = _between(_union(self.time_ns.values()), self.whole.run)
         return joules | {"duration_s": sum(end - begin for begin, end in outside) / 1e9}
 
+    def training_shares(self, number: int) -> bool:
+        """Whether a meter that counts, or where none does a model, is shared by a training."""
+        counted = [split for split in self.splits if split.source.in_total] or self.splits
+        return any(number in split.shared for split in counted)
+
     def training(self, number: int, part_s: tuple[float, float] | None = None) -> TrainingAnalysis:
         """The analysis of one training. Raises UsageError if ``part_s`` is no part of it."""
         return TrainingAnalysis(self, number, part_s)
@@ -190,7 +195,7 @@ def glance_at_group(path: Path) -> dict[str, Any]:
         logged = analysis.values()
         trainings[number] = {
             "total": totals(analysis, Tariffs())[0],
-            "shared": bool(analysis.shared),
+            "shared": group.training_shares(number),
             "logged": {
                 name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged
             },

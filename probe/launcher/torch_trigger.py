@@ -6,6 +6,7 @@ one-shot wrappers wait for the first sign of training; each puts the original ba
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -57,8 +58,9 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
 
 def _note_torch() -> None:
     """For the report of a command in which nothing trained: whether torch was there at all."""
-    marker = os.path.join(os.environ["PROBE_RUN"], "members", ".torch")
-    os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    with contextlib.suppress(OSError, KeyError):
+        marker = os.path.join(os.environ["PROBE_RUN"], "members", ".torch")
+        os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def _wait_for_training(torch: Any) -> None:

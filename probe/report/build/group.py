@@ -70,5 +70,5 @@ def _member(number: int, report: dict[str, Any], group: GroupAnalysis) -> dict[s
         "steps": run["steps"],
         "energy_j": total["energy_j"],
         "modelled_energy_j": total["modelled_energy_j"],
-        "shared": any(source.get("shared", False) for source in report["sources"]),
+        "shared": group.training_shares(number),
     }
