@@ -69,14 +69,15 @@ class AnalysisFromSamples(RunAnalysis):
         )
         self._read_timelines()
 
-    def _read_timelines(self) -> None:
+    def _read_timelines(self, *, cut: bool = False) -> None:
         self._host: dict[int, Timeline] = {}
         self.on_device: dict[int, Timeline] = {}
         for rank in self.reader.ranks():
             for timelines, device in ((self._host, False), (self.on_device, True)):
                 spans = timeline(self.reader, rank, device=device)
                 if spans is not None:
-                    timelines[rank] = spans if self.run == self.whole else spans.part(*self.run)
+                    whole = self.run == self.whole and not cut
+                    timelines[rank] = spans if whole else spans.part(*self.run)
 
     def _summary(self, series: Series, gaps: Sequence[Gap]) -> MeterSummary:
         with_curve = self.faults.attempt(

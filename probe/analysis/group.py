@@ -163,7 +163,7 @@ class TrainingAnalysis(AnalysisFromSamples):
                 for meter in mine
             ],
         )
-        self._read_timelines()
+        self._read_timelines(cut=True)  # a process is known to begin up to a tick before its run
 
     def _counted(self, source: Source) -> Source:
         return replace(source, in_total=False) if source.id in self.shared else source

@@ -6,7 +6,9 @@ Every training's run.json is made by its first process; from then on the recorde
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -121,7 +123,7 @@ class TrainingFiles:
                 if key not in _OF_PROCESS and field not in (None, "", "unknown")
             }
         value |= {
-            "begin_ns": min(m.begin_ns for m in own.members.values()),
+            "begin_ns": min(_began_ns(m) for m in own.members.values()),
             "ranks": len({m.rank for m in own.members.values()}),
             "steps": max((d.steps for d in rings), default=0),
             "edges": sum(d.edges for d in rings),
@@ -139,6 +141,18 @@ class TrainingFiles:
             }
             self._ended.add(number)
         files.write_json(path, value, sync=outcome is not None)
+
+
+def _began_ns(member: Member) -> int:
+    """When a process began: its start-up is its training's, too.
+
+    Its start is known to a tick of the kernel. The latest instant is taken, so that it never lies
+    before the end of a process that it followed.
+    """
+    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    began_ns = (member.start_ticks + 1) * tick_ns - to_boot_ns
+    return min(member.begin_ns, began_ns) if began_ns > 0 else member.begin_ns
 
 
 def _outcome(own: Ends, drains: Mapping[Path, RingDrain], now_ns: int) -> Outcome:

@@ -182,7 +182,7 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
-        "note": _note(reader),
+        **({"note": note} if (note := _note(reader)) else {}),
     } | _of_group(reader)
 
 
