@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from ..clock import MACHINE_CLOCK
@@ -164,7 +165,8 @@ def _import_early() -> None:
 
     def load() -> None:
         with contextlib.suppress(Exception):
-            pass
+            for name in ("..report.build.report", "..report.formats.text"):
+                import_module(name, __package__)
 
     threading.Thread(target=load, daemon=True).start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -65,3 +66,16 @@ def test_an_exception_of_the_only_training_is_in_its_report(tmp_path: Path) -> N
     ended_by = json.loads((run / "run.json").read_text())["ended_by"]
     assert "exit code 1: RuntimeError: no such column" in ended_by
     assert "sk-abc" not in ended_by
+
+
+def test_what_the_report_needs_is_imported_while_the_command_runs() -> None:
+    code = (
+        "import sys, time\n"
+        "from probe.launcher import launch\n"
+        "launch._import_early()\n"
+        "end = time.monotonic() + 30\n"
+        "while 'probe.report.formats.text' not in sys.modules and time.monotonic() < end:\n"
+        "    time.sleep(0.02)\n"
+        "assert 'probe.report.build.report' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
