@@ -21,6 +21,7 @@ from ..model import Provenance, Source
 from ..store.layout import SEATS, training_dir
 from ..store.members import read_members
 from ..store.reader import RunReader, Series
+from ..store.thinned import thinned_until_ns
 from ..store.trainings import numbers
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
@@ -53,6 +54,7 @@ class GroupAnalysis:
         self.reader = RunReader(path)
         self.readers = {n: RunReader(training_dir(path, n)) for n in numbers(path)}
         self.whole = AnalysisFromSamples(self.reader)
+        _note_thinned(self.whole)
         self.time_ns: dict[int, Interval] = {n: bounds_of(r) for n, r in self.readers.items()}
 
     @cached_property
@@ -163,6 +165,7 @@ class TrainingAnalysis(AnalysisFromSamples):
                 for meter in mine
             ],
         )
+        _note_thinned(self)
         self._read_timelines(cut=True)  # a process is known to begin up to a tick before its run
 
     def _counted(self, source: Source) -> Source:
@@ -206,6 +209,13 @@ def glance_at_group(path: Path) -> dict[str, Any]:
         "rest": group.rest(),
     }
     return {"of_group": of_group, "trainings": trainings}
+
+
+def _note_thinned(analysis: RunAnalysis) -> None:
+    """Let the report say so if raw data of its time are not all there any more."""
+    until_ns = thinned_until_ns(analysis.reader)
+    if until_ns is not None and analysis.run[0] < until_ns:
+        analysis.thinned_until_ns = until_ns
 
 
 def _summed(parts: Sequence[tuple[Split, float]]) -> dict[str, float | None]:

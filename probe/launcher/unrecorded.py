@@ -33,9 +33,8 @@ def seal_unrecorded(run: Path, code: int) -> bool:
         return False
     end_ns = time.monotonic_ns()
     duration_s = (end_ns - int(value["begin_ns"])) / 1e9
-    files.write_json(
-        run / RUN_FILE, value | how_it_ended(code) | {"end_ns": end_ns, "duration_s": duration_s}
-    )
+    value |= how_it_ended(code) | {"end_ns": end_ns, "duration_s": duration_s}
+    files.write_json(run / RUN_FILE, value, checked=True)
     return True
 
 

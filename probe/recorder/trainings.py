@@ -82,7 +82,7 @@ class TrainingFiles:
         for number, fields in about["trainings"].items():
             path = layout.training_dir(self._run, number) / layout.RUN_FILE
             if value := files.read_json(path):
-                files.write_json(path, value | fields)
+                files.write_json(path, value | fields, checked=True)
         paths = [layout.training_dir(self._run, n) / layout.RUN_FILE for n in numbers(self._run)]
         counted = [int((files.read_json(path) or {}).get("steps") or 0) for path in paths]
         return about["of_group"] | {"trainings": len(counted), "steps": sum(counted)}
@@ -140,7 +140,7 @@ class TrainingFiles:
                 "ended_by": redact_text(outcome.ended_by),
             }
             self._ended.add(number)
-        files.write_json(path, value, sync=outcome is not None)
+        files.write_json(path, value, sync=outcome is not None, checked=True)
 
 
 def _began_ns(member: Member) -> int:
