@@ -6,11 +6,14 @@ Addresses that only one page uses are in that page.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
 RUN, RANKS = "/run/", "/ranks/"
 TABLE, CSV = "/table/", "/csv/"
+MEMBER = "~"  # in addresses between a group's id and the number of one of its trainings
+_OF_GROUP = re.compile(r"[^/]+/\d+")
 _MAX_SECONDS = 1e9  # nothing runs for thirty years
 _MAX_DEVICES = 512
 
@@ -70,7 +73,9 @@ class Selection:
 
 
 def run(run_id: str, selection: Selection | None = None) -> str:
-    """The page of a run, below the base path."""
+    """The page of a run, below the base path; of a training of a group, ``<group>/3``, too."""
+    if _OF_GROUP.fullmatch(run_id):
+        run_id = run_id.replace("/", MEMBER)
     return RUN + quote(run_id, safe="") + query((selection or Selection()).query())
 
 

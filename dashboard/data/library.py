@@ -10,10 +10,11 @@ from typing import Any
 
 from probe.errors import UnknownRunError
 from probe.store.catalogue import summary
-from probe.store.layout import RUN_FILE
+from probe.store.layout import RUN_FILE, training_dir
 from probe.store.live import read_live
 from probe.store.untrusted import is_regular
 
+from ..urls import MEMBER
 from .overview import modelled_j
 from .run import OpenRun
 
@@ -59,9 +60,14 @@ class Library:
         return run
 
     def _path(self, run_id: str) -> Path:
-        path = self.directory / run_id
+        whole, _, number = run_id.partition(MEMBER)
+        path = self.directory / whole
         plain = run_id and not run_id.startswith(".") and "\0" not in run_id
-        if not plain or path.parent != self.directory or not is_regular(path / RUN_FILE):
+        plain = plain and path.parent == self.directory
+        if number:
+            plain = plain and number.isdecimal() and len(number) < 7
+            path = training_dir(path, int(number)) if plain else path
+        if not plain or not is_regular(path / RUN_FILE):
             with self._lock:
                 self._open.pop(run_id, None)
             raise UnknownRunError(

@@ -17,6 +17,7 @@ from probe.store.live import look_live, read_live
 from probe.store.node_files import read_sources
 from probe.store.reader import RunReader
 from probe.store.steps import StepTimes
+from probe.store.trainings import numbers
 
 from ..chart_data import Overview
 from .cache import Cache, cached
@@ -114,8 +115,14 @@ class OpenRun:
         reader = self.reader
         if self.live:
             live = read_live(self.path)
-            return of_run_file(reader) if live is None else of_live_page(reader, live)
-        return of_report(self.report())
+            overview = of_run_file(reader) if live is None else of_live_page(reader, live)
+        else:
+            overview = of_report(self.report())
+        if not reader.is_group:
+            return overview
+        several = len(numbers(self.path))
+        line = f"a group of {several} trainings: the list of runs leads to the phases of each"
+        return replace(overview, warnings=(line, *overview.warnings))
 
     def newest(self) -> str:
         """A string that changes whenever there is something new; looked up once for all tabs."""

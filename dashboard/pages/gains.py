@@ -170,12 +170,17 @@ def _figures(figures: Table) -> Any:
 def _choices(context: AppContext, asked: Sequence[str]) -> list[dict[str, str]]:
     """Names with the number of their runs, then single runs, then what was asked for."""
     rows = [row for row in context.library.rows() if not row["problem"]]
-    counts = Counter(row["name"] for row in rows if row["name"])
+    counts = Counter(row["name"] for row in rows if row["name"] and not row.get("trainings"))
     choices = [
         {"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
         for name, count in counts.items()
     ]
-    ids = [row["id"] for row in rows if row["id"] not in counts]
+    ids = [
+        each["id"]
+        for row in rows
+        for each in row.get("trainings") or [row]
+        if each["id"] not in counts
+    ]
     choices += [{"value": run_id, "label": run_id} for run_id in ids]
     choices = choices[:_MAX_CHOICES]
     offered = {choice["value"] for choice in choices}

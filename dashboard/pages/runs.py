@@ -88,7 +88,7 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
     if not rows:
         return _empty(context), "empty"
     wanted = str(asked.get("q", "")).strip().lower()
-    shown = [row for row in rows if wanted in f"{row['name']} {row['id']} {row['status']}".lower()]
+    shown = [row for row in rows if any(wanted in _words(each) for each in _with_trainings(row))]
     sort = str(asked.get("sort", ""))
     shown = _sorted(shown, sort)
     page = _page_number(asked.get("page"), len(shown))
@@ -111,7 +111,9 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
                 [
                     html.Caption("Runs", className="hidden"),
                     html.Thead(head),
-                    html.Tbody([_row(context, row) for row in part]),
+                    html.Tbody(
+                        [_row(context, each) for row in part for each in _with_trainings(row)]
+                    ),
                 ],
                 className="runs",
             ),
@@ -124,6 +126,15 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
     if len(shown) > _PER_PAGE:
         body.append(_pages(context, sort, wanted, page, len(shown)))
     return body, stamp
+
+
+def _with_trainings(row: Row) -> list[Row]:
+    """A row of the table; a group's is followed by those of its trainings."""
+    return [row, *(row.get("trainings") or ())]
+
+
+def _words(row: Row) -> str:
+    return f"{row['name']} {row['id']} {row['status']}".lower()
 
 
 def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
@@ -172,7 +183,7 @@ def _row(context: AppContext, row: Row) -> Any:
             ),
             html.Td("" if row["steps"] is None else str(row["steps"]), className="n"),
             html.Td(
-                [energy(joules), html.Small("a model's") if model and joules is not None else ""],
+                [_shown(row, joules), html.Small(_about(row, joules, model=model))],
                 className="n modelled" if model else "n",
             ),
             html.Td(
@@ -187,8 +198,25 @@ def _row(context: AppContext, row: Row) -> Any:
                 )
             ),
         ],
-        className="live" if live else "",
+        className=" ".join(word for word in ("live" if live else "", _kind(row)) if word),
     )
+
+
+def _kind(row: Row) -> str:
+    return "training" if "/" in str(row["id"]) else ""
+
+
+def _shown(row: Row, joules: float | None) -> str:
+    return "shared" if joules is None and row.get("shared") else energy(joules)
+
+
+def _about(row: Row, joules: float | None, *, model: bool) -> str:
+    """What stands below the joules: whose they are."""
+    if row.get("trainings"):
+        return f"of {len(row['trainings'])} trainings"
+    if row.get("shared"):
+        return "in the group's" if joules is None else "and a shared meter's"
+    return "a model's" if model and joules is not None else ""
 
 
 def _link(context: AppContext, row: Row, name: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probe.store import files
-from probe.store.layout import RUN_FILE
+from probe.store.layout import RUN_FILE, SEATS
 from probe.store.live import Live, look_live
 from probe.units import NS_PER_S
 
@@ -52,6 +52,12 @@ def runs_below(directory: Path) -> Callable[[], Iterable[Path]]:
                 yield file.parent
 
     return paths
+
+
+def which_rank(seat: int) -> dict[str, int]:
+    """A rank of a live page as labels; of a group's trainings after the first, also which one."""
+    before, rank = divmod(seat, SEATS)
+    return {"rank": rank} | ({"training": before + 1} if before else {})
 
 
 def wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probe.analysis.from_samples import AnalysisFromSamples
+from probe.analysis.open import open_samples
 from probe.timeline.rank_timeline import Timeline, timeline
 
 from .run import ExportRefused, StoredRun
@@ -130,7 +130,7 @@ def _steps(group: str, host: Timeline, begin_ns: int, end_ns: int) -> Slices:
 
 
 def _levels(run: StoredRun) -> Iterator[Levels]:
-    analysis = AnalysisFromSamples(run.reader)
+    analysis = open_samples(run.reader)
     for device in analysis.devices:
         curve = device.curve
         if curve is not None and len(curve.time_ns) > 1:

@@ -12,6 +12,7 @@ from typing import Any
 
 from probe.store.live import LivePage
 
+from .._shared.live_runs import which_rank
 from .._shared.report_fields import TOTALS, bounds, kind_of, kind_of_row
 
 _TYPES = {"gpu": "gpu", "cpu": "cpu", "dram": "memory", "ram": "memory"}
@@ -113,7 +114,8 @@ def live_points(page: LivePage) -> Iterator[Point]:
             "Time in a phase on the host",
             "counter",
             spent.seconds,
-            {"probe.phase": spent.phase, "probe.rank": spent.rank},
+            {"probe.phase": spent.phase}
+            | {f"probe.{name}": value for name, value in which_rank(spent.rank).items()},
         )
     for value in page.values:
         if kind_of(value.device, value.device_kind) != "gpu":

@@ -11,7 +11,7 @@ from prometheus_client.samples import Exemplar
 from probe.store.live import LivePage
 from probe.units import NS_PER_S
 
-from .._shared.live_runs import LiveRun, wall_s
+from .._shared.live_runs import LiveRun, wall_s, which_rank
 from .._shared.report_fields import kind_of
 from .families import Families, describe, estimate
 
@@ -132,7 +132,7 @@ def _phases(families: Families, own: dict[str, Any], page: LivePage) -> None:
     for rank in dict.fromkeys(t.rank for t in page.times):
         by_time = sorted((t for t in page.times if t.rank == rank), key=lambda t: -t.seconds)
         for time in by_time[:MOST_PHASES]:
-            at = own | {"rank": rank, "phase": time.phase}
+            at = own | which_rank(rank) | {"phase": time.phase}
             families.counter(
                 "probe_phase_seconds", "Time in a phase on the host", time.seconds, **at
             )

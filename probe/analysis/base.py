@@ -39,6 +39,8 @@ class RunAnalysis(ABC):
     thinned_until_ns: int | None = None  # raw data before that are not all there any more
     is_from_raw_data = False  # all of it
     recompute_refused = False
+    # Ids of sources that other trainings used at the same time: their energy is the group's.
+    shared: frozenset[str] = frozenset()
 
     def __init__(
         self, reader: RunReader, run: tuple[int, int], meters: Sequence[device_energy.MeterReadings]

@@ -34,7 +34,7 @@ def ranks_of(source: Source, sources: Sequence[Source], members: Sequence[Member
     """The ranks that use a device; a CPU is used by all."""
     ranks = [member for member in members if member.role == "rank"]
     if not source.is_accelerator:
-        return {member.rank for member in ranks}
+        return {member.seat for member in ranks}
     devices = numbered(
         {
             other.index: other.uuid
@@ -43,7 +43,7 @@ def ranks_of(source: Source, sources: Sequence[Source], members: Sequence[Member
         }
     )
     return {
-        member.rank
+        member.seat
         for member in ranks
         if source.index in select(devices, [member.request], vendor=source.vendor).indices
     }

@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
+from ..store.segment_reader import segment_files
 from ..timeline.ddp_reductions import DdpReductions
 from ..timeline.device_times import on_device
 from ..timeline.phase_totals import PhaseTotals
@@ -27,6 +28,9 @@ from ..units import NS_PER_S
 from . import device_energy
 from .base import RunAnalysis, bounds_of
 from .statistics_source import load_statistics, replay
+
+# Reading more samples than this to sum them up would not be constant memory.
+MOST_BYTES = 16 << 20
 
 
 class AnalysisFromSamples(RunAnalysis):
@@ -51,7 +55,7 @@ class AnalysisFromSamples(RunAnalysis):
         part_s: tuple[float, float] | None = None,
     ):
         whole_run = bounds_of(reader)
-        run = whole_run if part_s is None else _part(whole_run, *part_s)
+        run = whole_run if part_s is None else part_of(whole_run, *part_s)
         self._recompute = recompute
         self.series = reader.series()
         gaps = reader.gaps()
@@ -63,13 +67,17 @@ class AnalysisFromSamples(RunAnalysis):
                 for series in self.series
             ],
         )
+        self._read_timelines()
+
+    def _read_timelines(self, *, cut: bool = False) -> None:
         self._host: dict[int, Timeline] = {}
         self.on_device: dict[int, Timeline] = {}
-        for rank in reader.ranks():
+        for rank in self.reader.ranks():
             for timelines, device in ((self._host, False), (self.on_device, True)):
-                spans = timeline(reader, rank, device=device)
+                spans = timeline(self.reader, rank, device=device)
                 if spans is not None:
-                    timelines[rank] = spans if run == whole_run else spans.part(*run)
+                    whole = self.run == self.whole and not cut
+                    timelines[rank] = spans if whole else spans.part(*self.run)
 
     def _summary(self, series: Series, gaps: Sequence[Gap]) -> MeterSummary:
         with_curve = self.faults.attempt(
@@ -184,6 +192,13 @@ class AnalysisFromSamples(RunAnalysis):
         return {rank: [name for name, _ in self.reader.rings(rank)] for rank in self.reader.ranks()}
 
 
+def sample_bytes(reader: RunReader) -> int:
+    """Bytes of all samples on disk."""
+    return sum(
+        path.stat().st_size for node in reader.nodes() for path in segment_files(node, "samples")
+    )
+
+
 def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
     """The summary of all samples of a source."""
     levels = SampleStatistics()
@@ -199,7 +214,8 @@ def summary(series: Series, gaps: Sequence[Gap]) -> MeterSummary:
     return statistics.with_curve(knots.curve())
 
 
-def _part(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+def part_of(run: tuple[int, int], from_s: float, to_s: float) -> tuple[int, int]:
+    """Begin and end in ns of a part of a run. Raises UsageError if it is none."""
     begin, end = (run[0] + round(s * NS_PER_S) for s in (from_s, min(to_s, 1e9)))
     if not run[0] <= begin < min(end, run[1]):
         raise UsageError(

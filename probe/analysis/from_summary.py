@@ -48,7 +48,7 @@ class AnalysisFromSummary(RunAnalysis):
                 return None
             nodes.append((sources, node))
         ranks = {phases.rank for _, node in nodes for phases in node.phase_totals}
-        if not nodes or ranks != set(reader.ranks()):
+        if not nodes or (ranks != set(reader.ranks()) and not reader.is_group):
             return None
         analysis = cls(reader, nodes)
         return (
@@ -74,7 +74,9 @@ class AnalysisFromSummary(RunAnalysis):
 
     @property
     def phase_totals(self) -> Sequence[PhaseTotals]:
-        """The phase totals of every rank that recorded edges."""
+        """The phase totals of every rank that recorded edges; a group has its trainings' apart."""
+        if self.reader.is_group:
+            return []
         return sorted((t for node in self._nodes for t in node.phase_totals), key=lambda t: t.rank)
 
     def totals_on_device(self) -> Sequence[PhaseTotals]:

@@ -7,18 +7,15 @@ from typing import Any
 
 from ..model import RunStatus
 from ..store.reader import RunReader
-from ..store.segment_reader import segment_files
 from ..store.thinned import thinned_until_ns
 from . import device_energy
 from .base import RunAnalysis
 from .carbon_and_price import Tariffs
-from .from_samples import AnalysisFromSamples
+from .from_samples import MOST_BYTES, AnalysisFromSamples, sample_bytes
 from .from_summary import AnalysisFromSummary
+from .group import GroupAnalysis
 from .rates import rates
 from .totals import totals
-
-# Reading more samples than this to sum them up would not be constant memory.
-_MOST_BYTES = 16 << 20
 
 
 def open_analyses(path: Path) -> list[RunAnalysis]:
@@ -37,6 +34,8 @@ def open_analysis(
         UsageError: that is no part of the run.
         StoreError: it cannot be read.
     """
+    if reader.training is not None:
+        return GroupAnalysis(reader.store).training(reader.training, part_s)
     until_ns = thinned_until_ns(reader)
     analysis: RunAnalysis | None = None
     refused = recompute and part_s is None and until_ns is not None
@@ -48,6 +47,13 @@ def open_analysis(
     if until_ns is not None and analysis.run[0] < until_ns:
         analysis.thinned_until_ns, analysis.recompute_refused = until_ns, refused
     return analysis
+
+
+def open_samples(reader: RunReader) -> AnalysisFromSamples:
+    """All samples and edges of a run, or of one training of a group. Raises StoreError."""
+    if reader.training is not None:
+        return GroupAnalysis(reader.store).training(reader.training)
+    return AnalysisFromSamples(reader)
 
 
 def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
@@ -62,14 +68,7 @@ def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
     reader = RunReader(path, node)
     analysis: RunAnalysis | None = AnalysisFromSummary.open(reader)
     if analysis is None:
-        if (
-            sum(
-                path.stat().st_size
-                for node in reader.nodes()
-                for path in segment_files(node, "samples")
-            )
-            > _MOST_BYTES
-        ):
+        if sample_bytes(reader) > MOST_BYTES:
             return None
         analysis = AnalysisFromSamples(reader)
     logged = analysis.values()

@@ -23,7 +23,12 @@ def totals(
     """
     run, devices = analysis.run, [device for device in analysis.devices if device.curve is not None]
     counted = [device for device in devices if device.source.in_total]
-    modelled = [device for device in devices if device.source.provenance == Provenance.MODELLED]
+    modelled = [
+        device
+        for device in devices
+        if device.source.provenance == Provenance.MODELLED
+        and device.source.id not in analysis.shared
+    ]
     stored = analysis.reader.meta.get("carbon")
     intensity = tariffs.intensity or (
         Tariff.constant(float(stored["g_per_kwh"]), "g", "") if stored else None

@@ -39,7 +39,10 @@ def add_dir(parser: argparse.ArgumentParser, help_: str = "where runs are kept (
 def add_run(parser: argparse.ArgumentParser) -> None:
     """One run, by default the latest, and ``--dir``."""
     parser.add_argument(
-        "run", nargs="?", default="latest", help="a directory, an id prefix, a name or `latest`"
+        "run",
+        nargs="?",
+        default="latest",
+        help="a directory, id prefix, name or `latest`; of a group `latest/3`",
     )
     add_dir(parser)
 

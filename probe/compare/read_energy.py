@@ -9,6 +9,7 @@ import numpy as np
 
 from ..analysis import device_energy
 from ..analysis.from_samples import AnalysisFromSamples
+from ..analysis.open import open_samples
 from ..analysis.rates import rates
 from ..model import Phase, Provenance, Status
 from ..store.reader import RunReader
@@ -26,7 +27,7 @@ class Measured:
 
     def __init__(self, path: Path):
         """Raises StoreError if it cannot be read."""
-        self._analysis = AnalysisFromSamples(RunReader(path))
+        self._analysis = open_samples(RunReader(path))
         self._reader = self._analysis.reader
         self._begin_ns = self._analysis.run[0]
         self.provenance = next(
@@ -39,6 +40,7 @@ class Measured:
             device
             for device in self._analysis.devices
             if device.curve is not None
+            and device.source.id not in self._analysis.shared
             and (
                 device.source.in_total
                 if kind is Provenance.MEASURED

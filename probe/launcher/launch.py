@@ -10,35 +10,35 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
 from ..ring.layout import EndCode, Record
 from ..session.job import current_job, device_request
+from ..session.names import command_name
 from ..session.options import dashboard_port
 from ..session.recorder_supervisor import Supervisor
 from ..session.ring_files import RingPlace
 from ..store.dashboard_address import address, port_for
-from ..store.layout import node_name, runs_dir
+from ..store.foreign_folder import foreign_line
+from ..store.layout import is_default, node_name, runs_dir
 from ..store.members import Member
 from ..store.processes import boot_id, start_ticks
 from ..store.runs import create_run, new_run_id
+from .pass_through import pass_through
+from .unrecorded import seal_unrecorded
 
-_FORWARDED = {
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
-_SI_USER = 0  # sent by kill(2); the terminal's own signals reach the whole group
-_SI_QUEUE, _SI_TKILL = -1, -6
+_RECORDER_AFTER_S = 0.1  # a shorter command ends before any meter could be opened
+_IMPORTS_AFTER_S = 3.0  # when the script has started
+_NOT_AWAITED_S = (
+    3.0  # of a command that was shorter, a recorder that is not up yet has read nothing
+)
 _BOOT = Path(__file__).with_name("site")
 
 
@@ -48,6 +48,8 @@ class Launch:
     def __init__(self, command: Sequence[str], *, directory: str | None, name: str | None):
         """Create the run and start its recorder. Raises StoreError."""
         runs = runs_dir(directory)
+        if is_default(directory) and (line := foreign_line(runs)):
+            print(line, file=sys.stderr, flush=True)
         wanted = dashboard_port(os.environ.get("PROBE_DASHBOARD"))
         dashboard = None if wanted is None else port_for(runs, wanted)
         self.run = create_run(
@@ -55,7 +57,7 @@ class Launch:
             new_run_id(name, time.time()),
             shared=False,
             fields={
-                "name": name or _script_name(command),
+                "name": name or command_name(command),
                 "command": list(command),
                 "country": os.environ.get("PROBE_COUNTRY") or None,
                 "data": "unknown",
@@ -85,13 +87,26 @@ class Launch:
             request=device_request(os.environ.get("PROBE_DEVICES") or None, job),
         ).write(self.run)
         self._supervisor = Supervisor(self.run, self._ring, MACHINE_CLOCK)
-        self._supervisor.start()
+        self._begun_ns = time.monotonic_ns()
+        self.recorded = False  # a recorder was started
+
+    def start_recorder(self) -> None:
+        """Once the command has been running for a moment; trouble is one line."""
+        self.recorded = True
+        try:
+            self._supervisor.start(wait=False)
+        except OSError as error:
+            _say(f"the recorder cannot be started: {error.strerror or error}")
 
     def finish(self, code: int) -> bool:
         """Say how the command ended; True once everything is sealed on disk."""
         end = EndCode.FINISHED if code == 0 else EndCode.FAILED
         self._ring.write(Record.END, end, code)
         self._ring.close()
+        short = time.monotonic_ns() - self._begun_ns < _NOT_AWAITED_S * 1e9
+        if short and not self._supervisor.has_started() and seal_unrecorded(self.run, code):
+            self._ring.path.unlink(missing_ok=True)
+            return True
         return self._supervisor.await_seal()
 
 
@@ -112,8 +127,11 @@ def run_command(
         launch = Launch(command, directory=directory, name=name)
     except (StoreError, OSError) as error:
         _say(f"{error}; the command runs unwatched")
+    duties = [(_RECORDER_AFTER_S, launch.start_recorder)] if launch is not None else []
+    if launch is not None and not quiet:
+        duties.append((_IMPORTS_AFTER_S, _import_early))
     try:
-        code = _pass_through(command, launch)
+        code = pass_through(command, _environment(launch), duties)
     except OSError as error:
         if launch is not None:
             launch.finish(127)
@@ -121,6 +139,8 @@ def run_command(
     if launch is not None:
         # The command has ended: whatever happens to its report, its exit code is ours.
         try:
+            if not quiet and launch.recorded:
+                _import_early()
             sealed = launch.finish(code)
             if not quiet:
                 _print_report(launch.run, sealed)
@@ -131,27 +151,24 @@ def run_command(
     return code
 
 
-def _pass_through(command: Sequence[str], launch: Launch | None) -> int:
+def _environment(launch: Launch | None) -> dict[str, str]:
     environment = dict(os.environ)
     if launch is not None:
         environment["PROBE_RUN"] = str(launch.run)
         paths = [str(_BOOT), *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
-    waited = _FORWARDED | {signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    try:
-        pid = os.posix_spawnp(command[0], list(command), environment, setsigmask=before)
-        while True:
-            got = signal.sigwaitinfo(waited)
-            if got.si_signo == signal.SIGCHLD:
-                done, status = os.waitpid(pid, os.WNOHANG)
-                if done:
-                    return os.waitstatus_to_exitcode(status)
-            elif got.si_code in (_SI_USER, _SI_QUEUE, _SI_TKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, got.si_signo)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return environment
+
+
+def _import_early() -> None:
+    """What the report needs, while the command runs: else its end would wait for it."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):
+            for name in ("..report.build.report", "..report.formats.text"):
+                import_module(name, __package__)
+
+    threading.Thread(target=load, daemon=True).start()
 
 
 def _print_report(run: Path, sealed: bool) -> None:
@@ -164,15 +181,6 @@ def _print_report(run: Path, sealed: bool) -> None:
         )
     except ProbeError as error:
         _say(str(error))
-
-
-def _script_name(command: Sequence[str]) -> str:
-    for word in command:
-        if word.endswith(".py"):
-            return Path(word).stem
-    if "-m" in command[:-1]:
-        return command[command.index("-m") + 1]
-    return Path(command[0]).name
 
 
 def _say(line: str) -> None:

@@ -6,6 +6,7 @@ one-shot wrappers wait for the first sign of training; each puts the original ba
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -16,6 +17,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+_armed_in = 0  # the process that was armed last
+_hooked = False  # forks are followed
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # probe's own folder
 
 
@@ -44,6 +47,7 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             execute(module)
             try:
+                _note_torch()
                 _wait_for_training(module)
             except Exception as error:
                 _say(f"phases are not recorded: {error}")
@@ -52,7 +56,16 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _note_torch() -> None:
+    """For the report of a command in which nothing trained: whether torch was there at all."""
+    with contextlib.suppress(OSError, KeyError):
+        marker = os.path.join(os.environ["PROBE_RUN"], "members", ".torch")
+        os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
 def _wait_for_training(torch: Any) -> None:
+    global _armed_in
+    _armed_in = _armed_in or os.getpid()
     fired: list[bool] = []
 
     def once(owner: Any, name: str) -> Callable[[], None] | None:
@@ -62,7 +75,7 @@ def _wait_for_training(torch: Any) -> None:
 
         @functools.wraps(original)
         def first(*args: Any, **kwargs: Any) -> Any:
-            if not fired:
+            if not fired and not _is_loader_worker():
                 fired.append(True)
                 for restore in restores:
                     restore()
@@ -91,13 +104,40 @@ def _wait_for_training(torch: Any) -> None:
 
 
 def _join() -> None:
+    forked = os.getpid() != _armed_in
     try:
         _load_probe()
         from probe.session.watch import attach
 
-        attach()
+        attach(forked=forked)
     except Exception as error:
         _say(f"phases are not recorded: {error}")
+    _follow_forks()
+
+
+def _follow_forks() -> None:
+    """A child that is forked from here on and trains is a training of its own.
+
+    What follows forks in the engine was told before us and goes first: it lets go of the parent's
+    run, and then the child waits for its own first sign of training.
+    """
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        os.register_at_fork(after_in_child=_rearm)
+
+
+def _rearm() -> None:
+    try:
+        _wait_for_training(sys.modules["torch"])
+    except Exception as error:
+        _say(f"phases are not recorded here: {error}")
+
+
+def _is_loader_worker() -> bool:
+    """Whether this process loads data for another: what it computes is not a training."""
+    loader = sys.modules.get("torch.utils.data")
+    return loader is not None and loader.get_worker_info() is not None
 
 
 def _load_probe() -> None:

@@ -88,7 +88,7 @@ def _collect(
 ) -> int:
     drain = RingDrain(
         run,
-        member.rank if member.role == "rank" else -1,
+        member.seat,
         path,
         epoch=epoch,
         clock=MACHINE_CLOCK,

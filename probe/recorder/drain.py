@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..clock import Clock
 from ..model import Gap
-from ..ring.layout import MAIN_CAPACITY, Record
+from ..ring.layout import MAIN_CAPACITY, Code, Record
 from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..store import files, layout
 from ..store.new_files import make_folder_here
@@ -94,9 +94,12 @@ class RingDrain:
         self.durations = StepDurations()
         self._optimizers: dict[int, int] = {}
         self.last_ns = 0
+        self._last_sequence = 0
+        self._open_marks: list[int] = []  # codes of the last two marks since a step closed
         self._logged: dict[int, _LoggedMetric] = {}
         self._on_batch = on_batch
         self._reader = RingReader(path)
+        self.sealed = False  # the trainer was let go
         self.small = self._reader.capacity < MAIN_CAPACITY
         self._folder = layout.rank_dir(run, rank, guest)
         self._edges = SegmentWriter(self._folder, f"edges-{self.name}-{epoch}", EDGES, clock)
@@ -168,6 +171,20 @@ class RingDrain:
             self._hand_over(_NO_ROWS, self._decoder.finish())
         return gaps
 
+    def close_step(self) -> None:
+        """Close the step of a process that was ended after its optimizer had stepped.
+
+        A worker that waits for its next task is terminated by its pool there: nobody is left to
+        say that the step is done. Raises OSError.
+        """
+        if self.ended is not None or self._open_marks[:1] != [Code.OPTIMIZER]:
+            return
+        row = np.zeros(1, SLOT_DTYPE)
+        row["time_ns"], row["kind"], row["code"] = self.last_ns, Record.STEP, 1
+        row["payload"], row["sequence"] = self.steps, (self._last_sequence + 1) & 0xFFFF_FFFF
+        self._edges.write({name: row[name] for name in EDGES.names})
+        self._note(Edges(row))
+
     def _lose(self, begin_ns: int, end_ns: int, count: int) -> Gap:
         self.lost += count
         return Gap(f"edges of rank {self.rank}", begin_ns, end_ns, "the ring was full", count)
@@ -186,6 +203,7 @@ class RingDrain:
 
     def seal(self, *, complete: bool, remove: bool) -> None:
         """Let the trainer go; with ``remove`` the file is not needed any more."""
+        self.sealed = True
         self._reader.seal(complete=complete)
         self._reader.close()
         if remove:
@@ -202,7 +220,9 @@ class RingDrain:
         rows = batch.rows
         self.edges += len(rows)
         self.last_ns = int(rows["time_ns"][-1])
+        self._last_sequence = int(rows["sequence"][-1])
         kinds = rows["kind"]
+        self._follow_marks(rows)
         closed = rows["time_ns"][kinds == Record.STEP]
         self.steps += len(closed) + int(np.count_nonzero(kinds == Record.STEP_ELSEWHERE))
         self.durations.add(closed.astype(np.int64))
@@ -219,6 +239,14 @@ class RingDrain:
         if self._decoder is not None:
             spans = self._decoder.feed(rows, holes=batch.holes)
         self._hand_over(rows, spans)
+
+    def _follow_marks(self, rows: Rows) -> None:
+        closed = np.flatnonzero(rows["kind"] == Record.STEP)
+        if len(closed):
+            self._open_marks = []
+            rows = rows[closed[-1] + 1 :]
+        marks = rows["code"][rows["kind"] == Record.MARK][-2:].tolist()
+        self._open_marks = [*self._open_marks, *marks][-2:]
 
     def _hand_over(self, rows: Rows, spans: SpanTable | None) -> None:
         self._on_batch(self.rank, self.name, rows, spans)

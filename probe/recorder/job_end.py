@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..model import RunStatus
 from ..ring.layout import EndCode
@@ -16,6 +16,26 @@ if TYPE_CHECKING:
     from .drain import RingDrain
 
 NOTICED_NS = 100_000_000  # a death is noticed so much later than what it does to the others
+
+
+class EndsOf(Protocol):
+    """Processes by the names of their files, and when each was noticed to be gone."""
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """All of them."""
+
+    @property
+    def gone(self) -> Mapping[str, int]:
+        """Monotonic ns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ends:
+    """Some of the processes that a :class:`MemberWatch` follows."""
+
+    members: Mapping[str, Member]
+    gone: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,11 +57,11 @@ def job_ended(watch: MemberWatch, drains: Mapping[Path, RingDrain], *, late: boo
     members = list(watch.members.values())
     if not members:
         return late
-    if not all(_has_ended(m, watch, drains) for m in members):
+    if not all(has_ended(m, watch, drains) for m in members):
         return False
     if any(m.role == "launcher" for m in members):
         return True
-    if _starts_again(members, drains):
+    if starts_again(members, drains):
         return False
     # A quick rank may end before a slow one has even begun.
     last = max(m.attempt for m in members)
@@ -50,12 +70,13 @@ def job_ended(watch: MemberWatch, drains: Mapping[Path, RingDrain], *, late: boo
     return missing <= 0 or late or any(m.file_name in watch.gone for m in latest)
 
 
-def _has_ended(member: Member, watch: MemberWatch, drains: Mapping[Path, RingDrain]) -> bool:
+def has_ended(member: Member, watch: EndsOf, drains: Mapping[Path, RingDrain]) -> bool:
+    """Whether a process is gone, or has said that nothing follows."""
     return member.file_name in watch.gone or _end_of(_drains_of(member, drains)) is not None
 
 
-def _starts_again(members: Sequence[Member], drains: Mapping[Path, RingDrain]) -> bool:
-    """Ranks are gone that their launcher is about to start another time: not the end."""
+def starts_again(members: Sequence[Member], drains: Mapping[Path, RingDrain]) -> bool:
+    """Whether ranks are gone that their launcher is about to start another time: not the end."""
     last = max(m.attempt for m in members)
     return any(
         m.attempt == last and m.starts_again() and not _finished(_drains_of(m, drains))
@@ -75,7 +96,7 @@ def _end_of(drains: Iterable[RingDrain]) -> tuple[int, int, int] | None:
     return next((drain.ended for drain in drains if drain.ended), None)
 
 
-def outcome_of(drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns: int) -> Outcome:
+def outcome_of(drains: Mapping[Path, RingDrain], watch: EndsOf, detected_ns: int) -> Outcome:
     """How the run ended: a launcher knows best, then the rank of the last attempt that went first.
 
     When one rank fails or dies, the others fail in a collective or their launcher ends them.
@@ -87,7 +108,7 @@ def outcome_of(drains: Mapping[Path, RingDrain], watch: MemberWatch, detected_ns
         ended = _end_of(rings)
         outcome = _outcome(member, ended, detected_ns)
         if member.role == "launcher" and ended is not None:
-            return outcome
+            return _with_words(outcome, watch.members.values())
         outcomes.append(outcome)
         if outcome.status is not RunStatus.FINISHED:
             # Dead in the same moment: the longest silent one.
@@ -132,3 +153,15 @@ def _outcome(member: Member, ended: tuple[int, int, int] | None, detected_ns: in
     error = member.info.get("error")
     why = f": {error}" if error else f" with exit code {code}"
     return Outcome(end_ns, RunStatus.FAILED, code, f"{who} failed{why}")
+
+
+def _with_words(command: Outcome, members: Iterable[Member]) -> Outcome:
+    """What a command failed of, in the words of the first of its processes that told."""
+    told = sorted((m for m in members if m.info.get("error")), key=lambda m: m.begin_ns)
+    if command.status is not RunStatus.FAILED or not told:
+        return command
+    several = len({m.training for m in members if m.role == "rank"}) > 1
+    who = f"training {told[0].training}: " if several else ""
+    return dataclasses.replace(
+        command, ended_by=f"{command.ended_by}: {who}{told[0].info['error']}"
+    )

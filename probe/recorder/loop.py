@@ -13,12 +13,14 @@ from ..store.live import ViewerWatch
 from ..store.members import Member
 from ..store.runs import status_file
 from .fault_guard import DiskGuard, TaskGuard
-from .job_end import job_ended, outcome_of
+from .job_end import has_ended, job_ended, outcome_of
 from .members import MemberWatch
 from .schedule import TICK_S, Schedule, Timer
 from .sensors.node_sensors import NodeSensors
 
 if TYPE_CHECKING:
+    from .drain import RingDrain
+    from .pipeline.storage import StorageStage
     from .run_file import NodeState
 
 LOOK_S = 0.5
@@ -79,6 +81,7 @@ class Recorder:
         from .sealer import Sealer
         from .servers.dashboard import DashboardServer
         from .servers.metrics import MetricsServer
+        from .trainings import TrainingFiles
         from .upkeep.upkeep import Upkeep, fence_of
 
         warm_up()
@@ -94,6 +97,7 @@ class Recorder:
         self._run_file = RunFile(run, epoch, clock)
         fence = fence_of(run, epoch)
         self._sealer = Sealer(clock, Upkeep(run, epoch, fence, guest), fence)
+        self._trainings = TrainingFiles(run)
         if epoch > 1:
             with self._disk():
                 self._run_file.reopen()
@@ -181,7 +185,26 @@ class Recorder:
         if self._watch.refresh():
             self._sensors.members_changed(self._members)
         self._rings.find(self._members)
+        self._release()
         self._metrics.poll()
+
+    def _release(self) -> None:
+        """Trainings that ended while their `probe run` goes on: a sweep may have thousands."""
+        watch, rings = self._watch, self._rings
+        if not any(m.role == "launcher" for m in self._members):
+            return
+        ended = [m for m in self._members if m.seat >= 0 and has_ended(m, watch, rings.drains)]
+        workers = [m.prefix for m in ended if m.info.get("ended_by_parent")]
+        with self._disk():
+            for drain in rings.of(ended):
+                gaps = drain.drain()
+                if drain.path.name.startswith(tuple(workers)):
+                    drain.close_step()
+                self._pipeline.lost([*gaps, *drain.finish()])
+                self._sealer.take(drain.close())
+                drain.seal(complete=True, remove=True)
+        with self._disk():
+            self._trainings.update(watch, rings.drains, self._clock.now_ns())
 
     def _drain(self) -> None:
         self._pipeline.lost(self._rings.drain())
@@ -206,7 +229,7 @@ class Recorder:
     def _sync(self) -> None:
         with self._disk():
             self._sealer.take(self._pipeline.storage.sync())
-            for drain in self._rings:
+            for drain in self._rings.unsealed():
                 self._sealer.take(drain.sync())
 
     def _attribute(self, *, estimate: bool) -> None:
@@ -233,6 +256,7 @@ class Recorder:
             self._watch.refresh,  # what the trainers wrote at their end
             self._take_readings,
             lambda: self._rings.find(self._members),
+            self._release,
             lambda: self._pipeline.lost(self._rings.drain(final=True)),
             self._pipeline.storage.flush,
         ):
@@ -240,7 +264,8 @@ class Recorder:
                 duty()
         if self._fenced():
             return
-        for table in (self._pipeline.storage, *self._rings):
+        tables: list[StorageStage | RingDrain] = [self._pipeline.storage, *self._rings.unsealed()]
+        for table in tables:
             with self._task():
                 self._sealer.take(table.close())
         outcome = outcome_of(self._rings.drains, self._watch, end_ns)
@@ -250,11 +275,15 @@ class Recorder:
             self._pipeline.publish(self._rings, self._rings.names(), final=True)
         failures = self._task.failures
         with self._task():
-            self._run_file.finalise(self._state(), outcome)
+            self._run_file.finalise(
+                self._state(),
+                outcome,
+                lambda: self._trainings.finalise(self._watch, self._rings.drains, end_ns, outcome),
+            )
         sealed = self._task.failures == failures
         # An edge that is only in its ring stays there while the run's directory exists.
         gone = not self._run.is_dir()
-        for drain in self._rings:
+        for drain in self._rings.unsealed():
             with self._task():
                 drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
         self._sealer.finish()  # the trainer has been let go: hot segments read the same

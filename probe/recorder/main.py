@@ -19,6 +19,7 @@ def main(run: str, epoch: int) -> None:
     if os.fork():
         os._exit(0)
     # Launchers and terminals signal everybody; the recorder ends when its job has ended.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # `probe run` waits for some of them
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)
     sign(Path(run), epoch)

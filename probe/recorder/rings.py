@@ -36,6 +36,15 @@ class Rings:
     def __iter__(self) -> Iterator[RingDrain]:
         return iter(self.drains.values())
 
+    def unsealed(self) -> list[RingDrain]:
+        """Those that may still hold something."""
+        return [drain for drain in self if not drain.sealed]
+
+    def of(self, members: Iterable[Member]) -> list[RingDrain]:
+        """The unsealed ones of some processes."""
+        prefixes = tuple(member.prefix for member in members)
+        return [d for d in self.unsealed() if d.path.name.startswith(prefixes)]
+
     def find(self, members: Iterable[Member]) -> None:
         """Open the members' new rings, and beat."""
         for member in members:
@@ -45,7 +54,7 @@ class Rings:
                 with contextlib.suppress(StoreError):
                     self.drains[path] = RingDrain(
                         self._run,
-                        member.rank if member.role == "rank" else -1,
+                        member.seat,
                         path,
                         epoch=self._epoch,
                         clock=self._clock,
@@ -58,12 +67,12 @@ class Rings:
     def beat(self) -> None:
         """Tell the trainers that their recorder lives."""
         now_ns = self._clock.now_ns()
-        for drain in self:
+        for drain in self.unsealed():
             drain.beat(now_ns, epoch=self._epoch, pid=os.getpid())
 
     def hold(self, *, refused: bool) -> None:
         """Tell the trainers whether the disk refuses what is recorded."""
-        for drain in self:
+        for drain in self.unsealed():
             drain.hold(refused=refused)
 
     def drain(self, *, final: bool = False) -> list[Gap]:
@@ -73,22 +82,22 @@ class Rings:
             final: no record follows; also account for those that were dropped last.
         """
         gaps: list[Gap] = []
-        for drain in self:
+        for drain in self.unsealed():
             with self._disk():
                 gaps += drain.finish() if final else drain.drain()
         return gaps
 
     def backlogged(self) -> bool:
         """True if one fills faster than it is usually emptied."""
-        return any(drain.backlogged() for drain in self)
+        return any(drain.backlogged() for drain in self.unsealed())
 
     def small(self) -> bool:
         """True if one is smaller than it should be."""
-        return any(drain.small for drain in self)
+        return any(drain.small for drain in self.unsealed())
 
     def just_closed(self) -> bool:
         """True if a writer is done whose last record has not been drained."""
-        return any(drain.closed and drain.ended is None for drain in self)
+        return any(drain.closed and drain.ended is None for drain in self.unsealed())
 
     def names(self) -> dict[int, dict[int, str]]:
         """Names of phases by rank and code."""

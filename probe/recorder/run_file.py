@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,10 @@ from .drain import RingDrain
 from .job_end import Outcome
 from .machine_info import machine
 from .sensors.node_sensors import NodeSensors
+from .trainings import steps
 
+# Of a member's info: all warnings are in one list already; how it left is not the run's.
+_OF_PROCESS = ("warnings", "left", "ended_by_parent")
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
 
 
@@ -60,8 +63,8 @@ class RunFile:
         for member in members:
             warnings += member.info.get("warnings") or ()
         value |= {
-            "ranks": len({m.rank for m in ranks}) or 1,
-            "steps": max((d.steps for d in drains), default=0),
+            "ranks": len({m.seat for m in ranks}) or 1,
+            "steps": steps(drains),
             "edges": sum(d.edges for d in drains),
             "edges_lost": sum(d.lost for d in drains),
             "rings": [str(d.path) for d in drains],
@@ -83,15 +86,20 @@ class RunFile:
         }
         for member in ranks or members:
             for key, field in member.info.items():
-                # All warnings are in one list already; how a member left is not the run's.
-                if key not in ("warnings", "left") and field not in (None, "", "unknown"):
+                if key not in _OF_PROCESS and field not in (None, "", "unknown"):
                     value[key] = field
         value |= final
         files.write_json(self._file, value, sync=bool(final), checked=True)
         self._written = value
 
-    def finalise(self, state: NodeState, outcome: Outcome) -> None:
-        """Write how the run ended, and its totals. Raises OSError."""
+    def finalise(
+        self, state: NodeState, outcome: Outcome, trainings: Callable[[], dict[str, Any]]
+    ) -> None:
+        """Write how the run ended, and its totals. Raises OSError.
+
+        Args:
+            trainings: finalises those below it; its fields are the run's, too.
+        """
         from ..analysis.open import glance
 
         value = files.read_json(self._file) or {}
@@ -105,7 +113,7 @@ class RunFile:
             ended_by=redact_text(outcome.ended_by),
         )
         # Totals are kept in run.json, so that a list of runs need not read their samples.
-        totals = glance(self._run, layout.node_name())
-        if totals is not None:
+        totals = (glance(self._run, layout.node_name()) or {}) | trainings()
+        if totals:
             value = (files.read_json(self._file) or {}) | totals
             files.write_json(self._file, value, checked=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,15 @@ class Job:
     attempts_left: int = 0
 
 
-def current_job() -> Job:
-    """Read the job from the environment that torchrun, deepspeed, srun and mpirun set."""
+def current_job(*, joined: bool = False) -> Job:
+    """Read the job from the environment that torchrun, deepspeed, srun and mpirun set.
+
+    Args:
+        joined: below a `probe run` the process group tells it, too, where ``mp.spawn`` made the
+            ranks and no variable says so.
+    """
+    if joined and (of_group := _of_process_group()) is not None:
+        return of_group
     rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
     world = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE") or 1
     local = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
@@ -76,6 +84,22 @@ def current_job() -> Job:
         attempt=attempt,
         attempts_left=left,
     )
+
+
+def _of_process_group() -> Job | None:
+    """The job of ranks that one process spawned; None where a launcher's variables tell more."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if "RANK" in os.environ or distributed is None or not distributed.is_initialized():
+            return None
+        rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
+    except Exception:  # a build of torch without it
+        return None
+    if world < 2:
+        return None
+    parent = os.getppid()
+    key = f"{boot_id()}:{parent}:{start_ticks(parent)}"
+    return Job(key=key, rank=rank, local_rank=None, local_world_size=1, world_size=world)
 
 
 def device_request(devices: str | None, job: Job) -> DeviceRequest:

@@ -44,12 +44,18 @@ class Supervisor:
         self._started_ns = clock.now_ns()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the recorder unless another rank of this node did. Raises OSError."""
+    def start(self, *, wait: bool = True) -> None:
+        """Start the recorder unless another rank of this node did. Raises OSError.
+
+        Args:
+            wait: until it is no child of this process any more; else :meth:`check` sees to it.
+        """
         for epoch in (1, self._orphaned()):
             if epoch and claim(self._run, epoch):
                 # Waited for: it must not appear in the user's waitpid.
                 self._child = spawn(self._run, epoch)
+                if not wait:
+                    return
                 # Not longer: an interpreter that cannot start must not keep the training.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._child.wait(START_WAIT_S)

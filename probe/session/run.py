@@ -18,13 +18,17 @@ from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
 from ..redact import redact_text
 from ..store.dashboard_address import address, port_for
-from ..store.layout import node_dir, node_name, runs_dir
+from ..store.foreign_folder import foreign_line
+from ..store.layout import is_default, node_dir, node_name, runs_dir, training_dir
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
 from ..store.runs import create_run, new_run_id
+from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
+from .joining import ended_by_parent, join
+from .names import run_name
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
@@ -55,12 +59,13 @@ class Run:
         self._number, self._clock = number, clock
         self.pid = os.getpid()
         self._options = options
-        self._job = current_job()
+        joined = os.environ.get("PROBE_RUN")
+        self._job = current_job(joined=bool(joined))
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
         self._met: dict[str, Any] = {}  # what :func:`meet` returned about the job's other hosts
-        joined = os.environ.get("PROBE_RUN")
+        self._joined = join(Path(joined), self._job, options) if joined else None
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
         self._engine = PhaseEngine(
@@ -75,7 +80,7 @@ class Run:
         self._supervisor = Supervisor(self.path, self._engine.ring, clock)
         try:
             self._member.write(self.path)
-            if not joined:
+            if self._joined is None:
                 self._supervisor.start()
         except OSError as error:
             raise StoreError(f"cannot record into {self.path}: {error.strerror}") from None
@@ -121,6 +126,8 @@ class Run:
 
         if self._closed:
             self._supervisor.await_seal(REPORT_WAIT_S)  # it would say that the run goes on
+        if self._joined is not None and is_group(self.path):
+            return Report.of(training_dir(self.path, self._joined.number))
         return Report.of(self.path)
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
@@ -139,6 +146,8 @@ class Run:
         reason = {"error": error} if failed and error else {}
         self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
+        if self._joined is not None and self._joined.looked_after():
+            return  # `probe run` waits for the seal
         sealed = self._supervisor.await_seal()
         if not sealed and self._supervisor.has_died():
             log = node_dir(self.path) / "recorder.log"
@@ -152,6 +161,8 @@ class Run:
     def _create(self) -> Path:
         options, job = self._options, self._job
         directory = runs_dir(options["dir"])
+        if job.rank == 0 and is_default(options["dir"]) and (line := foreign_line(directory)):
+            say(line)
         run_id = new_run_id(options["name"], self._clock.wall_s())
         if job.key is not None:
             import hashlib  # 2 ms that only a job of several ranks needs
@@ -163,7 +174,7 @@ class Run:
             except OSError as error:
                 raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
         fields = {
-            "name": options["name"] or Path(sys.argv[0] or "python").stem,
+            "name": options["name"] or run_name(sys.argv[0]),
             "country": options["country"],
             "config": options["config"],
             "data": options["data"] or "unknown",
@@ -201,6 +212,7 @@ class Run:
             attempt=job.attempt,
             attempts_left=job.attempts_left,
             launcher=(os.getppid(), start_ticks(os.getppid()) or 0),
+            training=self._joined.number if self._joined is not None else 1,
         )
 
     def _info(self) -> dict[str, Any]:
@@ -213,6 +225,7 @@ class Run:
             "warnings": [redact_text(line) for line in engine.all_warnings()],
             "overhead": engine.overhead(),
             "stack": self._options.get("stack") or "unknown",
+            "ended_by_parent": ended_by_parent() or None,
         } | self._met
 
     def _chores(self) -> None:

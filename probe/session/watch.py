@@ -19,15 +19,14 @@ from typing import Any, TypeVar
 
 from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
-from ..redact import redact_text
 from ..store.layout import runs_dir
 from .arguments import model_and_optimizer
 from .options import options as checked
+from .process_end import ProcessEnd, reason_of
 from .run import Run, say
 from .unwatched import UnwatchedRun, WatchedRun
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_LONGEST_REASON = 300
 
 _active: Run | None = None
 _lock = threading.Lock()
@@ -162,7 +161,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
                 _active = None
         failed, code = _outcome(kind, error)
         with contextlib.suppress(Exception):
-            run.close(failed=failed, exit_code=code, error=_reason(error) if failed else "")
+            run.close(failed=failed, exit_code=code, error=reason_of(error) if failed else "")
             atexit.unregister(run.close)
 
     def __call__(self, function: _Function) -> _Function:
@@ -209,10 +208,14 @@ def _remind() -> None:
         say("phasewatt: nothing was recorded: write `with probe.watch(…):` or `probe.start(…)`")
 
 
-def attach() -> None:
-    """Watch this process until it exits; what `probe run` does to the user's script."""
+def attach(*, forked: bool = False) -> None:
+    """Watch this process until it exits; what `probe run` does to the user's script.
+
+    Args:
+        forked: no interpreter was started for this process: it may end past all of atexit.
+    """
     with contextlib.suppress(ProbeError):
-        watch().__enter__()
+        ProcessEnd(watch().__enter__(), forked=forked)
 
 
 def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:
@@ -223,10 +226,3 @@ def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> t
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         return code != 0, code
     return True, 130 if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _reason(error: BaseException | None) -> str:
-    """Why the watched block failed, in one line."""
-    message = redact_text(" ".join(str(error).split()))[:_LONGEST_REASON]
-    kind = type(error).__name__
-    return f"{kind}: {message}" if message else kind

@@ -1,4 +1,8 @@
-"""One summary per run of a directory, from run.json alone."""
+"""One summary per run of a directory, from run.json alone.
+
+A group is one row, whose energy is that of all its trainings; theirs stand in its ``trainings``,
+so whoever adds up the rows counts each joule once.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ProbeError
+from .layout import training_dir
 from .reader import COUNTS, RunReader
 from .runs import list_runs, private_runs
+from .trainings import numbers
 
 
 def summaries(directory: Path) -> list[dict[str, Any]]:
@@ -36,7 +42,7 @@ def _row(path: Path, reader: RunReader) -> dict[str, Any]:
     hosts = [meta, *reader.guests.values()]
     total, logged = (_sum([host.get(key) or {} for host in hosts]) for key in ("total", "logged"))
     return {
-        "id": path.name,
+        "id": path.name if reader.training is None else reader.id,
         "name": meta.get("name") or "",
         "status": str(reader.status),
         "started": meta.get("started"),
@@ -48,7 +54,14 @@ def _row(path: Path, reader: RunReader) -> dict[str, Any]:
         "tokens": logged.get("tokens"),
         "power": meta.get("power"),
         "problem": None,
-    }
+    } | _of_group(path, reader)
+
+
+def _of_group(path: Path, reader: RunReader) -> dict[str, Any]:
+    """The trainings of a group; whether one of them shares its energy with others."""
+    if reader.is_group:
+        return {"trainings": [summary(training_dir(path, number)) for number in numbers(path)]}
+    return {"shared": bool(reader.meta.get("shared"))} if reader.training is not None else {}
 
 
 def _sum(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:

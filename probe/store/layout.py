@@ -9,11 +9,19 @@ from pathlib import Path
 RUN_FILE = "run.json"
 MERGED = "merged.json"  # in a part of a job whose joules are in the job's run now
 DEFAULT_DIR = "runs"
+# Ranks of the trainings below one `probe run` are told apart by their seat: rank r of the k-th
+# training has seat (k - 1) * SEATS + r. So the only training of a run has its ranks for seats.
+SEATS = 100_000
 
 
 def runs_dir(explicit: str | os.PathLike[str] | None = None) -> Path:
     """The directory of runs: the argument, else PROBE_DIR, else ./runs."""
     return Path(explicit or os.environ.get("PROBE_DIR") or DEFAULT_DIR).expanduser().absolute()
+
+
+def is_default(explicit: str | os.PathLike[str] | None) -> bool:
+    """Whether nobody has said where runs go."""
+    return not (explicit or os.environ.get("PROBE_DIR"))
 
 
 def node_name() -> str:
@@ -37,15 +45,29 @@ def node_file(run: Path, node: str | None = None) -> Path:
     return node_dir(run, node) / "node.json"
 
 
+def seat_of(number: int, rank: int) -> int:
+    """The seat of a rank of the training with this number, from 1."""
+    return (number - 1) * SEATS + rank
+
+
+def training_dir(run: Path, number: int) -> Path:
+    """What is known of one of the trainings below one `probe run`, from 1."""
+    return run / f"training-{number}"
+
+
 def rank_dir(run: Path, rank: int, guest: str | None = None) -> Path:
     """The edges and the ledger of one rank; a launcher (`probe run`) has rank −1.
 
     Args:
+        rank: or seat; those of the second and each further training lie in its directory.
         guest: the host that recorded it, if that is not the one that made the run. (After an
             elastic restart two hosts may both have had a rank of that number.)
     """
     base = run if guest is None else node_dir(run, guest)
-    return base / "launcher" if rank < 0 else base / f"rank-{rank:05d}"
+    if rank < 0:
+        return base / "launcher"
+    before, rank = divmod(rank, SEATS)
+    return (training_dir(base, before + 1) if before else base) / f"rank-{rank:05d}"
 
 
 def statistics_path(run: Path, source: str, node: str | None = None) -> Path:

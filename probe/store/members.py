@@ -12,7 +12,7 @@ from typing import Any
 
 from ..model import DeviceRequest
 from . import files
-from .layout import members_dir
+from .layout import members_dir, seat_of
 from .processes import is_alive
 
 ROLES = ("rank", "launcher")
@@ -28,6 +28,7 @@ _WHOLE = (
     "begin_ns",
     "attempt",
     "attempts_left",
+    "training",
 )
 
 
@@ -52,6 +53,12 @@ class Member:
     attempt: int = 0  # how often the launcher had started the ranks again
     attempts_left: int = 0  # and how often it still would
     launcher: tuple[int, int] = (0, 0)  # its pid and start
+    training: int = 1  # which of the trainings below one `probe run`
+
+    @property
+    def seat(self) -> int:
+        """Its place among the ranks of all trainings of the run; −1 for a launcher."""
+        return seat_of(self.training, self.rank) if self.role == "rank" else -1
 
     @property
     def file_name(self) -> str:

@@ -65,10 +65,16 @@ def touch(path: Path) -> None:
         os.close(fd)
 
 
-def make_folder_here(path: Path) -> None:
-    """Make one folder unless it is there. Raises OSError, also where a link has its name."""
+def make_folder_here(path: Path) -> bool:
+    """Make one folder unless it is there. Raises OSError, also where a link has its name.
+
+    Returns:
+        Whether this call made it.
+    """
+    made = False
     with contextlib.suppress(FileExistsError):
         path.mkdir()
+        made = True
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             _follow_the_run(path, fd, 0o055)
@@ -76,6 +82,7 @@ def make_folder_here(path: Path) -> None:
             os.close(fd)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "a link where a folder should be", str(path))
+    return made
 
 
 def owner_of_new_files(folder: Path) -> int:

@@ -6,6 +6,7 @@ are all gone, undrained edges in the rings included.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from ..errors import StoreError
 from ..model import Gap, RunStatus, Source
-from ..ring.layout import PHASE_OF_CODE, Record
+from ..ring.layout import PHASE_OF_CODE, EndCode, Record
 from ..ring.reader import RingReader
 from ..units import NS_PER_S
 from . import files, layout, untrusted
@@ -31,6 +32,7 @@ from .runs import pid_namespace
 from .segment_reader import has_thinned, read_segment, segment_files, table_of
 from .segments import LEDGER, SAMPLES
 from .steps import between
+from .trainings import is_group, place_of
 
 SEVERITY = (
     RunStatus.FINISHED,
@@ -54,6 +56,18 @@ _OF_JOB = (
     "stack",
     "model_hash",
 )
+# Fields of the group's run.json that hold for each of its trainings, unless it has its own.
+_OF_GROUP = (
+    "country",
+    "machine",
+    "absent",
+    "carbon",
+    "carbon_problem",
+    "recorder",
+    "pid_namespace",
+    "torch",
+)
+_EDGES = re.compile(r"edges of rank (\d+)\Z")
 COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
@@ -90,14 +104,22 @@ class RunReader:
             StoreVersionError: written by a newer version.
         """
         self.path, self.node = run, node
+        place = place_of(run)
+        # Where meters and processes stand; of a training below `probe run`, which one it is.
+        self.store: Path = place[0] if place else run
+        self.training: int | None = place[1] if place else None
+        self.is_group = place is None and is_group(run)
         self.meta: dict[str, Any] = files.read_run_file(run)
         self.damaged: set[Path] = set()  # files that could not be read, as far as was tried
         self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
-        self.members: list[Member] = read_members(run, self.damaged.add)
+        self.members: list[Member] = self._own(read_members(self.store, self.damaged.add))
+        if place is not None:
+            whole = files.read_run_file(self.store)
+            self.meta = {key: whole[key] for key in _OF_GROUP if key in whole} | self.meta
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored
-            for path in run.glob("node-*/node.json")
+            for path in ([] if place else run.glob("node-*/node.json"))
             if files.wrong_field(stored := files.read_json(path, damaged=self.damaged.add)) is None
         }
         # Ranks write their clocks at once, recorders only with their next status.
@@ -112,6 +134,16 @@ class RunReader:
                 self.meta |= self.guests[node]
             self.members = [member for member in self.members if member.host == node]
         self._last: tuple[int, Rings] | None = None  # (rank, rings) read last, of a run that ended
+
+    def _own(self, members: list[Member]) -> list[Member]:
+        """Those of this training, as if it were alone; of a group, `probe run` itself."""
+        if self.training is not None:
+            return [
+                replace(m, training=1)
+                for m in members
+                if m.role == "rank" and m.training == self.training
+            ]
+        return [m for m in members if m.role != "rank"] if self.is_group else members
 
     def hosts(self) -> list[RunReader]:
         """A reader for each host that recorded something, that of rank 0 first."""
@@ -149,9 +181,22 @@ class RunReader:
             return RunStatus.LOST
         if not same_host or self.meta.get("pid_namespace") not in (None, pid_namespace()):
             return RunStatus.RUNNING if self._fresh() else RunStatus.LOST
+        if self.training is not None:
+            return self._status_of_training()
         alive = any(member.alive() for member in self.members) or self._recorder_alive()
         if alive or (not self.members and self._fresh()):
             return RunStatus.RUNNING
+        return RunStatus.KILLED
+
+    def _status_of_training(self) -> RunStatus:
+        """Of one whose recorder has not said yet, or never will, how it ended."""
+        if any(member.alive() for member in self.members):
+            return RunStatus.RUNNING
+        ends = [r[r["kind"] == Record.END]["code"] for _, r in self.rings()]
+        codes = [int(code) for of_ring in ends for code in of_ring]
+        if codes:
+            finished = all(code == EndCode.FINISHED for code in codes)
+            return RunStatus.FINISHED if finished else RunStatus.FAILED
         return RunStatus.KILLED
 
     @property
@@ -168,6 +213,8 @@ class RunReader:
         if self.meta.get("end_ns"):
             return int(self.meta["end_ns"])
         times = [self.begin_ns, int(self.meta.get("alive_ns") or 0)]
+        if self.training is not None and self.status is not RunStatus.RUNNING:
+            return max([self.begin_ns, *(int(r["time_ns"][-1]) for _, r in self.rings() if len(r))])
         if self.status is RunStatus.RUNNING and self.meta.get("boot_id") == boot_id():
             return time.monotonic_ns()
         times += [last_sample_ns(node) or 0 for node in self.nodes()]
@@ -180,7 +227,7 @@ class RunReader:
 
     def nodes(self) -> list[Path]:
         """The directories of the nodes' recorders."""
-        folders = self.path.glob(f"node-{self.node or '*'}")
+        folders = self.store.glob(f"node-{self.node or '*'}")
         return sorted(folder for folder in folders if untrusted.is_trusted_folder(folder))
 
     @property
@@ -227,10 +274,28 @@ class RunReader:
                 replace(gap, begin_ns=gap.begin_ns + ahead, end_ns=gap.end_ns + ahead)
                 for gap in read_gaps(node, self.damaged.add)
             ]
-        return joined_gaps(gaps)
+        return self._own_gaps(joined_gaps(gaps))
+
+    def _own_gaps(self, gaps: list[Gap]) -> list[Gap]:
+        """Of one training those in its time, its edges' by its own ranks' names."""
+        if self.training is None:
+            return [gap for gap in gaps if not (self.is_group and _EDGES.match(gap.what))]
+        begin_ns, end_ns = self.begin_ns, self.end_ns()
+        own = []
+        for gap in gaps:
+            edges = _EDGES.match(gap.what)
+            if edges is not None:
+                before, rank = divmod(int(edges[1]), layout.SEATS)
+                if before + 1 == self.training:
+                    own.append(replace(gap, what=f"edges of rank {rank}"))
+            elif gap.begin_ns <= end_ns and gap.end_ns >= begin_ns:
+                own.append(gap)
+        return own
 
     def ranks(self) -> list[int]:
         """Ranks that recorded edges."""
+        if self.is_group:
+            return []
         ranks = {
             int(folder.name[5:])
             for base, _ in self._places()
@@ -241,7 +306,8 @@ class RunReader:
 
     def _places(self) -> list[tuple[Path, str]]:
         """Where ranks' edges lie, and on which host they were recorded."""
-        places = [(self.path, self._home)] if self.node in (None, self._home) else []
+        base = self.store if self.training == 1 else self.path
+        places = [(base, self._home)] if self.node in (None, self._home) else []
         return places + [
             (layout.node_dir(self.path, guest), guest)
             for guest in self.guests
@@ -254,8 +320,8 @@ class RunReader:
         There are several folders after the rank was restarted on another host.
         """
         folders = []
-        for _, host in self._places():
-            folder = layout.rank_dir(self.path, rank, None if host == self._home else host)
+        for base, host in self._places():
+            folder = layout.rank_dir(base, rank)
             if untrusted.is_trusted_folder(folder):
                 folders.append((folder, self._ahead_ns(host)))
         return folders
@@ -376,7 +442,7 @@ class RunReader:
     def _ring_paths(self) -> list[Path]:
         if self.meta.get("status") != RunStatus.RUNNING or self.meta.get("boot_id") != boot_id():
             return []
-        return [path for member in self.members for path in member.ring_paths(self.path)]
+        return [path for member in self.members for path in member.ring_paths(self.store)]
 
     def _undrained(self) -> list[tuple[int, str, npt.NDArray[np.void]]]:
         undrained = []
@@ -386,7 +452,7 @@ class RunReader:
                 continue
             if self.meta.get("status") != RunStatus.RUNNING:
                 continue
-            for path in member.ring_paths(self.path):
+            for path in member.ring_paths(self.store):
                 try:
                     reader = RingReader(path, read_only=True)
                 except StoreError:

@@ -18,6 +18,7 @@ from . import files, layout
 from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .processes import boot_id
 from .sharing import make_run_folder, private_line, wanted
+from .trainings import is_group, numbers, single
 from .untrusted import is_regular
 
 _MADE_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9._-]+\Z")  # as of :func:`new_run_id`
@@ -149,7 +150,8 @@ def private_runs(directory: Path) -> dict[str, str]:
 def find_run(reference: str, directory: Path) -> Path:
     """The run that ``reference`` names: a directory, ``latest``, an id prefix or a name.
 
-    Of several runs with that name the newest is taken.
+    With ``/3`` after it, the third training of that group. Of several runs with that name the
+    newest is taken.
 
     Raises:
         UnknownRunError: none, or an ambiguous id prefix.
@@ -158,6 +160,9 @@ def find_run(reference: str, directory: Path) -> Path:
     as_path = Path(reference).expanduser()
     if is_regular(as_path / layout.RUN_FILE):
         return as_path.absolute()
+    whole, slash, number = reference.rpartition("/")
+    if slash and number.isdecimal() and len(number) < 7:
+        return _training(find_run(whole, directory), int(number))
     runs = list_runs(directory)
     if reference == "latest":
         if runs:
@@ -185,6 +190,15 @@ def find_run(reference: str, directory: Path) -> Path:
     )
 
 
+def _training(run: Path, number: int) -> Path:
+    """One of the trainings of a group; the only one of a run that is none is the run."""
+    there = numbers(run) or [1]
+    if number not in there:
+        least = f"{run.name} has {len(there)} training" + ("s" if len(there) > 1 else "")
+        raise UnknownRunError(f"{least}, no number {number}")
+    return layout.training_dir(run, number) if len(there) > 1 else run
+
+
 def find_runs(reference: str, directory: Path) -> list[Path]:
     """All runs that ``reference`` means, oldest first.
 
@@ -194,6 +208,7 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
 
     Raises:
         UnknownRunError: one of them does not exist.
+        UsageError: one of them is a group.
     """
     parts = [part.strip() for part in reference.split(",") if part.strip()]
     is_path = is_regular(Path(reference) / layout.RUN_FILE)
@@ -201,7 +216,10 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
         return [run for part in parts for run in find_runs(part, directory)]
     named = [run for run in list_runs(directory) if _field(run, "name") == reference]
     exact = is_path or is_regular(directory / reference / layout.RUN_FILE)
-    return named[::-1] if named and not exact else [find_run(reference, directory)]
+    alone = [run for run in named if not is_group(run)]
+    if alone and not exact:
+        return alone[::-1]
+    return [single(find_run(reference, directory))]
 
 
 def _field(run: Path, key: str) -> Any:

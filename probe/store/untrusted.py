@@ -21,7 +21,7 @@ from typing import IO, Any
 
 _ROOT = 0
 # The folders that lie in a run's directory, or in one of these.
-_INSIDE = re.compile(r"(hot|cold|rollup|rings|members|launcher|rank-\d+|node-.+)\Z")
+_INSIDE = re.compile(r"(hot|cold|rollup|rings|members|launcher|rank-\d+|training-\d+|node-.+)\Z")
 
 
 @contextlib.contextmanager

@@ -23,8 +23,9 @@ def run(options: argparse.Namespace) -> int:
     from ...compare.advise import advise
     from ...store.layout import runs_dir
     from ...store.runs import find_run
+    from ...store.trainings import single
 
-    ranked = advise(find_run(options.run, runs_dir(options.dir)))
+    ranked = advise(single(find_run(options.run, runs_dir(options.dir))))
     print(json.dumps(ranked, indent=1, allow_nan=False) if options.json else advice(ranked))
     return 0
 

@@ -41,23 +41,33 @@ def run(options: argparse.Namespace) -> int:
 
 
 def listing(rows: list[dict[str, Any]]) -> str:
-    """One line per run."""
+    """One line per run; below a group, indented, one for each of its trainings."""
     head = ["id", "name", "status", "duration", "steps", "energy"]
-    body = [
-        [
-            row["id"],
-            row["name"],
-            row["status"],
-            duration(row["duration_s"]) if row["duration_s"] is not None else "",
-            str(row["steps"]) if row["steps"] is not None else "",
-            row["problem"] or _energy(row),
-        ]
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        trainings = row.get("trainings") or []
+        several = f" ({len(trainings)} trainings)" if trainings else ""
+        body.append(_cells(row, row["id"], row["name"] + several))
+        for training in trainings:
+            number = training["id"].rpartition("/")[2]
+            body.append(_cells(training, f"  /{number}", f"  {training['name']}"))
     return "\n".join(aligned([head, *body], range(len(head))))
 
 
+def _cells(row: dict[str, Any], id_: str, name: str) -> list[str]:
+    return [
+        id_,
+        name,
+        row["status"],
+        duration(row["duration_s"]) if row["duration_s"] is not None else "",
+        str(row["steps"]) if row["steps"] is not None else "",
+        row["problem"] or _energy(row),
+    ]
+
+
 def _energy(row: dict[str, Any]) -> str:
+    if row.get("shared"):
+        return "shared" if row["energy_j"] is None else f"{energy(row['energy_j'])} + shared"
     if row["energy_j"] is not None:
         return energy(row["energy_j"])
     if row["modelled_energy_j"] is not None:

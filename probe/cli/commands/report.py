@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from ...report.formats import formats
     from ...store.layout import runs_dir
     from ...store.runs import find_run
+    from ...store.trainings import group_of
 
     if options.format not in formats():  # before anything is read
         raise UsageError(f"no report format {options.format!r}: choose from {', '.join(formats())}")
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
     run = find_run(options.run, runs_dir(options.dir))
     with contextlib.suppress(OSError):  # of another user: its rings stay where they are
-        collect(run)
+        collect(group_of(run))
     report = Report.of(
         run,
         recompute=options.recompute,
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         intensity=options.intensity,
         price=options.price,
     )
-    if not report.data["sources"] and not report.data["phases"]:
+    if "group" not in report.data and not report.data["sources"] and not report.data["phases"]:
         about = report.data["run"]
         raise NothingToReport(
             f"{about['id']} holds nothing yet: it was {about['status']} after "

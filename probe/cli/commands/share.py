@@ -22,10 +22,11 @@ def run(options: argparse.Namespace) -> int:
     from ...store.layout import runs_dir
     from ...store.runs import find_run
     from ...store.sharing import MODES, share
+    from ...store.trainings import group_of
 
     if options.who not in MODES:
         raise UsageError(f"a run is shared with group, all or private, not with {options.who!r}")
-    path = find_run(options.run, runs_dir(options.dir))
+    path = group_of(find_run(options.run, runs_dir(options.dir)))
     share(path, options.who)
     print(f"{path.name}: {options.who}")
     return 0

@@ -14,6 +14,7 @@ from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
 from ..drain import RingDrain
 from ..fault_guard import FaultGuard, guarded
+from ..trainings import steps
 from .meters import LiveMeters
 from .phases import LivePhases
 
@@ -103,7 +104,7 @@ class LivePageStage:
             self._clock.wall_s(),
             node_name(),
             final,
-            max((d.steps for d in drains), default=0),
+            steps(drains),
             sum(d.lost for d in drains),
             self._gaps,
             max((d.last_ns for d in drains), default=0),

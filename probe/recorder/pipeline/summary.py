@@ -86,7 +86,7 @@ class SummaryStage:
 
     def _advance(self, members: Sequence[Member]) -> None:
         sources = list(self._sources.values())
-        ranks = {m.rank for m in members if m.role == "rank"}
+        ranks = {m.seat for m in members if m.role == "rank"}
         taken, self._spans = self._spans, {}
         tables: dict[tuple[int, bool], SpanTable] = {}  # by rank, and whether on the device's clock
         for id_, source in self._sources.items():

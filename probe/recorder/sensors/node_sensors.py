@@ -16,7 +16,7 @@ from .sensor_loop import Join, SensorLoop, run_in_thread
 
 JOIN_S = 0.4
 MODEL_JOIN_S = 1.2  # CodeCarbon's detection takes this long
-WORTH_A_MODEL_S = 0.8  # a shorter run does not wait for it
+WORTH_A_MODEL_S = 2.0  # a shorter run does not wait for it
 
 
 class NodeSensors:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ..formats import render
+from ..group import render_group
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of a run; ``data`` is the report's JSON, ``str()`` the text."""
+    """What is known of a run or a group; ``data`` is the report's JSON, ``str()`` the text."""
 
     data: dict[str, Any]
 
@@ -40,10 +41,24 @@ class Report:
             UsageError: that is no part of the run, or no tariff.
             StoreError, StoreVersionError: it cannot be read.
         """
+        from ...store.files import read_run_file
+
+        meta = read_run_file(run)
+        if meta.get("recorded") is False and part_s is None:
+            from .brief import brief
+
+            return cls(brief(run, meta))
         from ...analysis.carbon_and_price import Tariffs
+        from ...store.trainings import is_group, place_of, single
         from .report import build
 
         tariffs = Tariffs.given(intensity, price)
+        if place_of(run) is None and is_group(run):
+            from .group import build_group
+
+            if part_s is not None:
+                single(run)  # a part is one training's
+            return cls(build_group(run, tariffs=tariffs))
         return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
 
     @classmethod
@@ -55,6 +70,8 @@ class Report:
 
     def render(self, format: str = "text") -> str | bytes:  # noqa: A002
         """In one of the installed formats. Raises UsageError for another."""
+        if "group" in self.data:
+            return render_group(self.data, format)
         return render(self.data, format)
 
     def to_json(self) -> str:

@@ -36,6 +36,7 @@ def empty(reason: str) -> dict[str, Any]:
             "config": None,
             "data": "unknown",
             "directory": "",
+            "note": "",
         },
         "total": dict.fromkeys(_NO_TOTAL),
         **{name: [] for name in _ROWS},

@@ -16,8 +16,9 @@ from ...analysis.rates import rates
 from ...analysis.totals import totals
 from ...clock import Anchor
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance
+from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
+from ...store.trainings import nothing_trained
 from ...units import NS_PER_S
 from .attempts import attempts
 from .join_hosts import joined
@@ -78,6 +79,22 @@ def build(
     return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
 
 
+def of_training(
+    analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = True
+) -> dict[str, Any]:
+    """The report of one training of a group."""
+    reader = analysis.reader
+    several = len(reader.ranks()) > 1
+    report = _of_host(analysis, tariffs, with_rates=with_rates, several=several)
+    whole = analysis.run == analysis.whole
+    return report | {"balance": waiting_of_ranks(reader, report) if whole else None}
+
+
+def of_group(analysis: RunAnalysis, tariffs: Tariffs) -> dict[str, Any]:
+    """What the meters of a group say of all of it, as the report of a run without phases."""
+    return _of_host(analysis, tariffs, with_rates=False, several=False)
+
+
 def _of_host(
     analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, several: bool
 ) -> dict[str, Any]:
@@ -85,17 +102,24 @@ def _of_host(
     run, gaps = analysis.run, analysis.gaps
     meta = analysis.reader.meta
     devices = analysis.devices
-    sources = [device_energy.source_row(device, run, gaps) for device in devices]
+    sources = [
+        device_energy.source_row(device, run, gaps)
+        | ({"shared": True} if device.source.id in analysis.shared else {})
+        for device in devices
+    ]
     rows = PhaseRows()
     shown: set[int] = set()
     owned: dict[int, list[str]] = {}
     for device in devices:
+        if device.source.id in analysis.shared:
+            continue
         if device.source.in_total or _modelled_cpu(device):
             more, owner_totals = analysis.rows_of(device)
             rows += more
             if owner_totals is not None and more.phases:
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)
+    note = _note(analysis.reader)
     total_, carbon, cost = totals(analysis, tariffs)
     phase_totals = analysis.phase_totals
     rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
@@ -115,6 +139,7 @@ def _of_host(
             row
             for device in devices
             if device.source.in_total or device.source.provenance is Provenance.MODELLED
+            if device.source.id not in analysis.shared
             if (row := device_energy.power_row(device, run)) is not None
         ],
         "overhead": _overhead(meta),
@@ -126,7 +151,12 @@ def _of_host(
         "absent": meta.get("absent") or [],
         "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
         "values": analysis.values(),
-        "warnings": [*warnings(analysis), *rows.warnings, *uncovered(analysis, tariffs)],
+        "warnings": [
+            *([note] if note else ()),
+            *warnings(analysis),
+            *rows.warnings,
+            *uncovered(analysis, tariffs),
+        ],
     }
 
 
@@ -152,7 +182,16 @@ def _run(analysis: RunAnalysis) -> dict[str, Any]:
         "config": meta.get("config"),
         "data": meta.get("data", "unknown"),
         "directory": str(reader.path),
-    }
+        **({"note": note} if (note := _note(reader)) else {}),
+    } | _of_group(reader)
+
+
+def _of_group(reader: RunReader) -> dict[str, Any]:
+    """Of one training of a group: which group, and how its process was started."""
+    if reader.training is None:
+        return {}
+    command = reader.meta.get("command") or []
+    return {"group": reader.store.name, "command": command, "process": reader.meta.get("process")}
 
 
 def _steps(analysis: RunAnalysis) -> dict[str, Any]:
@@ -171,6 +210,13 @@ def _steps(analysis: RunAnalysis) -> dict[str, Any]:
         "iterations": max(optimizers.values()) if told_apart else steps,
         "optimizers": optimizers if told_apart else {},
     }
+
+
+def _note(reader: RunReader) -> str:
+    """What stands first in the report of a command in which nothing trained; else empty."""
+    if reader.status is RunStatus.RUNNING or reader.training is not None:
+        return ""
+    return nothing_trained(reader.path)
 
 
 def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:

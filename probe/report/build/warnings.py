@@ -29,15 +29,22 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     meta = reader.meta
     lines = [line for line in meta.get("warnings") or [] if isinstance(line, str)]
     lines += [
-        f"{path.relative_to(reader.path)} is damaged: what it held is missing here"
+        f"{path.relative_to(reader.store)} is damaged: what it held is missing here"
         for path in sorted(reader.damaged)
     ]
     lines += [
-        f"{path.relative_to(reader.path)} is damaged: raw data were used instead"
+        f"{path.relative_to(reader.store)} is damaged: raw data were used instead"
         for path in sorted(reader.made_again)
     ]
     lines += _thinned(analysis)
-    if not any(d.source.in_total for d in devices):
+    together = [d.source.device for d in devices if d.source.id in analysis.shared]
+    if together:
+        lines.append(
+            f"{', '.join(together)}: other trainings of the group used "
+            f"{'it' if len(together) == 1 else 'them'} at the same time, so that energy is the "
+            "group's and no training's"
+        )
+    if not together and not any(d.source.in_total for d in devices):
         lines.append(
             "no energy meter was found, so there is no measured energy: `probe doctor` says why"
         )

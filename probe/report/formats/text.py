@@ -47,8 +47,9 @@ def render(report: dict[str, Any]) -> str:
         lines += [*table.lines(), ""]
     lines += _sources(report)
     lines += _quality(report)
-    if report["warnings"]:
-        lines += ["", *(f"! {line}" for line in report["warnings"])]
+    below = [line for line in report["warnings"] if line != report["run"].get("note")]
+    if below:
+        lines += ["", *(f"! {line}" for line in below)]
     return "\n".join(lines).rstrip()
 
 
@@ -62,11 +63,16 @@ def _headline(report: dict[str, Any]) -> list[str]:
     steps = f" · {sentences.steps(run)}" if run["steps"] else ""
     ranks = f" · {run['ranks']} ranks" if run["ranks"] > 1 else ""
     lines = [f"{what} · {duration(run['duration_s'])}{steps}{ranks} · {run['id']}"]
+    if run.get("note"):
+        lines.append(run["note"])
+    shared = any(source.get("shared") for source in report["sources"])
     if total["energy_j"] is not None:
         low, high = total["energy_j_interval"]
         half = (high - low) / 2
         line = f"measured  {energy(total['energy_j'], half)} ± {energy(half, half)}"
         lines.append("   ".join([line, *sentences.worth(report)]))
+    elif shared:
+        lines.append("measured  with other trainings at the same time: the group has the energy")
     else:
         lines.append("measured  no energy meter")
     if total["modelled_energy_j"] is not None:
@@ -165,11 +171,17 @@ def _sources(report: dict[str, Any]) -> list[str]:
             energy(source["energy_j"]),
             f"every {duration(source['period_s'])}" if source["period_s"] else "",
             f"{source['gaps']} gaps" if source["gaps"] else "",
-            "" if source["in_total"] or source["provenance"] == "modelled" else "not in the total",
+            _place_of(source),
         ]
         for source in report["sources"]
     ]
     return ["meters", *(f"  {line}" for line in aligned(rows, range(len(rows[0]))))]
+
+
+def _place_of(source: dict[str, Any]) -> str:
+    if source.get("shared"):
+        return "shared: in the group's total"
+    return "" if source["in_total"] or source["provenance"] == "modelled" else "not in the total"
 
 
 def _quality(report: dict[str, Any]) -> list[str]:

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dashboard import urls
 from dashboard.data.library import Library
 from dashboard.data.power import BINS, POINTS, levels, power
 from dashboard.data.run import OpenRun
 from dashboard.data.steps import anatomy, changes, drift
 from probe.errors import StoreError, UnknownRunError
 from probe.model import Provenance
+from tests.fakes.stored_group import stored_group
 from tests.fakes.stored_run import (
     NS,
     counter,
@@ -175,3 +177,19 @@ def test_the_library_knows_only_its_own_runs(tmp_path: Path) -> None:
     shutil.rmtree(inside / "mine")
     with pytest.raises(UnknownRunError):
         library.open("mine")
+
+
+def test_trainings_of_a_group_have_pages_of_their_own(tmp_path: Path) -> None:
+    run = stored_group(tmp_path, ((10.0, 20.0), (30.0, 50.0)))
+    library = Library(tmp_path)
+    (row,) = library.rows()
+    assert [training["id"] for training in row["trainings"]] == [f"{run.name}/1", f"{run.name}/2"]
+    address = urls.run(row["trainings"][1]["id"])
+    assert address == f"/run/{run.name}~2"
+    second = library.open(f"{run.name}~2")
+    assert second.overview().steps == 200
+    assert {phase.phase for phase in second.overview().phases} >= {"forward", "backward"}
+    assert "group of 2 trainings" in library.open(run.name).overview().warnings[0]
+    for wrong in (f"{run.name}~3", f"{run.name}~../1", "~1", f"{run.name}~x"):
+        with pytest.raises(UnknownRunError):
+            library.open(wrong)

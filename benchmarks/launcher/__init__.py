@@ -1,0 +1,1 @@
+"""What `probe run` costs beside its command."""

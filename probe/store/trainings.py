@@ -1,0 +1,189 @@
+"""The trainings below one `probe run`: each process that trains is one, ranks of a job are one.
+
+A process that begins to train takes the next number and makes ``training-<number>`` in the run's
+directory. With one of them the run is that training, as if it had watched itself. From the second
+one on the run is a group: meters stand in the run's directory once, the edges of the first
+training beside them, those of each further one in its own directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..clock import Anchor
+from ..errors import StoreError, UsageError
+from ..model import SCHEMA_VERSION, RunStatus
+from ..redact import redact_command, redact_config
+from . import files, layout
+from .members import read_members
+from .new_files import make_folder_here
+from .processes import boot_id
+from .untrusted import is_regular
+
+_NAMED = re.compile(r"training-([1-9]\d{0,5})\Z")
+_LOCK = ".joining"
+TORCH_SEEN = ".torch"  # among the members: a process below `probe run` has imported it
+_LOCK_S = 10.0  # ranks of a job hold it for a millisecond each, on a busy machine for longer
+
+
+def numbers(run: Path) -> list[int]:
+    """The numbers of the trainings of a run, ascending; none where there is no `probe run`."""
+    return [n for n in _taken(run) if is_regular(layout.training_dir(run, n) / layout.RUN_FILE)]
+
+
+def _taken(run: Path) -> list[int]:
+    """Also those of processes that are just joining."""
+    try:
+        names = os.listdir(run)
+    except OSError:
+        return []
+    return sorted(int(match[1]) for name in names if (match := _NAMED.match(name)))
+
+
+def is_group(run: Path) -> bool:
+    """Whether several processes trained below this `probe run`."""
+    return len(numbers(run)) > 1
+
+
+def place_of(path: Path) -> tuple[Path, int] | None:
+    """(the group's directory, the number) of a training's directory; None if it is none."""
+    match = _NAMED.match(path.name)
+    if match is None or not is_regular(path.parent / layout.RUN_FILE):
+        return None
+    return path.parent, int(match[1])
+
+
+def group_of(path: Path) -> Path:
+    """The directory of the run that meters and processes stand in: of a training, the group's."""
+    place = place_of(path)
+    return path if place is None else place[0]
+
+
+def single(run: Path) -> Path:
+    """The directory of one training.
+
+    Raises:
+        UsageError: it is a group; the message says how its trainings are named.
+    """
+    several = numbers(run) if place_of(run) is None else []
+    if len(several) < 2:
+        return run
+    raise UsageError(
+        f"{run.name} is a group of {len(several)} trainings: name one of them, "
+        f"{run.name}/{several[0]} … {run.name}/{several[-1]} (or `latest/{several[0]}`)"
+    )
+
+
+def take_number(
+    run: Path, *, key: str | None, rank: int, attempt: int, fields: dict[str, Any]
+) -> int:
+    """The number of the training that this process belongs to, a new one if it begins one.
+
+    Args:
+        key: of the launcher whose ranks are one training; None: a process of its own.
+        rank: of this process in it.
+        attempt: how often the launcher had started its ranks again.
+        fields: of the training's run.json, where this process is its first.
+
+    Raises:
+        StoreError: the run's directory cannot be written.
+    """
+    value = _about(run, {**fields, "job_key": key})
+    try:
+        if key is None:
+            return _begin(run, value)
+        with _locked(run):
+            for number in reversed(numbers(run)):
+                if _goes_on(run, number, key, rank, attempt):
+                    return number
+            return _begin(run, value)
+    except OSError as error:
+        raise StoreError(f"cannot join {run}: {error.strerror or error}") from None
+
+
+def _begin(run: Path, value: dict[str, Any]) -> int:
+    """Take the next number that nobody has, and write what is known of the training."""
+    number = max(_taken(run), default=0) + 1
+    while not make_folder_here(layout.training_dir(run, number)):
+        number += 1
+    path = layout.training_dir(run, number) / layout.RUN_FILE
+    files.create_json(path, value | {"id": f"{run.name}/{number}"})
+    return number
+
+
+def _goes_on(run: Path, number: int, key: str, rank: int, attempt: int) -> bool:
+    """Whether a rank of the job ``key`` belongs to this training; a key may come again."""
+    stored = files.read_json(layout.training_dir(run, number) / layout.RUN_FILE)
+    if not isinstance(stored, dict) or stored.get("job_key") != key:
+        return False
+    members = [m for m in read_members(run) if m.training == number and m.role == "rank"]
+    if attempt > max((m.attempt for m in members), default=0):
+        return True  # its launcher has started it again
+    latest = [m for m in members if m.attempt == attempt]
+    if any(m.rank == rank for m in latest):
+        return False
+    return not latest or any(m.alive() for m in latest)
+
+
+def _about(run: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    """The first run.json of a training, without its id."""
+    anchor = Anchor.now()
+    value = {
+        "schema": SCHEMA_VERSION,
+        "group": run.name,
+        "status": RunStatus.RUNNING,
+        "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
+        "anchor": {"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
+        "begin_ns": anchor.monotonic_ns,
+        "host": layout.node_name(),
+        "boot_id": boot_id(),
+        "python": sys.version.split()[0],
+        "command": list(sys.argv),
+        **fields,
+    }
+    value["command"] = redact_command(value["command"])
+    value["config"] = redact_config(value.get("config"))
+    return value
+
+
+@contextlib.contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """One process at a time. A record lock: a child that is forked meanwhile does not hold it."""
+    path = layout.members_dir(run) / _LOCK
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        deadline_s = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    raise
+                if time.monotonic() > deadline_s:
+                    raise OSError(errno.EAGAIN, "another process has kept it locked") from None
+                time.sleep(0.002)
+        yield
+    finally:
+        os.close(fd)
+
+
+def nothing_trained(run: Path) -> str:
+    """Of a command that has ended: that no training was seen in it, and what was; else empty."""
+    members = read_members(run)
+    if not any(m.role == "launcher" for m in members) or any(m.role == "rank" for m in members):
+        return ""
+    seen = "torch was not imported by any Python below it"
+    if os.path.lexists(layout.members_dir(run) / TORCH_SEEN):
+        seen = "torch was imported, but no optimizer was made, no backward ran, no loader was read"
+    return f"no PyTorch training was seen in this command: {seen}"

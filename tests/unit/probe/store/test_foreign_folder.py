@@ -1,0 +1,30 @@
+"""``./runs`` is other tools' folder, too: said in one line, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from probe.store.foreign_folder import foreign_line
+
+
+def test_tensorboards_events_are_said_once(tmp_path: Path) -> None:
+    (tmp_path / "exp").mkdir()
+    (tmp_path / "exp" / "events.out.tfevents.1").touch()
+    line = foreign_line(tmp_path)
+    assert line is not None
+    assert "TensorBoard" in line
+    assert "PROBE_DIR" in line
+    assert "\n" not in line
+    assert foreign_line(tmp_path) is None
+
+
+def test_another_tools_folder(tmp_path: Path) -> None:
+    (tmp_path / "detect").mkdir()
+    assert "detect" in (foreign_line(tmp_path) or "")
+
+
+def test_a_folder_of_ours_is_none(tmp_path: Path) -> None:
+    assert foreign_line(tmp_path / "missing") is None
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "run.json").touch()
+    assert foreign_line(tmp_path) is None
