@@ -135,6 +135,8 @@ class PhaseEngine:
         with contextlib.suppress(Exception):
             if self._machine.alive:
                 self._machine.finish()
+            if self._root_finder is not None:
+                self._root_finder.forget()
             self._flush()
         self._machine.stop()
         with contextlib.suppress(Exception):

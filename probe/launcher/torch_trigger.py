@@ -79,7 +79,7 @@ def _wait_for_training(torch: Any) -> None:
                 fired.append(True)
                 for restore in restores:
                     restore()
-                _join()
+                _join(late=owner is torch.autograd)
                 return getattr(owner, name)(*args, **kwargs)
             return original(*args, **kwargs)
 
@@ -103,13 +103,14 @@ def _wait_for_training(torch: Any) -> None:
     ]
 
 
-def _join() -> None:
+def _join(*, late: bool) -> None:
+    """Join the run; ``late``: at a backward, after a forward that nobody heard."""
     forked = os.getpid() != _armed_in
     try:
         _load_probe()
         from probe.session.watch import attach
 
-        attach(forked=forked)
+        attach(forked=forked, late=late)
     except Exception as error:
         _say(f"phases are not recorded: {error}")
     _follow_forks()

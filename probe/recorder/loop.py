@@ -63,11 +63,13 @@ class Recorder:
             OSError: it cannot be read.
         """
         end_s = self._clock.monotonic_s() + RUN_FILE_S
-        while (meta := files.read_json(self._run / layout.RUN_FILE)) is None:
+        while True:
+            meta: dict[str, Any] | None = files.read_json(self._run / layout.RUN_FILE)
+            if meta is not None:
+                return meta
             if self._clock.monotonic_s() > end_s or not self._run.is_dir():
                 raise OSError(f"{self._run / layout.RUN_FILE} cannot be read")
             self._clock.sleep(RUN_FILE_AGAIN_S)
-        return meta
 
     def serve(self) -> None:
         """Record until every member of this node has ended, then finalise."""

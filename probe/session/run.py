@@ -116,6 +116,10 @@ class Run:
                 self._engine.warn("log() takes numbers by name: run.log(loss=loss)")
         self._engine.values.log(values)
 
+    def warn(self, line: str) -> None:
+        """Keep a line for the report's warnings."""
+        self._engine.warn(line)
+
     def live(self) -> Live | None:
         """Joules so far and watts now, a second or two old; None before the first live page."""
         return read_live(self.path)

@@ -208,14 +208,21 @@ def _remind() -> None:
         say("phasewatt: nothing was recorded: write `with probe.watch(…):` or `probe.start(…)`")
 
 
-def attach(*, forked: bool = False) -> None:
+def attach(*, forked: bool = False, late: bool = False) -> None:
     """Watch this process until it exits; what `probe run` does to the user's script.
 
     Args:
         forked: no interpreter was started for this process: it may end past all of atexit.
+        late: nothing told that it trains before its first backward.
     """
     with contextlib.suppress(ProbeError):
-        ProcessEnd(watch().__enter__(), forked=forked)
+        run = watch().__enter__()
+        if late and isinstance(run, Run):
+            run.warn(
+                "the first forward is missing: without an optimizer or a loader a training shows "
+                "at its first backward; `with probe.watch():` records from its begin on"
+            )
+        ProcessEnd(run, forked=forked)
 
 
 def _outcome(kind: type[BaseException] | None, error: BaseException | None) -> tuple[bool, int]:

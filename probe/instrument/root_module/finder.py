@@ -111,6 +111,10 @@ class RootFinder:
         self._kinds.clear()
         self._given, self._optimizers = [], []
 
+    def forget(self) -> None:
+        """The last step has been looked for."""
+        self._unseen = UnseenSteps()
+
     # -- what torch's patches tell; may raise --------------------------------------------
 
     def optimizer_made(self, optimizer: Any) -> None:

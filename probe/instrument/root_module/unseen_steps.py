@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 _NODES = 4096  # of a graph that are looked at for a parameter
-_LARGEST = 1 << 16  # elements, for a look at the largest gradient
+_LARGEST = 1 << 16  # elements of a parameter that is small
 
 
 @dataclass(slots=True)
 class _Tracked:
     """A parameter as it was right after a backward."""
 
-    reference: weakref.ref[Any]
+    reference: Callable[[], Any]
     version: int
     gradient: bool  # it had one
     gradient_version: int
@@ -40,7 +41,8 @@ class _Tracked:
                 place = int(gradient.detach().abs().argmax())
             value = float(parameter.detach().reshape(-1)[place])
         return cls(
-            weakref.ref(parameter),
+            # What is small is kept: at the training's end its last step is still looked for.
+            (lambda: parameter) if parameter.numel() <= _LARGEST else weakref.ref(parameter),
             parameter._version,
             gradient is not None,
             -1 if gradient is None else gradient._version,
