@@ -116,9 +116,12 @@ class Run:
                 self._engine.warn("log() takes numbers by name: run.log(loss=loss)")
         self._engine.values.log(values)
 
-    def warn(self, line: str) -> None:
-        """Keep a line for the report's warnings."""
-        self._engine.warn(line)
+    def joined_late(self) -> None:
+        """Nothing told that this process trains before its first backward: the report says so."""
+        self._engine.warn(
+            "the first forward is missing: without an optimizer or a loader a training shows "
+            "at its first backward; `with probe.watch():` records from its begin on"
+        )
 
     def live(self) -> Live | None:
         """Joules so far and watts now, a second or two old; None before the first live page."""

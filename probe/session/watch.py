@@ -218,10 +218,7 @@ def attach(*, forked: bool = False, late: bool = False) -> None:
     with contextlib.suppress(ProbeError):
         run = watch().__enter__()
         if late and isinstance(run, Run):
-            run.warn(
-                "the first forward is missing: without an optimizer or a loader a training shows "
-                "at its first backward; `with probe.watch():` records from its begin on"
-            )
+            run.joined_late()
         ProcessEnd(run, forked=forked)
 
 

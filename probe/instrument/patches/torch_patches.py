@@ -235,6 +235,7 @@ _NOT_TRACED = (  # all that runs in a training but the patches of names that dyn
     "root_module.discovery",
     "root_module.finder",
     "root_module.living_modules",
+    "root_module.owned_parameters",
     "root_module.unseen_steps",
     "state_machine",
     "thread_rings",

@@ -7,8 +7,6 @@ second training, and when a module is told to evaluate.
 
 from __future__ import annotations
 
-import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
 from .discovery import Discovery
+from .owned_parameters import OwnedParameters
 from .unseen_steps import UnseenSteps
 
 if TYPE_CHECKING:
@@ -69,8 +68,7 @@ class RootFinder:
         self._machine, self._warn, self._code = machine, warn, code
         self._listen_to_kinds = listen_to_kinds
         self._given = [model for model in models if self._is_module(model)]
-        self._owned: dict[int, weakref.ref[Any]] = {}  # the parameters of known optimizers by id
-        self._optimizers_known = False  # all that live have been looked for
+        self._owned = OwnedParameters()
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
         self._roots: dict[int, _Root] = {}
@@ -92,7 +90,7 @@ class RootFinder:
         machine.new_optimizer = self._new_optimizer
         machine.without_gradients = self._without_gradients
         for optimizer in self._optimizers:
-            self._own(optimizer)
+            self._owned.add(optimizer)
         for model in self._given:
             self._listen(model)
         if self._given:
@@ -119,7 +117,7 @@ class RootFinder:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer exists: a training will begin."""
-        self._own(optimizer)
+        self._owned.add(optimizer)
         self._arm()
 
     def evaluation_begins(self) -> None:
@@ -197,24 +195,9 @@ class RootFinder:
             self._kinds.append(self._listen_to_kinds(module))
         return listener
 
-    def _own(self, optimizer: Any) -> None:
-        for parameter in living_modules.owned(optimizer):
-            if not self._is_owned(parameter):
-                key = id(parameter)
-                self._owned[key] = weakref.ref(parameter, functools.partial(self._disown, key))
-
-    def _disown(self, key: int, reference: weakref.ref[Any]) -> None:
-        """A parameter has died; another one may have its id by now."""
-        if self._owned.get(key) is reference:
-            del self._owned[key]
-
-    def _is_owned(self, parameter: Any) -> bool:
-        reference = self._owned.get(id(parameter))
-        return reference is not None and reference() is parameter  # ids are used again
-
     def _new_optimizer(self, optimizer: Any) -> int:
         """An optimizer steps for the first time: returns the code of its name."""
-        self._own(optimizer)
+        self._owned.add(optimizer)
         self._arm()
         kind = type(optimizer).__name__
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
@@ -239,14 +222,8 @@ class RootFinder:
 
     def _is_optimized(self) -> bool:
         """Whether an optimizer owns the parameters that were written."""
-        self._find_optimizers()
-        return any(self._is_owned(p) for p in self._unseen.parameters())
-
-    def _find_optimizers(self) -> None:
-        if not self._owned and not self._optimizers_known:
-            self._optimizers_known = True
-            for optimizer in living_modules.optimizers():
-                self._own(optimizer)
+        self._owned.find()
+        return any(p in self._owned for p in self._unseen.parameters())
 
     def _without_gradients(self, module: Any) -> int:
         """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
@@ -269,7 +246,7 @@ class RootFinder:
         return EVAL if occasional and not module.training else NO_GRAD
 
     def _is_trained(self, root: _Root, module: Any) -> bool:
-        self._find_optimizers()
+        self._owned.find()
         if root.trained:
             return True
         if not self._owned:  # a loop that writes its parameters itself, or has not begun
@@ -278,7 +255,7 @@ class RootFinder:
             return root.trained or not (written or module.training)
         if root.owned != len(self._owned):
             root.owned = len(self._owned)
-            root.trained = any(self._is_owned(p) for p in module.parameters())
+            root.trained = any(p in self._owned for p in module.parameters())
         return root.trained
 
     def _identify_trained(self) -> None:
@@ -291,7 +268,7 @@ class RootFinder:
             self._identify(f"found by its parameters: {type(module).__name__}", [module])
 
     def _trained_parameters(self, module: Any) -> int:
-        return sum(self._is_owned(p) or p.grad is not None for p in module.parameters())
+        return sum(p in self._owned or p.grad is not None for p in module.parameters())
 
     def _identify(self, how: str, modules: Sequence[Any]) -> None:
         self.origin = how
