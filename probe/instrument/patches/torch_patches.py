@@ -232,11 +232,7 @@ _NOT_TRACED = (  # all that runs in a training but the patches of names that dyn
     "patches.patching",
     "patches.registry",
     "patches.wrappers",
-    "root_module.discovery",
-    "root_module.finder",
-    "root_module.living_modules",
-    "root_module.owned_parameters",
-    "root_module.unseen_steps",
+    "root_module",
     "state_machine",
     "thread_rings",
 )
