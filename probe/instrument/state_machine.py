@@ -668,6 +668,8 @@ class PhaseStateMachine:
                 return False
         elif not trains and (self._loading or self._forward):
             return False
+        if self._pending:
+            self._close_step()  # of the thread before
         self._loading = self._backward = self._recompute = self._communication = False
         self._saving = self._wrapped = False
         self._forward = 0

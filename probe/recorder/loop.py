@@ -57,16 +57,19 @@ class Recorder:
         """run.json, which says whose the run is: where edges belong depends on it.
 
         It was there before this process was. While the disk refuses to read it, rings hold what
-        fits; after a minute a successor tries again.
+        fits; after a minute a successor tries again. One that is damaged is taken for this host's.
 
         Raises:
             OSError: it cannot be read.
         """
         end_s = self._clock.monotonic_s() + RUN_FILE_S
+        damaged: list[Path] = []
         while True:
-            meta: dict[str, Any] | None = files.read_json(self._run / layout.RUN_FILE)
-            if meta is not None:
-                return meta
+            meta: dict[str, Any] | None = files.read_json(
+                self._run / layout.RUN_FILE, damaged=damaged.append
+            )
+            if meta is not None or damaged:
+                return meta or {"host": layout.node_name()}
             if self._clock.monotonic_s() > end_s or not self._run.is_dir():
                 raise OSError(f"{self._run / layout.RUN_FILE} cannot be read")
             self._clock.sleep(RUN_FILE_AGAIN_S)

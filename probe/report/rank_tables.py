@@ -16,7 +16,7 @@ _LONGEST = 60  # of why something ended
 
 def all_ranks(report: dict[str, Any]) -> list[Table]:
     """The time of all ranks that have no device of their own; none of a single rank."""
-    of_ranks = {f"rank{row['rank']}" for row in report["ranks"]}
+    of_ranks = {f"rank{row['rank']}" for row in report.get("ranks", [])}
     rows = [row for row in report["phases"] if row["device"] in of_ranks]
     if len({row["device"] for row in rows}) < 2:
         return []

@@ -25,6 +25,6 @@ def test_another_tools_folder(tmp_path: Path) -> None:
 
 def test_a_folder_of_ours_is_none(tmp_path: Path) -> None:
     assert foreign_line(tmp_path / "missing") is None
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "run.json").touch()
+    (tmp_path / "20250101-000000-ours").mkdir()
+    (tmp_path / "20250101-000000-ours" / "run.json").touch()
     assert foreign_line(tmp_path) is None
