@@ -86,8 +86,10 @@ def server(folder: Path, target: int) -> Iterator[str]:
         process.wait(timeout=20)
 
 
-def query(base: str, expression: str) -> list[dict[str, Any]]:
-    answer = json.loads(fetch(f"{base}/api/v1/query?query={quote(expression)}"))
+def query(base: str, expression: str, *, ago_s: float = 0.0) -> list[dict[str, Any]]:
+    """What the server says now, or said some seconds ago."""
+    at = time.time() - ago_s
+    answer = json.loads(fetch(f"{base}/api/v1/query?query={quote(expression)}&time={at:.3f}"))
     assert answer["status"] == "success", answer
     return list(answer["data"]["result"])
 
