@@ -57,7 +57,8 @@ class Recorder:
         """run.json, which says whose the run is: where edges belong depends on it.
 
         It was there before this process was. While the disk refuses to read it, rings hold what
-        fits; after a minute a successor tries again. One that is damaged is taken for this host's.
+        fits; after a minute a successor tries again. One that is damaged, or has vanished with its
+        directory, is taken for this host's.
 
         Raises:
             OSError: it cannot be read.
@@ -68,9 +69,9 @@ class Recorder:
             meta: dict[str, Any] | None = files.read_json(
                 self._run / layout.RUN_FILE, damaged=damaged.append
             )
-            if meta is not None or damaged:
+            if meta is not None or damaged or not self._run.is_dir():
                 return meta or {"host": layout.node_name()}
-            if self._clock.monotonic_s() > end_s or not self._run.is_dir():
+            if self._clock.monotonic_s() > end_s:
                 raise OSError(f"{self._run / layout.RUN_FILE} cannot be read")
             self._clock.sleep(RUN_FILE_AGAIN_S)
 
