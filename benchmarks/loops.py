@@ -66,10 +66,10 @@ def main() -> int:
 def least_disturbed(name: str, way: str) -> dict[str, Any]:
     """Of a few measurements the first whose seconds are right; counts must be so at once."""
     for number in range(1, MEASUREMENTS + 1):
-        found = case(name, way) | {"measurements": number}
-        if not found["wrong"] or not all("seconds" in wrong for wrong in found["wrong"]):
+        measured = case(name, way) | {"measurements": number}
+        if not all("seconds" in wrong for wrong in measured["wrong"]) or not measured["wrong"]:
             break
-    return found
+    return measured
 
 
 def case(name: str, way: str) -> dict[str, Any]:
@@ -114,13 +114,13 @@ def case(name: str, way: str) -> dict[str, Any]:
     }
 
 
-def line(found: dict[str, Any]) -> str:
+def line(case_: dict[str, Any]) -> str:
     """One case in one line: true/seen of all that happened."""
-    counts = {"steps": found["steps"]} | found["counts"]
+    counts = {"steps": case_["steps"]} | case_["counts"]
     figures = [f"{what} {true}/{seen}" for what, (true, seen) in counts.items() if true or seen]
-    verdict = "right" if not found["wrong"] else "; ".join(found["wrong"])
-    said = f"   said: {'; '.join(found['warnings'])}" if found["warnings"] else ""
-    return f"{found['name']:28}{found['way']:26}{'  '.join(figures)}   {verdict}{said}"
+    verdict = "right" if not case_["wrong"] else "; ".join(case_["wrong"])
+    said = f"   said: {'; '.join(case_['warnings'])}" if case_["warnings"] else ""
+    return f"{case_['name']:28}{case_['way']:26}{'  '.join(figures)}   {verdict}{said}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Seal the run of a command that ended before its recorder was up: there is nothing to wait for.
 
-Interpreter, numpy and meters take most of a second to start, and a command that is over by then
-was measured by nobody. Its run says how it ended, and that.
+Interpreter, numpy and meters take most of a second to start. A command that is over by then was not
+measured; its run says so, and how it ended.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ def seal_unrecorded(run: Path, code: int) -> bool:
     Raises:
         OSError: the disk refuses.
     """
-    if numbers(run) or not claim(run, current_epoch(run) + 1):
+    value: dict[str, Any] | None = files.read_json(run / RUN_FILE)
+    # A recorder is fenced only where its work can be done here: else nobody would do it.
+    if value is None or numbers(run) or not claim(run, current_epoch(run) + 1):
         return False
     sign(run, current_epoch(run))
-    value: dict[str, Any] | None = files.read_json(run / RUN_FILE)
-    if value is None:
-        return False
     end_ns = time.monotonic_ns()
     duration_s = (end_ns - int(value["begin_ns"])) / 1e9
     value |= how_it_ended(code) | {"end_ns": end_ns, "duration_s": duration_s}

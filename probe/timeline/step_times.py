@@ -46,9 +46,9 @@ class StepDurations:
         """Take when more steps closed, sorted."""
         if not len(closed_ns):
             return
-        known = closed_ns if self._last_ns is None else np.insert(closed_ns, 0, self._last_ns)
+        ends = closed_ns if self._last_ns is None else np.insert(closed_ns, 0, self._last_ns)
         self._last_ns = int(closed_ns[-1])
-        durations = np.maximum(np.diff(known.astype(np.int64)), 1)
+        durations = np.maximum(np.diff(ends.astype(np.int64)), 1)
         bins = np.round(np.log(durations) / _BIN).astype(np.int64)
         self._first += bins[: _MOST_LEFT_OUT - len(self._first)].tolist()
         for number, count in zip(*np.unique(bins, return_counts=True), strict=True):

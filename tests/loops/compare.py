@@ -38,7 +38,7 @@ def differences(
         often, seen = true["count"].get(phase, 0), count.get(phase, 0)
         if often != seen:
             wrong.append(Difference(f"{phase} count", often, seen))
-        lasted, told = true["seconds"].get(phase, 0.0), seconds.get(phase, 0.0)
-        if abs(told - lasted) > max(SHARE * lasted, EACH_S * max(often, 1)):
-            wrong.append(Difference(f"{phase} seconds", lasted, told))
+        true_s, seen_s = true["seconds"].get(phase, 0.0), seconds.get(phase, 0.0)
+        if abs(seen_s - true_s) > max(SHARE * true_s, EACH_S * max(often, 1)):
+            wrong.append(Difference(f"{phase} seconds", true_s, seen_s))
     return wrong

@@ -87,13 +87,13 @@ def _tells_finder(method: str) -> Wrap:
 
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
-        def told(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
             if not is_compiling():
                 _tell_finder(session, method, self)
             return result
 
-        return told
+        return call_and_tell
 
     return wrap
 

@@ -103,14 +103,14 @@ def _leaves(outputs: Any) -> list[Any]:
         outputs = (outputs,)
     nodes = deque(n for o in outputs if (n := getattr(o, "grad_fn", None)) is not None)
     seen: set[Any] = set(nodes)
-    found: list[Any] = []
-    while nodes and len(seen) < _NODES and len(found) < 8:
+    leaves: list[Any] = []
+    while nodes and len(seen) < _NODES and len(leaves) < 8:
         node = nodes.popleft()
         leaf = getattr(node, "variable", None)
         if leaf is not None:
-            found.append(leaf)
+            leaves.append(leaf)
         for inner, _ in node.next_functions:
             if inner is not None and inner not in seen:
                 seen.add(inner)
                 nodes.append(inner)
-    return sorted(found, key=lambda leaf: leaf.numel())
+    return sorted(leaves, key=lambda leaf: leaf.numel())
