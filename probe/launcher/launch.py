@@ -107,6 +107,8 @@ class Launch:
         if short and not self._supervisor.has_started() and seal_unrecorded(self.run, code):
             self._ring.path.unlink(missing_ok=True)
             return True
+        if not self.recorded:  # it trained, and was over before the recorder's time had come
+            self.start_recorder()
         return self._supervisor.await_seal()
 
 

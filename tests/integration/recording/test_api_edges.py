@@ -202,5 +202,3 @@ def test_probe_run_ends_as_its_script_whatever_becomes_of_the_report(tmp_path: P
         )
         assert out.returncode == 7, (what, out.stderr)
         assert "Traceback" not in out.stderr
-    # What nobody could seal is collected once its processes are gone.
-    processes.probe(tmp_path, "doctor", "--fix")
