@@ -14,6 +14,7 @@ from probe.model import RunStatus
 from probe.report.build import Report
 from probe.report.formats import formats
 from probe.session.unwatched import UnwatchedRun, WatchedRun
+from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.processes import AWAIT_RECORDER, only_run
 
@@ -202,3 +203,21 @@ def test_probe_run_ends_as_its_script_whatever_becomes_of_the_report(tmp_path: P
         )
         assert out.returncode == 7, (what, out.stderr)
         assert "Traceback" not in out.stderr
+
+
+def test_a_training_of_a_moment_is_sealed(tmp_path: Path) -> None:
+    """It is over before `probe run` starts the recorder."""
+    script = processes.write(
+        tmp_path / "train.py",
+        """
+    import probe
+    with probe.watch() as run:
+        with run.phase("work"):
+            pass
+    """,
+    )
+    runs = tmp_path / "runs"
+    out = processes.probe(tmp_path, "run", "--dir", str(runs), "--", sys.executable, str(script))
+    assert out.returncode == 0, out.stderr
+    (run,) = runs.iterdir()
+    assert processes.wait_until(lambda: RunReader(run).status.value == "finished", 20)
