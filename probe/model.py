@@ -151,7 +151,9 @@ class Source:
     method: str = ""  # counter, field 186, field 185, usage, samples, gpm, rapl, model:…
     resolution_s: float | None = None  # update period or averaging window, where known
     lag_s: float | None = None  # calibrated time constant between power and meter
-    offset_s: float | None = None  # how far its clock is ahead of the host's, calibrated with it
+    delay_s: float | None = None  # how late it is besides, calibrated with it
+    average_s: float | None = None  # calibrated window of a moving average, in the lag's place
+    part_s: float | None = None  # calibrated: what it integrates of each period, if not all of it
     limit: float | None = None  # the most that the device has of it (memory), in the unit
     wrap_raw: float | None = None  # raw value at which a counter starts again from 0
     attributable: bool = True  # False: shared or partitioned device; no number is derived

@@ -1,11 +1,11 @@
 """The estimator's streaming half: reads and spans in, block statistics out.
 
     reads ──> UpdateFinder ──> updates ─┐
-                                        ├─> RowBuilder (per lag, offset) ──> Innovations ──> Blocks
-    spans ──> Columns, slices ──────────┘
+                                        ├─> lanes (a response, a drift gain): rows ──> Blocks
+    spans ──> Columns, slices ──────────┘      ^ chosen by a search over the first 45 s
 
 The same class runs in the recorder, batch by batch, and over a stored run at once; what it
-gives does not depend on how the data were cut. :mod:`solve` turns :class:`Statistics` into
+gives does not depend on how the data were cut. :mod:`estimate` turns :class:`Statistics` into
 joules. An interval between two updates that lies wholly inside a phase of seconds (start-up,
 an evaluation) needs no regression: its energy is that phase's. The others are *mixed*.
 """
@@ -13,7 +13,7 @@ an evaluation) needs no regression: its energy is that phase's. The others are *
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,19 +22,31 @@ from .intervals import ledger_rows, long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
 from .regression.allocation import allocate
-from .regression.blocks import Blocks, Innovations
+from .regression.blocks import Innovations
 from .regression.columns import MIXED, UNATTRIBUTED
-from .regression.design import RowBuilder, Spans, SpanSlices, cut
-from .regression.lag import EXACT_GRAIN_S, GAINS, GRAIN_S, SensorLag, likely_lags
-from .regression.statistics import Candidate, Statistics, add_rows
+from .regression.design import Spans, SpanSlices, cut
+from .regression.lanes import Lane, add_blur, add_rows, lane_rows
+from .regression.models import Model, Solution
+from .regression.solve import PHASE_SPREAD
+from .regression.statistics import OLDER_RECORDING, Statistics
+from .response import nuisance, search
+from .response.response import Response
+from .response.shown import ShownTime
 
-_SETTLED = 5.0  # lags after which a phase's power has arrived
-_BLIND_UPDATES = 400  # seen before lag and offset are chosen
+_BLIND_UPDATES = 900  # seen before responses are chosen, at most…
 _BLIND_S = 45.0
-_GUARD_GAIN = 0.25
+_KNOWN_UPDATES = 100  # the same, of a response that is known: they show the powers
+_FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
+_TOGETHER_S = 5.0  # updates of so many seconds become rows at once
+_REFRESHED_ROWS = 800  # powers that the response's columns assume are solved anew then, doubling
+_UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
+_KEPT_S = 0.5
+# Of delay and lag: where instants are exact, the fit is so close that what the family leaves out
+# decides about them.
+_EXACT_ERROR_S = (0.001, 0.002)
 
 
 class Accumulator:
@@ -45,32 +57,33 @@ class Accumulator:
 
     def __init__(
         self,
-        lag: SensorLag | None = None,
+        response: Response | None = None,
         finder: UpdateFinder | None = None,
         *,
+        exact: bool = False,
         begin_s: float = -np.inf,
-        seed: int = 0,
     ):
         """An accumulator without any data.
 
         Args:
-            lag: the sensor's lag and clock offset; None: they are inferred from the
-                first part of the run.
+            response: how the sensor shows power, from a calibration; None: that is inferred
+                from the first part of the run.
             finder: makes dated updates of what is read; None: a :class:`CounterUpdateFinder`.
+            exact: the response is known without any error (our own windows, RAPL).
             begin_s: of the run; what the counter did before is not the run's.
-            seed: of the timing guard's noise.
         """
         self.statistics = Statistics()
-        self._lag = lag
+        self._response, self._exact = response, exact
         self._begin_s = begin_s
         self._finder: UpdateFinder = finder or CounterUpdateFinder()
-        self._noise = np.random.default_rng(seed)
         self._updates = Updates.of([])  # dated, not yet used
         self._spans = Spans.empty()  # filled, from before the last used update on
         self._until_s = -np.inf  # spans are known up to here
         self._last: Updates | None = None  # the last used update, alone
         self._ended = False
-        self._builders: list[tuple[RowBuilder, Innovations, list[Candidate]]] = []
+        self._search: Iterator[search.Likely | None] | None = None
+        self._filters: list[Innovations] = []  # of the lanes
+        self._refresh_at = _REFRESHED_ROWS
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
         self._every = 1
@@ -80,21 +93,16 @@ class Accumulator:
         """Go on from statistics that another accumulator gathered.
 
         What lies between the two is not counted.
+
+        Raises:
+            ValueError: they are of an older recording, which no rows can be added to.
         """
+        if statistics.response_from == OLDER_RECORDING:
+            raise ValueError("statistics of an older recording")
         self.statistics, self.resumed = statistics, True
-        builders: dict[tuple[float, float, float], list[Candidate]] = {}
-        for candidate in statistics.candidates:
-            key = candidate.tau_s, candidate.offset_s, candidate.disturb
-            builders.setdefault(key, []).append(candidate)
-        width = statistics.columns.width
-        self._builders = [
-            (
-                RowBuilder(*key),
-                Innovations(np.array([c.gain for c in candidates]), width),
-                candidates,
-            )
-            for key, candidates in builders.items()
-        ]
+        self._open_filters()
+        while self._refresh_at <= statistics.mixed_rows:
+            self._refresh_at *= 2
 
     # -- what comes in ---------------------------------------------------------------
 
@@ -151,63 +159,106 @@ class Accumulator:
 
     # -- what is made of it ----------------------------------------------------------
 
-    def advance(self) -> None:
-        """Turn the updates whose spans are known into rows of the regression."""
-        updates = self._updates
-        if not self._ended:
-            ready = int(np.searchsorted(updates.horizon_s, self._until_s, "left"))
-            updates = updates.take(slice(0, ready))
+    def advance(self, *, pieces: int | None = None) -> None:
+        """Turn the updates whose spans are known into rows of the regression.
+
+        Args:
+            pieces: of the search for responses, at most, so that it does not take long at once;
+                None: all of it.
+        """
+        updates = self._ready()
         if not len(updates):
             return
         if self._last is None:
             self._surround(updates)
-        self._cover(updates)
-        if not self._builders and not self._begin(updates):
+        if self._ended:
+            self._cover(updates)
+        if not self.statistics.lanes and not self._begin(updates, pieces):
             return
-        self._updates = self._updates.take(slice(len(updates), None))
-        self._use(updates)
+        while len(updates := self._ready()):
+            number = self._together(updates)
+            if not number:
+                return
+            self._updates = self._updates.take(slice(number, None))
+            self._use(updates.take(slice(0, number)))
 
-    def _begin(self, updates: Updates) -> bool:
-        """Choose the candidates; False if more must be seen first."""
-        lag = self._lag
-        if lag is None:
+    @property
+    def searching(self) -> bool:
+        """True while the search for responses is under way."""
+        return self._search is not None
+
+    def _ready(self) -> Updates:
+        """The updates whose spans are known."""
+        if self._ended:
+            return self._updates
+        return self._updates.take(
+            slice(0, int(np.searchsorted(self._updates.horizon_s, self._until_s, "left")))
+        )
+
+    def _together(self, updates: Updates) -> int:
+        """How many of the updates become rows now, wherever the data were cut."""
+        border = _TOGETHER_S * math.floor(float(updates.time_s[0]) / _TOGETHER_S + 1)
+        number = int(np.searchsorted(updates.time_s, border))
+        return number if number < len(updates) or self._ended else 0
+
+    def _begin(self, updates: Updates, pieces: int | None) -> bool:
+        """Open the lanes; False if more must be seen or searched first."""
+        if self._search is None:
             # Up to a place that does not depend on how the data were cut.
             late = int(np.searchsorted(updates.time_s, updates.time_s[0] + _BLIND_S)) + 1
-            number = min(_BLIND_UPDATES, late)
+            most = _BLIND_UPDATES
+            if self._response is not None:
+                most = _FIRST_UPDATES if self._exact else _KNOWN_UPDATES
+            number = min(most, late)
             if len(updates) < number and not self._ended:
                 return False
-            updates = updates.take(slice(0, number))
-        statistics = self.statistics
-        gains: tuple[float, ...] = GAINS
-        if lag is not None:
-            lags = [lag]
-        else:
-            common_s = self._finder.common_error_s
-            statistics.lag_is_unsure = self._finder.exact or common_s > 0
-            lag_s, offset_s = EXACT_GRAIN_S if self._finder.exact else GRAIN_S
-            lags, gains = likely_lags(
-                updates,
-                self._allocate(updates),
-                statistics.columns,
-                self._long_phases(updates, updates),
-                (lag_s, math.hypot(offset_s, common_s)),
-            )
-        for place, candidate in enumerate(lags):
-            self._open(candidate, 0.0, gains[:1] if place else gains)
-        guard = gains[0] if lag is None else _GUARD_GAIN
-        if not self._finder.exact:
-            for disturb in (1.0, -1.0):  # opposite noise: what is odd in it cancels in their mean
-                self._open(lags[0], disturb, (guard,))
-        return True
+            self._search = self._searched(self._stretch(updates.take(slice(0, number))))
+        for done, likely in enumerate(self._search, 1):
+            if likely is not None:
+                self._search = None
+                self._open(likely)
+                return True
+            if done == pieces and not self._ended:
+                return False
+        return False
 
-    def _open(self, lag: SensorLag, disturb: float, gains: Sequence[float]) -> None:
-        width = self.statistics.columns.width
-        builder = RowBuilder(lag.tau_s, lag.offset_s, disturb)
-        candidates = [
-            Candidate(lag.tau_s, lag.offset_s, gain, disturb, Blocks(width)) for gain in gains
+    def _searched(self, stretch: search.Stretch) -> Iterator[search.Likely | None]:
+        self.statistics.period_s = stretch.period_s
+        if self._response is None:
+            return search.search(stretch)
+        if self._exact:
+            return iter([search.taken_for_granted(stretch, self._response)])
+        return iter([search.calibrated(stretch, self._response)])
+
+    def _stretch(self, updates: Updates) -> search.Stretch:
+        self._allocate(updates)
+        usable = (self._long_phases(updates, updates) == MIXED) & ~updates.fresh
+        return search.Stretch(
+            updates.time_s,
+            np.diff(updates.joules),
+            usable[1:],
+            self._spans.until(float(updates.time_s[-1]) + _REACH_S),
+            self.statistics.columns,
+            float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
+        )
+
+    def _open(self, likely: search.Likely) -> None:
+        """Open a lane per response and, of the likeliest response, one per gain."""
+        statistics = self.statistics
+        (response, tie, power_w), *others = likely.lanes
+        statistics.lanes = [Lane.empty(response, tie, gain, power_w) for gain in likely.gains]
+        statistics.lanes += [Lane.empty(r, t, likely.gains[0], p) for r, t, p in others]
+        statistics.response_from = "run" if self._response is None else "calibration"
+        exact = self._finder.exact and self._response is None
+        delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
+        statistics.unsure_s = math.hypot(delay_s, self._finder.common_error_s), lag_s
+        self._open_filters()
+
+    def _open_filters(self) -> None:
+        self._filters = [
+            Innovations(np.array([lane.gain]), lane.extras + len(lane.power_w))
+            for lane in self.statistics.lanes
         ]
-        self.statistics.candidates += candidates
-        self._builders.append((builder, Innovations(np.array(gains), width), candidates))
 
     def _surround(self, updates: Updates) -> None:
         """Spans from before the first update; the time before the first span is UNATTRIBUTED."""
@@ -220,40 +271,54 @@ class Accumulator:
                 self._spans = before.append(spans)
 
     def _use(self, updates: Updates) -> None:
-        pieces = self._allocate(updates)
+        slices = self._allocate(updates)
         statistics = self.statistics
         last = self._last
+        chain = Updates.concat([last, updates]) if last is not None else updates
         if last is None and not self.resumed:
             statistics.begin_s = float(updates.time_s[0])
-        joules = np.diff(updates.joules, prepend=last.joules if last is not None else np.nan)
-        fresh = updates.fresh.copy()
-        if last is None:
-            fresh[0] = True
-        long_phase = self._long_phases(
-            updates, Updates.concat([last, updates]) if last else updates
-        )
-        noise = updates.sigma_s * self._noise.standard_normal(len(updates))
-        usable = ~fresh & (long_phase == MIXED)
-        skip = 1 if last is None else 0  # the first instant ends no interval
-        width = statistics.columns.width
-        for number, (builder, filters, candidates) in enumerate(self._builders):
-            instants = updates.time_s + builder.offset_s + builder.disturb * noise
-            rows, time = builder.rows(instants, pieces, width)
-            keep = usable[skip:]
-            ledger = None
-            if number == 0:
-                ledger = ledger_rows(
-                    statistics.columns, time, joules[skip:], fresh[skip:], long_phase[skip:]
-                )
-            filters.widen(width)
-            add_rows(rows, joules[skip:], updates.time_s[skip:], keep, ledger, filters, candidates)
+        long_phase = self._long_phases(updates, chain)[-(len(chain) - 1) :]
         self._count_occupancy(updates)
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
+        if len(chain) > 1:
+            self._add(chain, slices, long_phase)
         self._forget()
+        if statistics.mixed_rows >= self._refresh_at:
+            self._refresh()
+
+    def _add(self, chain: Updates, slices: SpanSlices, long_phase: Ints) -> None:
+        """Rows of the intervals between successive updates of the chain, in every lane."""
+        statistics = self.statistics
+        width = statistics.columns.width
+        shown = ShownTime(slices, width)
+        joules, fresh = np.diff(chain.joules), chain.fresh[1:]
+        ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
+        keep = ~fresh & (long_phase == MIXED)
+        for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
+            rows = lane_rows(shown, ends_s, lane, statistics.period_s)
+            ledger = None
+            if number == 0:
+                spent = np.diff(shown.elapsed(ends_s - lane.response.mean_s), axis=0)
+                borders = [statistics.columns.border_of(c) for c in statistics.columns.first]
+                spent[:, borders] = rows[:, lane.extras + np.array(borders)]
+                ledger = ledger_rows(statistics.columns, spent, joules, fresh, long_phase)
+            filters.widen(lane.extras + width)
+            add_rows(lane, filters, rows, joules, time_s, keep, ledger)
+            add_blur(lane, shown, ends_s, chain.sigma_s, keep)
+
+    def _refresh(self) -> None:
+        """Solve for the powers that the columns of the response assume from now on."""
+        self._refresh_at *= 2
+        width = self.statistics.columns.width
+        for lane in self.statistics.lanes:
+            if lane.extras:
+                solution = Solution(self.statistics, PHASE_SPREAD, Model(lane))
+                lane.power_w = solution.column_powers(width)
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
-        settle_s = _SETTLED * (self._lag.tau_s if self._lag else SensorLag.LONGEST_TAU_S)
+        lanes = self.statistics.lanes
+        settle_s = max((lane.response.reach_s for lane in lanes), default=_UNKNOWN_SETTLE_S)
         return long_phases(updates, chain, self._spans, settle_s)
 
     # -- columns ---------------------------------------------------------------------
@@ -284,14 +349,24 @@ class Accumulator:
             occupancy[code] = occupancy[code] + counts if code in occupancy else counts
 
     def _count_moments(self, until_s: float) -> None:
-        moments = self.statistics.moments
-        for code, more in self._spans.after(self._counted_s).ending_by(until_s).moments().items():
+        statistics = self.statistics
+        spans = self._spans.after(self._counted_s).ending_by(until_s)
+        for code, more in spans.moments().items():
+            moments = statistics.moments
             moments[code] = moments[code] + more if code in moments else more
+        changed = spans.code[1:] != spans.code[:-1]
+        pairs = np.stack([spans.code[1:][changed], spans.code[:-1][changed]], axis=1)
+        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
+        for (code, before), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            followed = statistics.before.setdefault(code, {})
+            followed[before] = followed.get(before, 0) + count
         self._counted_s = until_s
 
     def _forget(self) -> None:
-        """Keep the spans that the next interval, its lag and its phase's cycle may need."""
+        """Keep the spans that the next interval, its response and its phase's cycle may need."""
         assert self._last is not None
-        keep_s = float(self._last.time_s[0]) - _SETTLED * SensorLag.LONGEST_TAU_S - 0.5
+        reach_s = max((lane.response.reach_s for lane in self.statistics.lanes), default=0.0)
+        # Nearby responses reach further: later ones, and two lags instead of one.
+        keep_s = float(self._last.time_s[0]) - 2.3 * (reach_s + max(nuisance.LAGS_S)) - _KEPT_S
         self._count_moments(keep_s)
         self._spans = self._spans.after(keep_s)

@@ -13,7 +13,6 @@ import numpy as np
 
 from .arrays import Floats
 from .estimate import Estimate
-from .regression.solve import FREE
 
 _ERRORS = 3.0
 _WIDEST = 16.0  # times that; what contradicts itself even then has no bounds
@@ -34,7 +33,7 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
     Returns:
         (least, most), or None if the constraints contradict each other.
     """
-    normal = estimate.fitted
+    normal = estimate.solution.slices
     place = estimate.codes.index(code)
     wanted = np.where(normal.owner == place, normal.time_s, 0.0)
     mean_w = estimate.mixed_j / max(float(normal.time_s.sum()), 1e-12)
@@ -72,16 +71,17 @@ def _least_and_most(
     """
     from scipy.optimize import linprog
 
-    time_s = estimate.fitted.time_s
+    time_s = estimate.solution.slices.time_s
+    # The total of a meter that looks at a part of each period is no constraint: it is a sample.
+    total = {} if estimate.part_time else {"A_eq": time_s[None], "b_eq": [estimate.mixed_j]}
     extremes = []
     for sign in (1.0, -1.0):
         answer = linprog(
             sign * wanted,
             A_ub=np.concatenate([direction, -direction]),
             b_ub=np.concatenate([at + error, error - at]),
-            A_eq=time_s[None],
-            b_eq=[estimate.mixed_j],
             bounds=[(0.0, highest_w)] * len(time_s),
+            **total,
         )
         if answer.status != 0:
             return None
@@ -95,8 +95,9 @@ def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:
     Returns:
         (k directions (k, p), where the powers lie along each (k,), the error of that (k,)).
     """
-    normal = estimate.fitted
-    assert not np.any(normal.owner == FREE)
+    normal, noise = estimate.solution.slices, estimate.solution.fitted.sigma2
+    slices = estimate.solution.unknowns.owner >= 0
+    blurred = estimate.solution.blur()[np.ix_(slices, slices)]
     scale = np.sqrt(np.maximum(np.diag(normal.gram), 1e-30))
     size, direction = np.linalg.eigh(normal.gram / np.outer(scale, scale))
     ridge = 1e-9 * float(np.trace(normal.gram)) / len(scale)
@@ -106,12 +107,12 @@ def _determined(estimate: Estimate) -> tuple[Floats, Floats, Floats]:
     rows, places, errors = [], [], []
     for k in np.flatnonzero(size > _DETERMINED * size[-1]):
         vector = direction[:, k] / scale
-        blur = float(vector @ estimate.blur @ vector) / float(size[k])
+        blur = float(vector @ blurred @ vector) / float(size[k])
         if blur > _MOST_BLUR:
             continue
         row = direction[:, k] * scale
         at = float(row @ plain)
-        error = _ERRORS * float(np.sqrt(estimate.powers.sigma2 / size[k]))
+        error = _ERRORS * float(np.sqrt(noise / size[k]))
         error += max(0.0, blur) * abs(at - float(row @ usual))  # blur draws it to the mean
         rows.append(row)
         places.append(at)

@@ -10,22 +10,15 @@ import numpy as np
 from ..model import Status
 from .arrays import Floats
 from .identifiability import Evidence, occupancy, verdict
-from .regression.candidate_models import (
-    Model,
-    Solver,
-    averaged,
-    duration_models,
-    spread_among_lags,
-    timing_blur,
-    timing_shift,
-    varying_phases,
-)
 from .regression.columns import Columns
-from .regression.solve import PHASE_SPREAD, DurationModel, Fit, Normal, fit
+from .regression.models import Solution, average
+from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
+from .response.nuisance import Tie
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
+WIDENED_P, WIDER = 0.01, 1.5  # a misfit less likely than this widens all intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +60,9 @@ class Estimate:
     timing_j: Floats  # (k,) shift of the energies by the timing guard
     occupancy: tuple[float | None, ...]  # of the phases, see :func:`identifiability.occupancy`
     quantile: float  # half an interval over the standard error
-    lengths: DurationModel
-    fitted: Normal  # of the likeliest candidate, p slices: what the data say about them
-    powers: Fit
-    blur: Floats  # (p, p) what errors of the update instants add to its gram matrix
+    solution: Solution  # of the likeliest model, plain: what the data say about powers
+    fit_p: float  # how likely a misfit as large as this one is if the model is right
+    part_time: bool  # the meter looks at a part of each period only
     mixed_j: float  # energy of the intervals that were regressed
     direct_j: Floats  # (k,) energy of intervals inside one phase
     rest_s: Floats  # (k,) seconds of which no interval is known
@@ -92,6 +84,7 @@ class Estimate:
                 timing_j=abs(float(pick @ self.timing_j)),
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
+                fit_p=self.fit_p,
                 floor_j=float(pick @ self.floor_j),
             )
         )
@@ -116,26 +109,17 @@ def estimate(
 
     columns = statistics.columns
     owners = columns.owners
-    if statistics.mixed_rows < FEWEST_ROWS or not statistics.candidates:
+    if statistics.mixed_rows < FEWEST_ROWS or not statistics.lanes:
         return None
     direct_j, direct_s = statistics.direct()
-    solver = Solver(statistics, quantity.spread)
-    ours = [c for c in statistics.candidates if not c.disturb]
-    scores = [solver.evidence(Model(c)) for c in ours]
-    best = ours[int(np.argmin(scores))]
-    models = duration_models(solver, best, varying_phases(statistics, owners))
-    mode = models[0]
-    energy, cov, prior_cov, share, blocks = solver.full(mode)
-    others = [Model(c, mode.lengths) for c in ours if c is not best]
-    by_drift = averaged(solver, mode, others, share)
-    by_length = averaged(solver, mode, models[1:], share)
-    energy = energy + by_drift[0] + by_length[0]
-    if statistics.lag_is_unsure:
-        cov = cov + spread_among_lags(solver, mode, ours, share)
-    energy = energy + share * (solver.total_j - float(energy.sum()))  # rounding of the averages
-    timing = timing_shift(solver, statistics, mode)
-    cov = cov + by_drift[1] + by_length[1] + np.outer(timing, timing)
-    normal, prior = solver.normal(Model(best))
+    averaged = average(statistics, quantity.spread)
+    mode = averaged.mode
+    timing = mode.timing_shift()
+    cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
+    fit_p = mode.fit_p()
+    if fit_p < WIDENED_P:
+        cov = WIDER**2 * cov
+    energy = averaged.energy_j
     used_s = statistics.used_s()
     rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
     rest_j = _rest(
@@ -143,14 +127,15 @@ def estimate(
         used_s + direct_s,
         rest_s,
         energy_j,
-        solver.total_j + float(direct_j.sum()),
+        statistics.mixed_j + float(direct_j.sum()),
     )
-    typical_w = float(prior.mean.max())
+    plain = averaged.plain
+    typical_w = float(plain.prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
     # What would be unknown of the phases had nothing been seen, all their time included.
     both = (used_s[:, None] > 0) & (used_s[None] > 0)
-    prior_cov = np.where(both, prior_cov * np.outer(grows, grows), 0.0) + np.diag(
+    prior_cov = np.where(both, mode.prior_cov * np.outer(grows, grows), 0.0) + np.diag(
         np.where(used_s > 0, 0.0, (quantity.spread * typical_w * (direct_s + rest_s)) ** 2)
     )
     return Estimate(
@@ -160,11 +145,10 @@ def estimate(
         prior_cov,
         timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
-        float(stdtrit(max(blocks - 1, 2), 0.5 + LEVEL / 2)),
-        mode.lengths,
-        normal,
-        fit(normal, prior),
-        timing_blur(solver, statistics),
+        float(stdtrit(max(mode.blocks - 1, 2), 0.5 + LEVEL / 2)),
+        plain,
+        fit_p,
+        mode.model.lane.tie is Tie.PART_TIME,
         statistics.mixed_j,
         direct_j,
         rest_s,

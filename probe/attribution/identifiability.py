@@ -11,6 +11,7 @@ from ..model import Status
 
 OCCUPIED = 0.55
 RESOLVED_HALF, WEAK_HALF = 0.25, 0.75  # half-width of the interval over the energy
+REFUSED_P = 0.001  # a misfit less likely than this refuses all phases
 _FEWEST_VISITS = 40
 
 
@@ -23,6 +24,7 @@ class Evidence:
     timing_j: float  # shift by the timing guard
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
+    fit_p: float = 1.0  # of the test of the fit
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
@@ -57,6 +59,8 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
+    if evidence.fit_p < REFUSED_P:
+        return Status.NOT_IDENTIFIABLE, "fit"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
         return Status.RESOLVED, ""
     failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"

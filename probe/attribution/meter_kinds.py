@@ -6,7 +6,7 @@ from ..model import Kind, Provenance, Source
 from .accumulator import Accumulator
 from .meter.update_times import CounterUpdateFinder
 from .meter.windows import WindowUpdateFinder
-from .regression.lag import SensorLag
+from .response.response import Response
 
 FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
 RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
@@ -41,20 +41,28 @@ def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
     """
     if is_rate(source):
         gauge = source.kind is Kind.GAUGE
-        return Accumulator(
-            SensorLag(0.0),
-            WindowUpdateFinder(source.resolution_s if gauge else None),
-            begin_s=begin_s,
-        )
+        windows = WindowUpdateFinder(source.resolution_s if gauge else None)
+        return Accumulator(Response(), windows, exact=True, begin_s=begin_s)
     if is_sampled_power(source):
         return Accumulator(None, WindowUpdateFinder(source.resolution_s), begin_s=begin_s)
-    lag = None
-    if source.lag_s is not None:
-        lag = SensorLag(source.lag_s, source.offset_s or 0.0)
-    elif source.resolution_s is not None and source.resolution_s <= FINE_S:
-        lag = SensorLag(0.0)
+    fine = source.resolution_s is not None and source.resolution_s <= FINE_S
+    response = _calibrated(source)
+    exact = fine and response is None
     lattice = CounterUpdateFinder(
         wrap_j=source.wrap_raw * source.scale if source.wrap_raw else None,
         resolution_s=source.resolution_s,
     )
-    return Accumulator(lag, lattice, begin_s=begin_s)
+    if exact:
+        response = Response()
+    return Accumulator(response, lattice, exact=exact, begin_s=begin_s)
+
+
+def _calibrated(source: Source) -> Response | None:
+    if source.lag_s is None:
+        return None
+    delay_s = source.delay_s or 0.0
+    if source.part_s:
+        return Response.part_time(source.part_s, delay_s, source.lag_s)
+    if source.average_s:
+        return Response.averaging(delay_s, source.average_s)
+    return Response.of(delay_s, source.lag_s)

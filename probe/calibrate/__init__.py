@@ -36,6 +36,20 @@ def calibrate(seconds: float = SECONDS) -> list[tuple[Calibration, Path]]:
     return [(calibration, save(calibration)) for calibration in calibrations]
 
 
+def _response(c: Calibration) -> str:
+    """How the counter shows power, in words."""
+    late = f"{1e3 * c.delay_s:.1f} ± {1e3 * c.delay_error_s:.1f} ms late"
+    error = f"± {1e3 * c.lag_error_s:.1f} ms"
+    if c.part_s:
+        return (
+            f"part-time: it integrates {1e3 * c.part_s:.1f} of {1e3 * c.counter_period_s:.1f} ms; "
+            f"{late}"
+        )
+    if c.average_s:
+        return f"moving average over {1e3 * c.average_s:.1f} {error}, {late}"
+    return f"first-order lag of {1e3 * c.lag_s:.1f} {error}, {late}"
+
+
 def render(calibration: Calibration, path: Path) -> str:
     """What was measured, as text for a terminal."""
     c = calibration
@@ -48,8 +62,7 @@ def render(calibration: Calibration, path: Path) -> str:
             f"{c.name} · {c.uuid} · driver {c.driver}",
             f"  energy counter  updates every {ms(c.counter_period_s)} "
             f"(± {ms(c.counter_jitter_s, 2)}), a read takes {ms(c.counter_read_s, 3)}",
-            f"  lag             {ms(c.lag_s)} ± {ms(c.lag_error_s)}, clock ahead by "
-            f"{ms(c.offset_s)} ± {ms(c.offset_error_s)}",
+            f"  response        {_response(c)}",
             f"  field 186       updates every {ms(c.instant_period_s)}, window "
             f"{ms(c.instant_window_s)}",
             f"  field 185       updates every {ms(c.average_period_s)}, window "

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from ..attribution.meter.update_times import CounterUpdateFinder
 from ..attribution.meter.updates import Updates
 from ..attribution.regression.columns import Columns
-from ..attribution.regression.design import Spans, cut
-from ..attribution.regression.lag import lag_posterior
+from ..attribution.regression.design import Spans
+from ..attribution.response.response import Kind, Response
+from ..attribution.response.search import Stretch, measured
 from ..clock import MonotonicClock
 from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample
@@ -35,8 +36,6 @@ Floats = npt.NDArray[np.float64]
 SECONDS = 20.0
 _SETTLE_S = 2.0  # the reader finds the counter's lattice
 _FIELD_EVERY_S = 0.005
-_TAUS_S = tuple(np.arange(0.0, 0.0405, 0.001).tolist())
-_OFFSETS_S = tuple(np.arange(-0.005, 0.0051, 0.001).tolist())
 _WINDOWS_S = (0.001, 0.005, 0.01, 0.02, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
 _SLICES = 4  # of each turn: clocks ramp
 _BUSY, _IDLE = 0, 1
@@ -110,7 +109,7 @@ def measure(
     samples = [r for r in reader.readings if isinstance(r, Sample) and r.source == source.id]
     origin_ns = edges[0].time_ns
     updates = _updates(samples, origin_ns, source.scale)
-    lag, offset, errors = _fit(updates, edges, origin_ns)
+    response, errors = _fit(updates, edges, origin_ns)
     gaps = np.diff(updates.time_s)
     period = float(np.median(gaps)) if len(gaps) else 0.0
     usual = gaps[np.abs(gaps / period - 1) < 0.3]
@@ -120,10 +119,12 @@ def measure(
         name=device.name,
         driver=driver,
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
-        lag_s=lag,
-        lag_error_s=errors[0],
-        offset_s=offset,
-        offset_error_s=errors[1],
+        lag_s=response.tau_s,
+        lag_error_s=errors[1],
+        delay_s=response.delay_s,
+        delay_error_s=errors[0],
+        average_s=response.window_s if response.kind is Kind.AVERAGE else None,
+        part_s=response.part_s if response.kind is Kind.PART_TIME else None,
         counter_period_s=float(usual.mean()),
         counter_jitter_s=float(usual.std()),
         counter_read_s=float(np.median([s.span_ns for s in samples])) / NS_PER_S,
@@ -146,8 +147,8 @@ def _updates(samples: Sequence[Sample], origin_ns: int, scale: float) -> Updates
 
 def _fit(
     updates: Updates, edges: Sequence[Edge], origin_ns: int
-) -> tuple[float, float, tuple[float, float]]:
-    """(lag, offset, their errors) in s."""
+) -> tuple[Response, tuple[float, float]]:
+    """(response, errors of its delay and its lag or window in s)."""
     at = np.array([(edge.time_ns - origin_ns) / NS_PER_S for edge in edges])
     busy = np.array([edge.busy for edge in edges])
     spans = Spans(at[:-1], at[1:], np.where(busy[:-1], _BUSY, _IDLE))
@@ -160,11 +161,16 @@ def _fit(
     columns = Columns()
     for code in (_BUSY, _IDLE):
         columns.add(code, _SLICES)
-    usable = ~updates.fresh
-    usable[0] = False
-    fit = lag_posterior(updates, cut(spans, columns), columns, usable, _TAUS_S, _OFFSETS_S)
-    error = np.sqrt(np.diag(fit.cov))
-    return float(fit.mean[0]), float(fit.mean[1]), (float(error[0]), float(error[1]))
+    stretch = Stretch(
+        updates.time_s,
+        np.diff(updates.joules),
+        ~updates.fresh[1:],
+        spans,
+        columns,
+        float(np.median(np.diff(updates.time_s))),
+    )
+    response, delay_error_s, lag_error_s = measured(stretch)
+    return response, (delay_error_s, lag_error_s)
 
 
 def _window(

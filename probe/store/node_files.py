@@ -39,6 +39,8 @@ def _source(value: dict[str, Any]) -> Source:
     kept["kind"] = Kind(kept["kind"])
     kept["device_kind"] = DeviceKind(kept.get("device_kind", DeviceKind.OTHER))
     kept["provenance"] = Provenance(kept["provenance"])
+    if value.get("offset_s"):  # of older runs: how far its clock was ahead
+        kept["delay_s"] = -value["offset_s"]
     source = Source(**kept)
     for name, kind in _FIELDS.items():
         if kind == "str" and not isinstance(getattr(source, name), str):

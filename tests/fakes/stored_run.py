@@ -36,7 +36,7 @@ def energy_source(gpu: int, **more: Any) -> Source:
         "in_total": True,
         "resolution_s": 0.1,
         "lag_s": 0.0,
-        "offset_s": 0.0,
+        "delay_s": 0.0,
     }
     return Source(**values | more)
 

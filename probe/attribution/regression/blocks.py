@@ -1,9 +1,9 @@
 """Normal equations in a constant number of time blocks.
 
-Rows z = [y, x₁ … x_p] are summed as zᵀz. When 64 blocks are full, neighbours merge and a
-block is twice as long from then on: memory O(64 p²) for ever, and 32 to 64 blocks for the
-jackknife at any time. Beside them a *ledger* keeps plain sums for the same stretches of time,
-so that a part of the run can be solved by itself.
+Rows z = [y, e₁ … e_q, x₁ … x_p] are summed as zᵀz; the number of e's never changes. When 64
+blocks are full, neighbours merge and a block is twice as long from then on: memory O(64 p²) for
+ever, and 32 to 64 blocks for the jackknife at any time. Beside them a *ledger* keeps plain sums
+for the same stretches of time, so that a part of the run can be solved by itself.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ LINES = 4
 
 
 class Blocks:
-    """Sums of zᵀz over blocks of rows z (width + 1,).
+    """Sums of zᵀz over blocks of rows z (n,), n = 1 + extras + width.
 
-    Block b holds ``sums[b]`` (width + 1, width + 1) of ``rows[b]`` rows up to ``until_s[b]``, and
-    ``ledger[b]`` (LINES, width).
+    Block b holds ``sums[b]`` (n, n) of ``rows[b]`` rows up to ``until_s[b]``, and ``ledger[b]``
+    (LINES, width).
     """
 
-    def __init__(self, width: int, *, most: int = MOST):
+    def __init__(self, width: int, extras: int = 0, *, most: int = MOST):
+        self._extras = extras
         self.ledger = np.zeros((most, LINES, width))
-        self.sums = np.zeros((most, width + 1, width + 1))
+        size = 1 + extras + width
+        self.sums = np.zeros((most, size, size))
         self.rows = np.zeros(most, np.int64)
         self.until_s = np.zeros(most)
         self._used = 0  # full blocks; the one after them is being filled
@@ -45,13 +47,13 @@ class Blocks:
 
     def widen(self, width: int) -> None:
         """Make room for new columns, which are zero so far."""
-        more = width + 1 - self.sums.shape[1]
+        more = width + 1 + self._extras - self.sums.shape[1]
         if more > 0:
             self.sums = np.pad(self.sums, ((0, 0), (0, more), (0, more)))
             self.ledger = np.pad(self.ledger, ((0, 0), (0, 0), (0, more)))
 
     def add(self, rows: Floats, time_s: Floats, ledger: Floats | None = None) -> None:
-        """Add n rows [y, x], (n, width + 1).
+        """Add n rows [y, e, x], (n, 1 + extras + width).
 
         Args:
             time_s: when each row ended, (n,).
@@ -84,7 +86,7 @@ class Blocks:
         begins = np.concatenate([[-np.inf], self.until_s[: max(0, n - 1)]])[:n]
         inside = np.zeros(len(self.rows), bool)
         inside[:n] = (begins >= begin_s) & (self.until_s[:n] <= end_s)
-        part = Blocks(self.sums.shape[1] - 1, most=len(self.rows))
+        part = Blocks(self.ledger.shape[2], self._extras, most=len(self.rows))
         k = int(inside.sum())
         part.sums[:k], part.rows[:k] = self.sums[inside], self.rows[inside]
         part.until_s[:k], part.ledger[:k] = self.until_s[inside], self.ledger[inside]
@@ -92,14 +94,20 @@ class Blocks:
         return part
 
     def scaled(self, gain: float) -> Blocks:
-        """These blocks with y and the ledger's joules times ``gain``."""
+        """These blocks with all energies times ``gain``: y, the extras, and the ledger's joules."""
         sums, ledger = self.sums.copy(), self.ledger.copy()
-        sums[:, 0] *= gain
-        sums[:, :, 0] *= gain
+        in_joules = slice(0, 1 + self._extras)
+        sums[:, in_joules] *= gain
+        sums[:, :, in_joules] *= gain
         ledger[:, [MIXED_J, DIRECT_J]] *= gain
         n = len(self)
         return Blocks.restore(
-            sums[:n], self.rows[:n], self.until_s[:n], ledger[: max(1, n)], most=len(self.rows)
+            sums[:n],
+            self.rows[:n],
+            self.until_s[:n],
+            ledger[: max(1, n)],
+            extras=self._extras,
+            most=len(self.rows),
         )
 
     def _merge(self) -> None:
@@ -116,7 +124,7 @@ class Blocks:
         """The n blocks that hold rows.
 
         Returns:
-            (sums (n, width + 1, width + 1), rows (n,), ends in s (n,)).
+            (sums (n, 1 + extras + width, …), rows (n,), ends in s (n,)).
         """
         n = len(self)
         return self.sums[:n], self.rows[:n], self.until_s[:n]
@@ -129,10 +137,11 @@ class Blocks:
         until_s: Floats,
         ledger: Floats | None = None,
         *,
+        extras: int = 0,
         most: int = MOST,
     ) -> Blocks:
         """Blocks that go on from what :meth:`full` gave, and from the ledger (n, LINES, width)."""
-        blocks = cls(sums.shape[1] - 1, most=most)
+        blocks = cls(sums.shape[1] - 1 - extras, extras, most=most)
         n = len(rows)
         blocks.sums[:n], blocks.rows[:n], blocks.until_s[:n] = sums, rows, until_s
         if ledger is not None:

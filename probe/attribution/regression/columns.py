@@ -3,7 +3,8 @@
 A phase has K *slices*, equal fractions of each of its instances: power changes inside a
 phase (layers, ramps), and one column per phase would be wrong for ever by what it leaves
 out. It also has one *count* column, the fractional number of instances, from which
-:class:`~solve.DurationModel` makes power that depends on an instance's length.
+:class:`~solve.DurationModel` makes power that depends on an instance's length, and one *border*
+column: what it would add to the energy if power moved later than the phase's begin is marked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ UNATTRIBUTED = -1  # the time between spans, a phase like any other
 CROWD = -2  # all phases that found no column left
 MIXED = -3  # no phase: an interval with several of them
 LARGEST = 55  # columns: with the energy 56² numbers per block
+_BESIDES = 2  # the count and the border, beside a phase's slices
 _MOST_SLICES = 16
 _SLICES_PER_CYCLE = 10
 _SHORTEST_SLICE_S, _LONGEST_SLICE_S = 0.003, 0.008
@@ -44,7 +46,7 @@ def slices(usual_s: float, cycle_s: float, *, fine: bool = False) -> int:
 
 @dataclass(slots=True)
 class Columns:
-    """By phase code: its first column, its number of slices, the column of its count.
+    """By phase code: its first column, its number of slices, the columns of its count and border.
 
     ``width`` columns are given away so far.
     """
@@ -54,10 +56,14 @@ class Columns:
     slices_of: dict[int, int] = field(default_factory=dict)
     width: int = 0
 
+    def border_of(self, code: int) -> int:
+        """The column of a phase's border."""
+        return self.count_of[code] + 1
+
     def add(self, code: int, wanted: int) -> None:
         """Give a new phase its columns; fewer slices, or a share in CROWD, if few are left."""
-        room = LARGEST - self.width - (0 if CROWD in self.first else 2)
-        if room < 2 and code != CROWD:
+        room = LARGEST - self.width - (0 if CROWD in self.first else _BESIDES + 1)
+        if room < _BESIDES + 1 and code != CROWD:
             if CROWD not in self.first:
                 self.add(CROWD, 1)
             self.first[code], self.count_of[code], self.slices_of[code] = (
@@ -66,10 +72,10 @@ class Columns:
                 1,
             )
             return
-        number = max(1, min(wanted, room - 1)) if code != CROWD else 1
+        number = max(1, min(wanted, room - _BESIDES)) if code != CROWD else 1
         self.first[code], self.slices_of[code] = self.width, number
         self.count_of[code] = self.width + number
-        self.width += number + 1
+        self.width += number + _BESIDES
 
     @property
     def owners(self) -> list[int]:

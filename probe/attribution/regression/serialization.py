@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..response.nuisance import Tie
+from ..response.response import Kind, Response
 from .blocks import Blocks
 from .columns import Columns
-from .statistics import Candidate, Statistics
+from .lanes import Lane
+from .statistics import OLDER_RECORDING, Statistics
 
-VERSION = 2
+VERSION = 3
+OLDER = 2  # rows of one lag and offset each, with nothing that says what is unknown of them
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -29,26 +33,38 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
             "slices_of": list(columns.slices_of.items()),
             "width": columns.width,
         },
-        "candidates": [
-            {"tau_s": c.tau_s, "offset_s": c.offset_s, "gain": c.gain, "disturb": c.disturb}
-            for c in statistics.candidates
+        "lanes": [
+            {
+                "mean_s": lane.response.mean_s,
+                "variance_s2": lane.response.variance_s2,
+                "kind": str(lane.response.kind),
+                "part_s": lane.response.part_s,
+                "tie": str(lane.tie),
+                "gain": lane.gain,
+                "extras": lane.extras,
+            }
+            for lane in statistics.lanes
         ],
         "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
         "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
+        "before": [[k, list(v.items())] for k, v in statistics.before.items()],
         "begin_s": statistics.begin_s,
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
-        "unsure_kernel": statistics.lag_is_unsure,
+        "period_s": statistics.period_s,
+        "unsure_s": list(statistics.unsure_s),
+        "response_from": statistics.response_from,
     }
-    arrays: Arrays = {"told": np.array(json.dumps(header))}
-    if statistics.candidates:  # all have their blocks at the same places
-        blocks = statistics.candidates[0].blocks
+    arrays: Arrays = {"header": np.array(json.dumps(header))}
+    if statistics.lanes:  # all have their blocks at the same places
+        blocks = statistics.lanes[0].blocks
         arrays["ledger"] = blocks.ledger[: max(1, len(blocks))]
-    upper = np.triu_indices(columns.width + 1)
-    for number, candidate in enumerate(statistics.candidates):
-        sums, rows, until_s = candidate.blocks.full()
+    for number, lane in enumerate(statistics.lanes):
+        sums, rows, until_s = lane.blocks.full()
+        upper = np.triu_indices(sums.shape[1])
         arrays[f"sums_{number}"] = sums[:, upper[0], upper[1]]  # symmetric
         arrays[f"rows_{number}"], arrays[f"until_{number}"] = rows, until_s
+        arrays[f"power_{number}"], arrays[f"blur_{number}"] = lane.power_w, lane.blur_s2
     return arrays
 
 
@@ -59,9 +75,7 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
         ValueError: written by another version, or damaged.
     """
     try:
-        header = json.loads(str(arrays["told"]))
-        if header["version"] != VERSION:
-            raise ValueError(f"statistics of version {header['version']}, not {VERSION}")
+        header = json.loads(str(arrays["header" if "header" in arrays else "told"]))
         stored = header["columns"]
         columns = Columns(
             dict(stored["first"]),
@@ -69,30 +83,79 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             dict(stored["slices_of"]),
             stored["width"],
         )
-        upper = np.triu_indices(columns.width + 1)
-        candidates = []
-        for number, about in enumerate(header["candidates"]):
-            packed = arrays[f"sums_{number}"]
-            sums = np.zeros((len(packed), columns.width + 1, columns.width + 1))
-            sums[:, upper[0], upper[1]] = packed
-            sums[:, upper[1], upper[0]] = packed
-            blocks = Blocks.restore(
-                sums,
-                arrays[f"rows_{number}"],
-                arrays[f"until_{number}"],
-                None if number else arrays["ledger"],
-            )
-            candidates.append(Candidate(**about, blocks=blocks))
         statistics = Statistics(
             columns,
-            candidates,
-            {k: np.array(v) for k, v in header["moments"]},
-            {k: np.array(v) for k, v in header["occupancy"]},
-            header["begin_s"],
-            header["end_s"],
-            header["skipped"],
-            header["unsure_kernel"],
+            moments={k: np.array(v) for k, v in header["moments"]},
+            occupancy={k: np.array(v) for k, v in header["occupancy"]},
+            begin_s=header["begin_s"],
+            end_s=header["end_s"],
+            skipped=header["skipped"],
         )
+        if header["version"] == OLDER:
+            _read_older(statistics, header, arrays)
+        elif header["version"] == VERSION:
+            _read(statistics, header, arrays)
+        else:
+            raise ValueError(f"statistics of version {header['version']}, not {VERSION}")
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error
     return statistics, dict(header["about"])
+
+
+def _read(
+    statistics: Statistics, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    for number, stored in enumerate(header["lanes"]):
+        response = Response(
+            stored["mean_s"], stored["variance_s2"], Kind(stored["kind"]), stored["part_s"]
+        )
+        statistics.lanes.append(
+            Lane(
+                response,
+                Tie(stored["tie"]),
+                stored["gain"],
+                arrays[f"power_{number}"],
+                _blocks(arrays, number, statistics.columns.width, stored["extras"]),
+                arrays[f"blur_{number}"],
+                stored["extras"],
+            )
+        )
+    statistics.before = {k: dict(v) for k, v in header["before"]}
+    statistics.period_s = header["period_s"]
+    statistics.unsure_s = tuple(header["unsure_s"])
+    statistics.response_from = header["response_from"]
+
+
+def _read_older(
+    statistics: Statistics, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    """Lanes of a run that was recorded before responses were inferred."""
+    width = statistics.columns.width
+    for number, stored in enumerate(header["candidates"]):
+        if stored["disturb"]:
+            continue
+        statistics.lanes.append(
+            Lane(
+                Response.of(-stored["offset_s"], stored["tau_s"]),
+                Tie.EXACT,
+                stored["gain"],
+                np.zeros(width),
+                _blocks(arrays, number, width, 0),
+                np.zeros((width, width)),
+                0,
+            )
+        )
+    statistics.response_from = OLDER_RECORDING
+
+
+def _blocks(arrays: Mapping[str, npt.NDArray[Any]], number: int, width: int, extras: int) -> Blocks:
+    packed = arrays[f"sums_{number}"]
+    size = 1 + extras + width
+    upper = np.triu_indices(size)
+    sums = np.zeros((len(packed), size, size))
+    sums[:, upper[0], upper[1]] = packed
+    sums[:, upper[1], upper[0]] = packed
+    ledger = None if number else arrays["ledger"]
+    return Blocks.restore(
+        sums, arrays[f"rows_{number}"], arrays[f"until_{number}"], ledger, extras=extras
+    )

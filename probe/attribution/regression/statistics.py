@@ -6,44 +6,39 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import Bools, Floats, Ints
-from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S, Blocks, Innovations
+from ..arrays import Floats, Ints
+from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
 from .columns import Columns
+from .lanes import Lane
 
-
-@dataclass(slots=True)
-class Candidate:
-    """One assumption about lag, clock and drift, with its normal equations."""
-
-    tau_s: float
-    offset_s: float
-    gain: float
-    disturb: float
-    blocks: Blocks
+OLDER_RECORDING = "older recording"  # where nothing says what is unknown of the response
 
 
 @dataclass(slots=True)
 class Statistics:
     """All that the solver needs; constant size, additive over time.
 
-    The first candidate's blocks carry the ledger.
+    The first lane's blocks carry the ledger.
     """
 
     columns: Columns = field(default_factory=Columns)
-    candidates: list[Candidate] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
     moments: dict[int, Floats] = field(default_factory=dict)  # (3,) count, Σd, Σd² of instances
     occupancy: dict[int, Ints] = field(default_factory=dict)  # (BINS,) updates by place in cycle
+    before: dict[int, dict[int, int]] = field(default_factory=dict)  # phases it followed, counted
     begin_s: float = 0.0
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
-    lag_is_unsure: bool = False  # candidates stand for lags that no fit can tell
+    period_s: float = 0.1  # of the meter's updates
+    unsure_s: tuple[float, float] = (0.0, 0.0)  # error of delay and lag that no fit makes smaller
+    response_from: str = "run"  # where the response is known from
 
     @property
     def ledger(self) -> Floats:
         """Plain sums over all blocks, (LINES, width)."""
-        if not self.candidates:
+        if not self.lanes:
             return np.zeros((LINES, self.columns.width))
-        return np.asarray(self.candidates[0].blocks.ledger.sum(0))
+        return np.asarray(self.lanes[0].blocks.ledger.sum(0))
 
     @property
     def mixed_s(self) -> Floats:
@@ -58,7 +53,7 @@ class Statistics:
     @property
     def mixed_rows(self) -> int:
         """Number of the intervals that are regressed."""
-        return int(self.candidates[0].blocks.rows.sum()) if self.candidates else 0
+        return int(self.lanes[0].blocks.rows.sum()) if self.lanes else 0
 
     def used_s(self) -> Floats:
         """Seconds per owner in the intervals that are regressed, (k,)."""
@@ -84,51 +79,20 @@ class Statistics:
             self,
             begin_s=max(self.begin_s, begin_s),
             end_s=min(self.end_s, end_s),
-            candidates=[
-                replace(c, blocks=c.blocks.between(begin_s, end_s)) for c in self.candidates
-            ],
+            lanes=[replace(x, blocks=x.blocks.between(begin_s, end_s)) for x in self.lanes],
         )
 
     def scaled(self, gain: float) -> Statistics:
         """The statistics as if the meter had shown ``gain`` times its joules."""
         return replace(
-            self, candidates=[replace(c, blocks=c.blocks.scaled(gain)) for c in self.candidates]
+            self,
+            lanes=[
+                replace(x, blocks=x.blocks.scaled(gain), power_w=gain * x.power_w)
+                for x in self.lanes
+            ],
         )
 
     def widen(self) -> None:
-        """Make room in all candidates for the columns that were added."""
-        width = self.columns.width
-        for candidate in self.candidates:
-            candidate.blocks.widen(width)
-
-
-def add_rows(
-    rows: Floats,
-    joules: Floats,
-    time_s: Floats,
-    keep: Bools,
-    ledger: Floats | None,
-    filters: Innovations,
-    candidates: list[Candidate],
-) -> None:
-    """Add n rows to candidates that differ in the filter's gain only.
-
-    Args:
-        rows: seconds per column, (n, width).
-        joules, time_s: energy of each interval, and when it ended, (n,).
-        keep: the rows that may be used, (n,).
-        ledger: what each interval adds to the first candidate's ledger, (n, LINES, width).
-        filters: of the candidates' gains, in their order.
-    """
-    filtered = filters.filter(np.concatenate([joules[keep, None], rows[keep]], axis=1))
-    used = np.flatnonzero(keep)
-    used = used[len(used) - filtered.shape[1] :]  # the first one only sets the filter
-    for place, candidate in enumerate(candidates):
-        of_rows = None
-        if place == 0 and ledger is not None:  # what lies between two rows goes with the later
-            total = np.concatenate([np.zeros((1, *ledger.shape[1:])), ledger.cumsum(0)])
-            until = total[np.append(0, used + 1)]
-            of_rows = np.diff(until, axis=0)
-        candidate.blocks.add(filtered[place], time_s[used], of_rows)
-        if of_rows is not None:
-            candidate.blocks.note(total[-1] - until[-1])
+        """Make room in all lanes for the columns that were added."""
+        for lane in self.lanes:
+            lane.widen(self.columns.width)

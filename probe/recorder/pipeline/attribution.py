@@ -129,7 +129,7 @@ class AttributionStage:
         """(source, rank, what is known) of every meter of energy or power that has begun."""
         for meter in self._meters.values():
             statistics = meter.accumulator.statistics
-            if meter.rank is not None and not is_rate(meter.source) and statistics.candidates:
+            if meter.rank is not None and not is_rate(meter.source) and statistics.lanes:
                 yield meter.source, meter.rank, statistics
 
     def followed(self) -> list[str]:
@@ -175,11 +175,15 @@ class AttributionStage:
                 with self._only(meter):
                     meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
+        searching = False
         for meter in list(self._meters.values()):
             if meter.rank is not None:
                 with self._only(meter):
                     self._feed(meter)
-                    meter.accumulator.advance()
+                    # The search for a response costs a second: one meter at a time, in pieces.
+                    if meter.accumulator.statistics.lanes or not searching:
+                        meter.accumulator.advance(pieces=1)
+                    searching |= meter.accumulator.searching
 
     @contextlib.contextmanager
     def _only(self, meter: _AttributedMeter) -> Iterator[None]:
@@ -216,8 +220,9 @@ class AttributionStage:
         statistics = meter.accumulator.statistics
         if end_ns is not None:
             statistics = meter.accumulator.finish((end_ns - self._origin_ns) / NS_PER_S)
-        if not statistics.candidates:
+        if end_ns is not None and not statistics.lanes:
             return
+        # Before anything is known too: the next recorder must know that it is not the first.
         arrays = to_arrays(
             statistics,
             source=meter.source.id,

@@ -12,15 +12,16 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Times in s; None where a card has no such call. Errors are one standard deviation.
 
-    ``lag_s`` is the time constant between board power and the counter, ``offset_s`` how far
-    the counter's clock is ahead of the host's edges (they trade off).
+    ``lag_s`` is the time constant between board power and the counter, ``delay_s`` how late it is
+    besides (they trade off); ``average_s`` the window of a moving average in the lag's place,
+    ``part_s`` what a sensor that looks at a part of each period integrates of it.
     """
 
     uuid: str
@@ -29,8 +30,10 @@ class Calibration:
     measured: str  # ISO 8601
     lag_s: float
     lag_error_s: float
-    offset_s: float
-    offset_error_s: float
+    delay_s: float
+    delay_error_s: float
+    average_s: float | None
+    part_s: float | None
     counter_period_s: float
     counter_jitter_s: float
     counter_read_s: float
@@ -69,7 +72,7 @@ def load(uuid: str, driver: str) -> Calibration | None:
         if stored.pop("version") != VERSION or stored["driver"] != driver:
             return None
         kept = Calibration(**stored)
-        sane = 0 <= kept.lag_s < 1 and abs(kept.offset_s) < 1 and math.isfinite(kept.offset_s)
+        sane = 0 <= kept.lag_s < 1 and abs(kept.delay_s) < 1 and math.isfinite(kept.delay_s)
         return kept if sane else None
     except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -14,11 +14,11 @@ from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
 from probe.attribution.regression.blocks import MOST, Blocks, Innovations
 from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import SensorLag
+from probe.attribution.response.response import Response
 from probe.model import Status
 from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads
 
-KNOWN = SensorLag(0.008)
+KNOWN = Response.of(0.0, 0.008)
 
 
 def scene(name="60 ms", seed=0, seconds=60.0, world=None, **counter):
@@ -78,9 +78,11 @@ def test_how_the_run_is_cut_does_not_matter(lag):
     assert {k: v.tolist() for k, v in whole.occupancy.items()} == {
         k: v.tolist() for k, v in cut.occupancy.items()
     }
-    for one, other in zip(whole.candidates, cut.candidates, strict=True):
-        assert (one.gain, one.disturb) == (other.gain, other.disturb)
-        assert one.tau_s == pytest.approx(other.tau_s, rel=1e-6)
+    assert whole.moments.keys() == cut.moments.keys()
+    assert whole.before == cut.before
+    for one, other in zip(whole.lanes, cut.lanes, strict=True):
+        assert (one.gain, one.tie) == (other.gain, other.tie)
+        assert one.response.mean_s == pytest.approx(other.response.mean_s, rel=1e-6)
         assert np.array_equal(one.blocks.rows, other.blocks.rows)
         assert np.allclose(one.blocks.sums, other.blocks.sums, rtol=1e-6, atol=1e-6)
 
@@ -89,10 +91,10 @@ def test_an_unknown_lag_is_found():
     trace, reads = scene(seed=3)
     found = statistics(trace, reads, None)
     best, truth, _ = solved(trace, found)
-    assert 0.004 < found.candidates[0].tau_s < 0.012
+    assert 0.004 < found.lanes[0].response.tau_s < 0.012
     energy = np.array([best.of(j).energy_j for j in range(len(truth))])
     assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.03
-    assert len(found.candidates) <= 9
+    assert len(found.lanes) <= 6
 
 
 @pytest.mark.parametrize("lag", [KNOWN, None])
@@ -108,7 +110,7 @@ def test_a_killed_training_ends_before_its_meter(lag, seconds):
     read = int(np.searchsorted(reads.time_s, seconds + 1.3))
     accumulator.feed_reads(reads.time_s[:read], reads.span_s[:read], reads.joules[:read])
     found = accumulator.finish(seconds + 1.2)
-    assert found.candidates and found.end_s > seconds + 0.9
+    assert found.lanes and found.end_s > seconds + 0.9
 
 
 def test_a_locked_step_is_refused_and_bounded():
@@ -195,9 +197,9 @@ def test_a_million_updates_cost_neither_memory_nor_time():
         sizes.append(process.memory_info().rss)
     assert 1e3 * used / seen < 1.0  # ms of CPU per update
     assert sizes[-1] - sizes[len(sizes) // 5] < 5e6
-    blocks = [c.blocks for c in accumulator.statistics.candidates]
-    assert len(blocks) <= 9 and sum(b.sums.nbytes for b in blocks) <= 16e6
-    assert seen - accumulator.statistics.mixed_rows < 100
+    blocks = [lane.blocks for lane in accumulator.statistics.lanes]
+    assert len(blocks) <= 6 and sum(b.sums.nbytes for b in blocks) <= 16e6
+    assert seen - accumulator.statistics.mixed_rows < 400
     print(
         f"{seen} updates, {1e3 * used / seen:.3f} ms each, "
         f"{(sizes[-1] - sizes[len(sizes) // 5]) / 1e6:.1f} MB grown"

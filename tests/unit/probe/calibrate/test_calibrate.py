@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from probe.attribution.meter_kinds import accumulator_of
-from probe.attribution.regression.lag import SensorLag
+from probe.attribution.response.response import Response
 from probe.calibrate import render
 from probe.calibrate.measure import measure
 from probe.model import DeviceRequest
@@ -28,8 +28,10 @@ KNOWN = Calibration(
     measured="2026-01-01T00:00:00+00:00",
     lag_s=0.008,
     lag_error_s=0.0005,
-    offset_s=0.001,
-    offset_error_s=0.0005,
+    delay_s=0.001,
+    delay_error_s=0.0005,
+    average_s=None,
+    part_s=None,
     counter_period_s=0.1,
     counter_jitter_s=0.0002,
     counter_read_s=1e-5,
@@ -63,7 +65,7 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
     rig.load()
     found = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3)
     assert found.lag_s == pytest.approx(0.012, abs=0.0025), found
-    assert abs(found.offset_s) < 0.0025
+    assert abs(found.delay_s) < 0.0025
     assert found.counter_period_s == pytest.approx(0.1, rel=0.01)
     assert found.counter_read_s < 0.002
     assert found.instant_window_s in (0.02, 0.025, 0.05) and found.average_window_s == 1.0
@@ -74,7 +76,7 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
     (source,) = sensor.open()
     sensor.close()
     assert source.lag_s == found.lag_s
-    assert accumulator_of(source)._lag == SensorLag(found.lag_s, found.offset_s)
+    assert accumulator_of(source)._response == Response.of(found.delay_s, found.lag_s)
 
 
 def test_it_is_kept_by_card_and_void_under_another_driver(
@@ -93,7 +95,9 @@ def test_it_is_kept_by_card_and_void_under_another_driver(
 
 def test_it_reads_like_a_data_sheet() -> None:
     text = render(KNOWN, Path("/kept/GPU-x.json"))
-    assert "lag             8.0 ms ± 0.5 ms" in text and "window 1000.0 ms" in text
+    assert (
+        "first-order lag of 8.0 ± 0.5 ms, 1.0 ± 0.5 ms late" in text and "window 1000.0 ms" in text
+    )
 
 
 def test_without_cuda_it_says_so() -> None:

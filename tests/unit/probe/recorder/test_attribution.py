@@ -160,7 +160,10 @@ def test_statistics_survive_as_arrays(scene) -> None:
     after, about = from_arrays(to_arrays(before, rank=3))
     assert about == {"rank": 3}
     assert after.columns == before.columns and np.array_equal(after.ledger, before.ledger)
-    for one, other in zip(before.candidates, after.candidates, strict=True):
+    for one, other in zip(before.lanes, after.lanes, strict=True):
+        assert (one.response, one.tie, one.gain) == (other.response, other.tie, other.gain)
+        assert np.array_equal(one.power_w, other.power_w)
+        assert np.array_equal(one.blur_s2, other.blur_s2)
         for a, b in zip(one.blocks.full(), other.blocks.full(), strict=True):
             assert np.array_equal(a, b)
     with pytest.raises(ValueError):

@@ -1,0 +1,162 @@
+"""What is not known of a response, as columns of the same solve.
+
+If slices draw the powers p̂, a sensor whose mean delay is m + a shows y + a ∂y/∂m: to first order
+an error of the response is one more column with one more unknown, and the joules' interval is as
+wide as it makes it. Beside the mean delay and the variance of the kernel there is a third column:
+for a lag another shape of the same mean and variance (two lags), for a moving average a lag in
+its place, for a part-time sensor the width of its window.
+
+Further columns are responses far from this one: the residual is tested against them
+(:mod:`lack_of_fit`), and a model that is free to follow them stands beside the others.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+
+from ..arrays import Floats
+from .response import Kind, Response
+from .shown import ShownTime
+
+DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
+LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
+PARTS = (0.5, 0.25, 0.1)  # of the period, integrated
+EXTRAS = DERIVATIVES + len(LAGS_S) + len(PARTS)
+ALTERNATIVES = tuple(range(DERIVATIVES, EXTRAS))
+LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
+
+_STEP_S = 0.0005
+_MEAN_MS = 4.0  # how far the mean delay may be from where it was found
+_TAU_MS = 10.0
+_LEAST_VARIANCE_MS2 = 25.0
+_SHAPE = 0.5
+_WINDOW_SHARE = 0.05  # of the period
+_SHARP_MS2 = 9.0
+_IN_TIME_MS = 1.0  # clocks of a counter that is in time
+_KNOWN_MS = (0.2, 0.3)  # delay and lag after a calibration
+_FREE_SPREAD = 0.1  # of a freer kernel's coefficients
+_TWO_LAGS = ((0.7, 0.45), (0.3, 2.28))  # weight, share of τ: same mean and almost the variance
+
+
+class Tie(StrEnum):
+    """What a lane takes for granted of its response. Each is a model of its own."""
+
+    FREE = "free"
+    IN_TIME = "in time"  # no delay but for the clocks' error
+    SHARP = "sharp"  # no lag
+    AVERAGE = "average"
+    PART_TIME = "part-time"
+    KNOWN = "known"  # calibrated, or from the database
+    EXACT = "exact"  # nothing about it is unknown: our own windows, RAPL
+
+
+# 2 ln(width of the slab over the width of the prior): else the freest model always wins.
+ODDS = {
+    Tie.FREE: 5.0,
+    Tie.AVERAGE: 7.0,
+    Tie.IN_TIME: 1.8,
+    Tie.SHARP: 3.2,
+    Tie.PART_TIME: 5.0,
+    Tie.KNOWN: 0.0,
+    Tie.EXACT: 0.0,
+}
+
+
+def derivatives(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+    """Columns of the response's own parameters, (n, DERIVATIVES); zero where there is none.
+
+    Args:
+        watts: what each slice draws, (slices,).
+        ends_s: ends of the n intervals, the first one's begin before them, (n + 1,).
+    """
+
+    def energies(other: Response) -> Floats:
+        return shown.energies(watts, ends_s, other)
+
+    mean, variance = response.mean_s, response.variance_s2
+    wide = max(0.004**2, 0.2 * variance)
+    narrow = max(variance - wide, 0.0)
+    base = energies(response)
+    out = np.zeros((len(ends_s) - 1, DERIVATIVES))
+    out[:, 0] = (
+        energies(response.moved(mean + _STEP_S, variance))
+        - energies(response.moved(mean - _STEP_S, variance))
+    ) / (2e3 * _STEP_S)
+    wider, narrower = response.moved(mean, variance + wide), response.moved(mean, narrow)
+    out[:, 1] = (energies(wider) - energies(narrower)) / (1e6 * (variance + wide - narrow))
+    if response.kind is Kind.PART_TIME:
+        step_s = 0.06 * response.part_s
+        more, less = (response.part_s + sign * step_s for sign in (1, -1))
+        # The window's end stays where it is.
+        out[:, 2] = (
+            energies(response.moved(mean, variance, more))
+            - energies(response.moved(mean, variance, less))
+        ) / (2e3 * step_s)
+    elif response.kind is Kind.AVERAGE:
+        out[:, 2] = energies(Response(mean, variance)) - base
+    elif response.tau_s > 0.002:
+        out[:, 2] = -base
+        for weight, share in _TWO_LAGS:
+            tau_s = share * response.tau_s
+            out[:, 2] += weight * energies(Response.of(response.delay_s, tau_s))
+    return out
+
+
+def alternatives(
+    shown: ShownTime, watts: Floats, ends_s: Floats, response: Response, period_s: float
+) -> Floats:
+    """What other responses would show less what this one shows, (n, EXTRAS - DERIVATIVES)."""
+    base = shown.energies(watts, ends_s, response)
+    out = np.zeros((len(ends_s) - 1, EXTRAS - DERIVATIVES))
+    for place, lag_s in enumerate(LAGS_S):
+        moved = response.moved(response.mean_s + lag_s, response.variance_s2)
+        out[:, place] = shown.energies(watts, ends_s, moved) - base
+    if response.kind is not Kind.PART_TIME:
+        for place, part in enumerate(PARTS, len(LAGS_S)):
+            other = Response.part_time(part * period_s, response.delay_s, response.tau_s)
+            out[:, place] = shown.energies(watts, ends_s, other) - base
+    return out
+
+
+def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats]:
+    """Mean (DERIVATIVES,) and covariance of the derivatives' coefficients, in ms and ms²."""
+    tau_ms = 1e3 * response.tau_s
+    mean = np.zeros(DERIVATIVES)
+    cov = np.diag(
+        [
+            _MEAN_MS**2,
+            max(2 * tau_ms * _TAU_MS, _LEAST_VARIANCE_MS2) ** 2,
+            (1e3 * _WINDOW_SHARE * period_s if tie is Tie.PART_TIME else _SHAPE) ** 2,
+        ]
+    )
+    if tie is Tie.SHARP:
+        cov[1, 1] = _SHARP_MS2**2
+        mean[1] = -1e6 * response.variance_s2
+    elif tie in (Tie.IN_TIME, Tie.KNOWN):
+        delay_ms, lag_ms = _KNOWN_MS if tie is Tie.KNOWN else (_IN_TIME_MS, _TAU_MS)
+        slope = 2 * max(tau_ms, 2.0)  # of the variance along the lag
+        cov[:2, :2] = [
+            [delay_ms**2 + lag_ms**2, slope * lag_ms**2],
+            [slope * lag_ms**2, (slope * lag_ms) ** 2 + 1.0],
+        ]
+        if tie is Tie.IN_TIME:
+            mean[0] = -1e3 * response.delay_s
+        else:
+            cov[2, 2] = 0.2**2
+    return mean, cov
+
+
+def distance(response: Response, tie: Tie) -> float:
+    """How far a response is from what the tie takes for granted, as −2 ln of the prior."""
+    if tie is Tie.IN_TIME:
+        return (1e3 * response.delay_s / _IN_TIME_MS) ** 2
+    if tie is Tie.SHARP:
+        return (1e6 * response.variance_s2 / _SHARP_MS2) ** 2
+    return 0.0
+
+
+def free_spread() -> Floats:
+    """Standard deviations of the coefficients of a freer kernel's lags, (len(LAGS_S),)."""
+    return np.full(len(LAGS_S), _FREE_SPREAD)

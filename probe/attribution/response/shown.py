@@ -1,0 +1,173 @@
+"""What a sensor shows of power that is constant in slices of time.
+
+With F(t) what a response has shown of a column's time up to t, the row of an update interval
+(u₀, u₁) is F(u₁) − F(u₀). F is what was used up to t − delay less what is *withheld*: used but
+not shown yet, a sum over the slices that the kernel still remembers. A part-time sensor's row is
+the time in its window, scaled to the period: a gap in time, not a lag. Everything is computed
+from the slices around the updates; no state is carried from one batch to the next.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Floats, Ints
+from ..regression.design import SpanSlices
+from .response import Kind, Response
+
+
+class _Recent(NamedTuple):
+    """The k slices before each of m instants that a kernel remembers."""
+
+    slice: Ints  # (m, k) which
+    begin_s: Floats  # (m, k) their ages: how long before the instant they began…
+    end_s: Floats  # (m, k) …and ended
+
+
+class ShownTime:
+    """Slices that follow each other without a hole, as a sensor's response shows them."""
+
+    def __init__(self, slices: SpanSlices, width: int):
+        """Slices whose columns lie below ``width``."""
+        self.slices, self.width = slices, width
+        self.edges_s = np.append(slices.begin_s, slices.end_s[-1:])
+        self.seconds = np.diff(self.edges_s)
+        n = len(slices)
+        spent = np.zeros((n + 1, width))
+        at = np.arange(1, n + 1)
+        spent[at, slices.column] = self.seconds
+        np.add.at(spent, (at, slices.count), self.seconds * slices.per_s)
+        self._spent = spent.cumsum(0)
+
+    # -- columns --------------------------------------------------------------------
+
+    def elapsed(self, at_s: Floats) -> Floats:
+        """Seconds per column, instances per count, up to instants (m,); (m, width)."""
+        place, into = self._place(at_s)
+        out = self._spent[place]
+        rows = np.arange(len(place))
+        out[rows, self.slices.column[place]] += into
+        out[rows, self.slices.count[place]] += into * self.slices.per_s[place]
+        return out
+
+    def rows(self, ends_s: Floats, response: Response) -> Floats:
+        """Rows of the intervals between successive ``ends_s`` (n + 1,); (n, width)."""
+        if response.kind is Kind.PART_TIME:
+            at = ends_s[1:] - response.delay_s
+            gap = self._shown(at, response) - self._shown(at - response.part_s, response)
+            return np.asarray(gap * (np.diff(ends_s) / response.part_s)[:, None])
+        return np.diff(self._shown(ends_s - response.delay_s, response), axis=0)
+
+    def composition(self, ends_s: Floats, response: Response) -> Floats:
+        """Which columns the sensor sees at instants (n,), summing to 1 a row; (n, width).
+
+        For a part-time sensor: what enters its window less what leaves it, per second that the
+        window moves, scaled as its rows are.
+        """
+        now = self._mixture(ends_s - response.delay_s, response)
+        if response.kind is not Kind.PART_TIME:
+            return now
+        before = self._mixture(ends_s - response.delay_s - response.part_s, response)
+        length = np.diff(ends_s, prepend=2 * ends_s[0] - ends_s[1] if len(ends_s) > 1 else 0.0)
+        return np.asarray((now - before) * (length / response.part_s)[:, None])
+
+    def _shown(self, at_s: Floats, response: Response) -> Floats:
+        shown = self.elapsed(at_s)
+        if response.memory_s > 0:
+            recent = self._remembered(at_s, response)
+            held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
+            shown -= self._by_column(recent.slice, held)
+        return shown
+
+    def _mixture(self, at_s: Floats, response: Response) -> Floats:
+        if response.memory_s <= 0:
+            place, _ = self._place(at_s)
+            return self._by_column(place[:, None], np.ones((len(place), 1)))
+        recent = self._remembered(at_s, response)
+        return self._by_column(
+            recent.slice, response.unseen(recent.end_s) - response.unseen(recent.begin_s)
+        )
+
+    def _by_column(self, which: Ints, weight: Floats) -> Floats:
+        """Weights (m, k) of slices, summed by column and count; (m, width)."""
+        flat = np.arange(len(which))[:, None] * self.width
+        size = len(which) * self.width
+        table = np.bincount((flat + self.slices.column[which]).ravel(), weight.ravel(), size)
+        table += np.bincount(
+            (flat + self.slices.count[which]).ravel(),
+            (weight * self.slices.per_s[which]).ravel(),
+            size,
+        )
+        return np.asarray(table, np.float64).reshape(-1, self.width)
+
+    # -- powers that are known ------------------------------------------------------
+
+    def energies(self, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+        """Energy that each interval shows if the slices draw ``watts`` (slices,); (n,)."""
+        energy = np.append(0.0, np.cumsum(watts * self.seconds))
+
+        def shown(at_s: Floats) -> Floats:
+            place, into = self._place(at_s)
+            out = energy[place] + watts[place] * into
+            if response.memory_s > 0:
+                recent = self._remembered(at_s, response)
+                held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
+                out = out - (held * watts[recent.slice]).sum(1)
+            return np.asarray(out)
+
+        at = ends_s - response.delay_s
+        if response.kind is Kind.PART_TIME:
+            gap = shown(at[1:]) - shown(at[1:] - response.part_s)
+            return np.asarray(gap * np.diff(ends_s) / response.part_s)
+        return np.diff(shown(at))
+
+    def crossings(self, steps: Floats, ends_s: Floats, response: Response) -> Floats:
+        """What the sensor shows of jumps in energy at the slices' begins.
+
+        Args:
+            steps: of each slice's begin, in k columns, (slices, k).
+
+        Returns:
+            (n, k) for the n intervals between successive ``ends_s``.
+        """
+        total = np.cumsum(steps, axis=0)
+
+        def shown(at_s: Floats) -> Floats:
+            place, _ = self._place(at_s)
+            out = total[place]
+            if response.memory_s > 0:
+                recent = self._remembered(at_s, response)
+                weight = response.unseen(recent.begin_s)
+                out = out - np.matmul(weight[:, None], steps[recent.slice])[:, 0]
+            return np.asarray(out)
+
+        at = ends_s - response.delay_s
+        if response.kind is Kind.PART_TIME:
+            gap = shown(at[1:]) - shown(at[1:] - response.part_s)
+            return np.asarray(gap * (np.diff(ends_s) / response.part_s)[:, None])
+        return np.diff(shown(at), axis=0)
+
+    # -- slices around instants -----------------------------------------------------
+
+    def _place(self, at_s: Floats) -> tuple[Ints, Floats]:
+        """(slice that runs at each instant (m,), seconds since it began (m,))."""
+        place = np.clip(np.searchsorted(self.edges_s, at_s, "right") - 1, 0, len(self.seconds) - 1)
+        return place, at_s - self.edges_s[place]
+
+    def _remembered(self, at_s: Floats, response: Response) -> _Recent:
+        place, _ = self._place(at_s)
+        oldest = np.searchsorted(self.edges_s, at_s - response.memory_s, "right") - 1
+        number = int((place - np.clip(oldest, 0, None)).max(initial=0)) + 1
+        back = np.arange(number)
+        which = place[:, None] - back
+        outside = which < 0
+        which = np.maximum(which, 0)
+        begin = at_s[:, None] - self.edges_s[which]
+        end = np.maximum(at_s[:, None] - self.edges_s[which + 1], 0.0)
+        # The meter had settled in what ran before: the oldest slice stands for all before it.
+        begin[:, -1] = np.inf
+        begin[which == 0] = np.inf
+        end[outside] = np.inf
+        return _Recent(which, begin, end)
