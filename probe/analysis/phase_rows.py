@@ -19,10 +19,14 @@ from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status
 from ..timeline.phase_totals import PhaseTotals
+from ..units import NS_PER_S
+from . import sensor_response
 from .device_energy import DeviceEnergy, energy_of, total_interval
 from .phase_groups import PhasePart, group_rows, lock_warnings, phase_name
 
 Run = tuple[int, int]
+_LONG_PERIODS = 3  # a visit that lasts so many update periods is measured
+_MANY_VISITS = 20
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class PhaseRows:
     phases: list[dict[str, Any]] = field(default_factory=list)
     groups: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    sensor: dict[str, Any] = field(default_factory=dict)  # more keys of the meter's row in sources
+    sensor_note: str = ""
 
     def __iadd__(self, more: PhaseRows) -> PhaseRows:
         self.phases += more.phases
@@ -96,9 +102,16 @@ def phase_rows(
     seconds = {code: part.time_ns / 1e9 for code, part in by_time.items()}
     estimated = estimate(statistics, total, seconds) if statistics is not None else None
     if estimated is not None:
-        parts = _estimated(estimated, by_time, device.highest_w)
+        parts = _estimated(estimated, by_time, device.highest_w, phases.counts)
         rows.groups = group_rows(estimated, parts, phases, label)
         rows.warnings = lock_warnings(estimated, phases, label)
+        rows.sensor = {
+            "response": sensor_response.response_row(estimated),
+            "fit": sensor_response.fit_row(estimated),
+        }
+        rows.sensor_note = sensor_response.note(estimated)
+        if (line := sensor_response.fit_warning(estimated, label)) is not None:
+            rows.warnings.append(line)
         refused = _together(estimated, parts, total_interval(device, run))
     else:
         parts = [_by_time(part) for part in by_time.values()]
@@ -158,7 +171,10 @@ def _by_time(part: PhaseEnergy) -> PhasePart:
 
 
 def _estimated(
-    estimated: Estimate, by_time: Mapping[int, PhaseEnergy], highest_w: float
+    estimated: Estimate,
+    by_time: Mapping[int, PhaseEnergy],
+    highest_w: float,
+    counts: Mapping[int, int],
 ) -> list[PhasePart]:
     parts = []
     for code, part in by_time.items():
@@ -167,14 +183,41 @@ def _estimated(
         if code not in estimated.codes:
             energy = PhaseEstimate(part.energy_j, *hard, Status.NOT_IDENTIFIABLE, "columns")
         else:
-            energy = estimated.of(code)
-            if energy.status is Status.NOT_IDENTIFIABLE:
+            energy = _with_visits(estimated, estimated.of(code), part, counts.get(code, 0))
+            if energy.status is Status.NOT_IDENTIFIABLE and energy.why != "fit":
                 linear = bounds(estimated, code, highest_w)
                 if linear is not None:
                     least, most = max(hard[0], linear[0]), min(hard[1], linear[1])
                     hard = (least, most) if least <= most else hard
         parts.append(PhasePart(code, seconds, energy, hard))
     return parts
+
+
+def _with_visits(
+    estimated: Estimate, energy: PhaseEstimate, by_time: PhaseEnergy, visits: int
+) -> PhaseEstimate:
+    """A phase whose visits last several update periods is measured, not only regressed.
+
+    What the counter says between the borders of a visit is its energy to one period's power at
+    each end, whatever the sensor's response, as long as it answers within a period. Of few visits
+    the spread over blocks of the run says nothing; of many the regression knows more.
+    """
+    seconds = by_time.time_ns / NS_PER_S
+    about = estimated.statistics
+    if estimated.part_time or not visits or seconds < _LONG_PERIODS * about.period_s * visits:
+        return energy
+    if visits >= _MANY_VISITS and energy.status is Status.RESOLVED:
+        return energy
+    response = estimated.solution.response
+    end_s = max(about.period_s, abs(response.delay_s) + response.tau_s + response.window_s)
+    half = 2 * visits * end_s * by_time.energy_j / seconds
+    low, high = by_time.energy_j - half, by_time.energy_j + half
+    within = low <= energy.energy_j <= high
+    if not within or half > RESOLVED_HALF * by_time.energy_j or energy.why == "locked":
+        return energy
+    return PhaseEstimate(
+        energy.energy_j, min(low, energy.low_j), max(high, energy.high_j), Status.RESOLVED
+    )
 
 
 def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:

@@ -21,6 +21,7 @@ from .arrays import Floats, Ints
 from .intervals import ledger_rows, long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
+from .meter.wander import Wander
 from .regression.allocation import allocate
 from .regression.blocks import Innovations
 from .regression.columns import MIXED, UNATTRIBUTED
@@ -84,6 +85,7 @@ class Accumulator:
         self._search: Iterator[search.Likely | None] | None = None
         self._filters: list[Innovations] = []  # of the lanes
         self._refresh_at = _REFRESHED_ROWS
+        self._wander = Wander()
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
         self._every = 1
@@ -279,6 +281,9 @@ class Accumulator:
             statistics.begin_s = float(updates.time_s[0])
         long_phase = self._long_phases(updates, chain)[-(len(chain) - 1) :]
         self._count_occupancy(updates)
+        if not self._finder.exact:
+            self._wander.feed(updates.time_s)
+            statistics.wander_s = self._wander.sd_s
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:

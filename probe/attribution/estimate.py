@@ -14,7 +14,6 @@ from .regression.columns import Columns
 from .regression.models import Solution, average
 from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
-from .response.nuisance import Tie
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
@@ -60,13 +59,18 @@ class Estimate:
     timing_j: Floats  # (k,) shift of the energies by the timing guard
     occupancy: tuple[float | None, ...]  # of the phases, see :func:`identifiability.occupancy`
     quantile: float  # half an interval over the standard error
+    statistics: Statistics
     solution: Solution  # of the likeliest model, plain: what the data say about powers
     fit_p: float  # how likely a misfit as large as this one is if the model is right
-    part_time: bool  # the meter looks at a part of each period only
     mixed_j: float  # energy of the intervals that were regressed
     direct_j: Floats  # (k,) energy of intervals inside one phase
     rest_s: Floats  # (k,) seconds of which no interval is known
     floor_j: Floats  # (k,) energy that an interval is held against at least
+
+    @property
+    def part_time(self) -> bool:
+        """True if the meter looks at a part of each period only."""
+        return self.solution.part_time
 
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
@@ -146,9 +150,9 @@ def estimate(
         timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
         float(stdtrit(max(mode.blocks - 1, 2), 0.5 + LEVEL / 2)),
+        statistics,
         plain,
         fit_p,
-        mode.model.lane.tie is Tie.PART_TIME,
         statistics.mixed_j,
         direct_j,
         rest_s,

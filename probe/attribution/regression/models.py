@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Floats, Ints
 from ..response.lack_of_fit import p_value
 from ..response.nuisance import ALTERNATIVES, DERIVATIVES, LAG_PLACES, ODDS, Tie, free_spread, prior
+from ..response.response import Kind, Response
 from .lanes import Lane
 from .solve import (
     BORDER,
@@ -104,15 +105,38 @@ class Solution:
         return len(self._sums)
 
     @property
-    def closes(self) -> bool:
-        """True if the meter's own total is that of the phases; a part-time meter's is a sample."""
-        return self.model.lane.tie is not Tie.PART_TIME
+    def part_time(self) -> bool:
+        """True if the meter looks at a part of each period: its own total is a sample then."""
+        return self.model.lane.tie is Tie.PART_TIME
+
+    @cached_property
+    def response(self) -> Response:
+        """The lane's response, moved to where all of the run puts it."""
+        response = self.model.lane.response
+        if not self.model.lane.extras:
+            return response
+        mean_ms, variance_ms2, third = self.fitted.value[self._derivatives].tolist()
+        part_s = response.part_s
+        if response.kind is Kind.PART_TIME:
+            part_s += third / 1e3
+        return response.moved(
+            response.mean_s + mean_ms / 1e3, response.variance_s2 + variance_ms2 / 1e6, part_s
+        )
 
     @property
-    def response_error(self) -> Floats:
-        """What is off in the response by now, (DERIVATIVES,), in ms and ms²."""
-        where = np.flatnonzero(self.unknowns.owner == RESPONSE)
-        return self.fitted.value[where[:DERIVATIVES]]
+    def response_error_s(self) -> tuple[float, float]:
+        """Standard errors of the delay and of the lag (or of a moving average's window), in s."""
+        if not self.model.lane.extras:
+            return 0.0, 0.0
+        mean_ms, variance_ms2 = np.sqrt(np.diag(self.cov)[self._derivatives[:2]]).tolist()
+        spread_ms = variance_ms2 / max(2e3 * self.response.variance_s2**0.5, 4.0)
+        if self.response.kind is Kind.AVERAGE:
+            spread_ms *= 12**0.5
+        return float(np.hypot(mean_ms, spread_ms)) / 1e3, spread_ms / 1e3
+
+    @property
+    def _derivatives(self) -> Ints:
+        return np.flatnonzero(self.unknowns.owner == RESPONSE)[:DERIVATIVES]
 
     @cached_property
     def slices(self) -> Normal:
@@ -220,21 +244,33 @@ class Solution:
         return self.spread @ self.cov @ self.spread.T + self._border_doubt
 
     @cached_property
+    def open_j(self) -> Floats:
+        """Energies before they are closed to the total, (k,)."""
+        return np.asarray(self.spread @ self.fitted.value)
+
+    @cached_property
     def share(self) -> Floats:
-        """Of what the sum of the energies misses of the total, each phase's share, (k,)."""
+        """Of what the sum of the energies misses of the total, each phase's share, (k,).
+
+        It follows their covariance. What a part-time meter missed it missed of all phases.
+        """
+        if self.part_time:
+            return np.asarray(self.open_j / max(float(self.open_j.sum()), 1e-30))
         return along(self.open_cov)
+
+    @property
+    def missed_j(self) -> float:
+        """What the meter's own total is more than the energies' sum."""
+        return self._statistics.mixed_j - float(self.open_j.sum())
 
     @cached_property
     def energy_j(self) -> Floats:
-        """Energies, closed to the meter's total where that is theirs, (k,)."""
-        energy = self.spread @ self.fitted.value
-        if not self.closes:
-            return np.asarray(energy)
-        return np.asarray(energy + self.share * (self._statistics.mixed_j - float(energy.sum())))
+        """Energies, closed to the meter's total, (k,)."""
+        return np.asarray(self.open_j + self.share * self.missed_j)
 
     def closed(self, cov: Floats) -> Floats:
         """A covariance (k, k) of open energies after closing."""
-        if not self.closes:
+        if self.part_time:
             return cov
         keep = np.eye(len(cov)) - np.outer(self.share, np.ones(len(cov)))
         return np.asarray(keep @ cov @ keep.T)
@@ -242,7 +278,11 @@ class Solution:
     @property
     def energy_cov(self) -> Floats:
         """Covariance of :attr:`energy_j`, (k, k)."""
-        return self.closed(self.open_cov)
+        cov = self.closed(self.open_cov)
+        if self.part_time:  # closing moves them by the error of the meter's own sample
+            shift = self.share * self.missed_j
+            cov = cov + np.outer(shift, shift)
+        return cov
 
     @property
     def prior_cov(self) -> Floats:
@@ -252,7 +292,7 @@ class Solution:
     def shifted(self, change: Floats) -> Floats:
         """Energies' change (k,), closed, if the right-hand side of the solve changes, (p,)."""
         shift = self.spread @ np.linalg.solve(self.fitted.matrix, change)
-        if self.closes:
+        if not self.part_time:
             shift = shift - self.share * float(shift.sum())
         return np.asarray(shift)
 
@@ -287,7 +327,7 @@ class Solution:
         slope = np.zeros((len(matrix), 2))  # of what is solved for along mean and variance
         slope[rest] = -np.linalg.solve(matrix[np.ix_(rest, rest)], matrix[np.ix_(rest, where)])
         energy = self.spread @ slope
-        if self.closes:
+        if not self.part_time:
             energy = energy - np.outer(self.share, energy.sum(0))
         tau_ms = 1e3 * max(lane.response.tau_s, 0.002)
         along_delay = 1e3 * delay_s * energy[:, 0]

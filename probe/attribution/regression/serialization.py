@@ -52,6 +52,7 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
         "period_s": statistics.period_s,
+        "wander_s": statistics.wander_s,
         "unsure_s": list(statistics.unsure_s),
         "response_from": statistics.response_from,
     }
@@ -122,6 +123,7 @@ def _read(
         )
     statistics.before = {k: dict(v) for k, v in header["before"]}
     statistics.period_s = header["period_s"]
+    statistics.wander_s = header["wander_s"]
     statistics.unsure_s = tuple(header["unsure_s"])
     statistics.response_from = header["response_from"]
 

@@ -30,6 +30,7 @@ class Statistics:
     end_s: float = 0.0
     skipped: int = 0  # updates that waited too long for spans
     period_s: float = 0.1  # of the meter's updates
+    wander_s: float = 0.0  # by how much updates come early or late, standard deviation
     unsure_s: tuple[float, float] = (0.0, 0.0)  # error of delay and lag that no fit makes smaller
     response_from: str = "run"  # where the response is known from
 

@@ -116,6 +116,9 @@ def _of_host(
         if device.source.in_total or _modelled_cpu(device):
             more, owner_totals = analysis.rows_of(device)
             rows += more
+            meter = next(row for row in sources if row["source"] == device.source.id)
+            meter |= more.sensor
+            meter["note"] = "; ".join(filter(None, (meter["note"], more.sensor_note)))
             if owner_totals is not None and more.phases:
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)

@@ -1,0 +1,98 @@
+"""How a device's meter shows power, in the report's keys and in words.
+
+``sources[].response`` is what the run's own data, or a calibration, say of it; ``sources[].fit``
+whether the readings are those of such a sensor; the words are the source's note.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..attribution.estimate import WIDENED_P, Estimate
+from ..attribution.identifiability import REFUSED_P
+from ..attribution.response.response import Kind, Response
+
+_LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
+_SURE = 2.0  # standard errors
+
+
+def response_row(estimated: Estimate) -> dict[str, Any]:
+    """``sources[].response``; times in s."""
+    response, about = estimated.solution.response, estimated.statistics
+    return {
+        "kind": ", ".join(_words(estimated)) or "in time",
+        "delay_s": response.delay_s,
+        "tau_s": response.tau_s,
+        "window_s": response.window_s,
+        "period_s": about.period_s,
+        "wander_s": about.wander_s,
+        "from": about.response_from,
+    }
+
+
+def fit_row(estimated: Estimate) -> dict[str, Any]:
+    """``sources[].fit``."""
+    ok = estimated.fit_p >= WIDENED_P
+    refused = estimated.fit_p < REFUSED_P
+    return {
+        "ok": ok,
+        "p": estimated.fit_p,
+        "failed": None if ok else "response",
+        "remedy": None if ok else (_REFUSED if refused else _WIDENED),
+    }
+
+
+_REFUSED = (
+    "phases share energy by time, within bounds; `probe calibrate` on this card tells what its "
+    "sensor does"
+)
+_WIDENED = "all intervals are 1.5 times as wide; a longer run, or `probe calibrate`, tells"
+
+
+def note(estimated: Estimate) -> str:
+    """What a reader must know of the meter, in words; empty if it is in time and quick."""
+    response, about = estimated.solution.response, estimated.statistics
+    words = {
+        "part-time": f"part-time: it integrates {_ms(response.part_s)} of every "
+        f"{_ms(about.period_s)}",
+        "averaging": f"averaging: it shows the mean of the last {_ms(response.window_s)}",
+        "late": f"late: it shows power {_ms(response.delay_s)} after it was drawn",
+        "slow": f"slow: it follows power with a time constant of {_ms(response.tau_s)}",
+        "wandering": f"wandering: its updates come up to {_ms(2 * about.wander_s)} early or late",
+    }
+    return "; ".join(words[word] for word in _words(estimated))
+
+
+def fit_warning(estimated: Estimate, label: str) -> str | None:
+    """A line if the readings are not those of any sensor in the family."""
+    if estimated.fit_p >= REFUSED_P:
+        return None
+    return (
+        f"{label}: its meter is none that we know (a misfit as large has a chance of "
+        f"{estimated.fit_p:.1g}), so no energy of a phase is stated; {_REFUSED}"
+    )
+
+
+def _words(estimated: Estimate) -> list[str]:
+    response, about = estimated.solution.response, estimated.statistics
+    delay_error_s, lag_error_s = estimated.solution.response_error_s
+    words = []
+    if response.kind is Kind.PART_TIME:
+        words.append("part-time")
+    if _is_averaging(response):
+        words.append("averaging")
+    if response.delay_s > max(_LATE_S, _SURE * delay_error_s):
+        words.append("late")
+    if response.tau_s > max(_SLOW_S, _SURE * lag_error_s):
+        words.append("slow")
+    if about.wander_s > _WANDERS_S:
+        words.append("wandering")
+    return words
+
+
+def _is_averaging(response: Response) -> bool:
+    return response.kind is Kind.AVERAGE and response.window_s > _SLOW_S
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.01 else f"{1e3 * seconds:.1f} ms"
