@@ -58,20 +58,20 @@ def recordings(given: Sequence[str]) -> list[Path]:
 
 
 def steps_of(path: Path, seconds: float, rng: np.random.Generator) -> Trace:
-    """Training steps cut out of a recording: its cycles to and fro, from a random one on."""
+    """Training steps cut out of a recording: its cycles there and back, from a random one on."""
     with np.load(path) as fields:
         meter_s, watts = fields["meter_s"], fields["meter_w10"] / 10.0
         on, off = fields["on_s"], fields["off_s"]
     samples = np.concatenate([meter_s[:1], (meter_s[1:] + meter_s[:-1]) / 2, meter_s[-1:]])
     cycles = np.arange(COLD, min(len(on) - 1, len(off)))
-    to_and_fro = np.concatenate([cycles, cycles[::-1]])
-    place = int(rng.integers(len(to_and_fro)))
+    there_and_back = np.concatenate([cycles, cycles[::-1]])
+    place = int(rng.integers(len(there_and_back)))
     lengths: list[Floats] = []
     powers: list[Floats] = []
     phase_s: list[float] = []
     elapsed_s = 0.0
     while elapsed_s < seconds:
-        cycle = to_and_fro[place % len(to_and_fro)]
+        cycle = there_and_back[place % len(there_and_back)]
         place += 1
         fallen = off[cycle] + COMMUNICATION_S
         ready = min(fallen + rng.uniform(*DATA_S), on[cycle + 1])
