@@ -55,11 +55,12 @@ def of_run(job: tuple[str, int], seconds: float) -> dict[str, Any]:
         train(seed, seconds, prepare, folder)
         report, truth = report_of(folder), stamped_energy(folder)
     rows = {row["phase"]: row for row in report["phases"] if row["device"] == "gpu0"}
-    (source,) = (s for s in report["sources"] if s["device"] == "gpu0" and s["in_total"])
+    meters = [s for s in report["sources"] if s["device"] == "gpu0" and s["in_total"]]
+    source = meters[0] if meters else {}
     return {
         "world": world,
         "seed": seed,
-        "method": source["method"],
+        "method": source.get("method"),
         "response": source.get("response"),
         "fit": source.get("fit"),
         "warnings": report["warnings"],
@@ -86,7 +87,7 @@ def misattributed(run: dict[str, Any]) -> float:
     """In %, over the phases whose energy the report names."""
     rows = run["phases"].values()
     errors = [abs(r["energy_j"] - r["truth_j"]) for r in rows if r["energy_j"] is not None]
-    return 50 * sum(errors) / sum(r["truth_j"] for r in rows)
+    return float(50 * sum(errors) / sum(r["truth_j"] for r in rows))
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -138,8 +139,9 @@ def main() -> None:
             of_world = [next(results) for _ in range(args.runs)]
             runs += of_world
             say(world, summary(of_world))
-            for response in {str((run["response"], run["fit"])) for run in of_world}:
-                print(f"    response, fit: {response}")
+            for what in ("response", "fit"):
+                if of_world[0][what] is not None:
+                    print(f"    {what} of the first: {of_world[0][what]}")
     every = summary(runs)
     bound = lower_bound(every["held"], every["resolved"])
     print(
