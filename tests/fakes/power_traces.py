@@ -148,6 +148,7 @@ def make_trace(
     world = world or World()
     step_s = sum(part.ms / part.every for part in parts) / 1e3
     steps = int(np.ceil(seconds / step_s * 1.05)) + 4
+    steps += sum(part.every for part in parts if part.every > 1)  # these may be short
     duration = np.stack([_durations(part, steps, rng) for part in parts], 1)
     count = np.array([part.segments for part in parts])
     shape = np.concatenate(

@@ -201,3 +201,9 @@ def test_steps_of_even_length_vary_by_a_thousandth() -> None:
     assert steps.std() / steps.mean() < 0.001 and steps.mean() == pytest.approx(0.0618, rel=0.001)
     forward = trace.watts[1:7]
     assert (np.diff(forward) > 0).all()  # inner segments differ: only they tell a delay
+
+
+def test_a_run_with_rare_parts_is_as_long_as_asked_for() -> None:
+    for seed in range(20):
+        trace = make_trace(STEPS["60 ms, checkpoints"], 30.0, np.random.default_rng(seed))
+        assert 27.0 < trace.edges_s[-1] <= 30.0
