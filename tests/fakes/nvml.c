@@ -43,7 +43,9 @@ typedef struct {
     int64_t event_reasons, memory_total, memory_used, lost_ns, back_ns;
     int64_t sample_spacing_ns, power_period_ns, power_window_ns, lag_ns;
     int64_t counter_offset_mj, reset_ns, fast_read_ns, last_energy_read_ns, shown_mj;
+    int64_t second_lag_ns, delay_ns, average_ns, wander_ns, offset_mw, part_from_ns;
     double counter_gain, fast_read_loss_mj, lost_mj, sm, tensor, dram, cap_w;
+    double second_lag_share, part;                          /* part 0 or 1: all of the period */
     lattice_t lattices[MAX_LATTICES];
     tape_t tape[MAX_TAPE];
 } gpu_t;
@@ -169,14 +171,20 @@ static int enter(int function, int gpu, int64_t *value, int *has_value) {
 
 /* ---- truth: the tape and what a sensor shows of it ---- */
 
-static double joules_at(const gpu_t *g, int64_t t) {
+/* The last piece that begins at or before t, -1 if none does. */
+static int piece_at(const gpu_t *g, int64_t t) {
     int count = __atomic_load_n(&g->tape_count, __ATOMIC_ACQUIRE), low = 0, high = count;
     while (low < high) {
         int middle = (low + high) / 2;
         if (g->tape[middle].time_ns <= t) low = middle + 1; else high = middle;
     }
-    if (!low) return 0.0;
-    const tape_t *r = &g->tape[low - 1];
+    return low - 1;
+}
+
+static double joules_at(const gpu_t *g, int64_t t) {
+    int piece = piece_at(g, t);
+    if (piece < 0) return 0.0;
+    const tape_t *r = &g->tape[piece];
     return r->joules + r->watts * (double)(t - r->time_ns) * 1e-9;
 }
 
@@ -194,8 +202,16 @@ static uint64_t mix(uint64_t x) {
 }
 static double uniform(int64_t k, uint64_t salt) { return (double)(mix((uint64_t)k ^ salt) >> 11) / 9007199254740992.0; }
 
-static int64_t instant(const lattice_t *l, int64_t k) {
-    return l->phase_ns + k * l->period_ns + (int64_t)((2 * uniform(k, 0x51) - 1) * (double)l->jitter_ns);
+/* Three sines whose periods have no common multiple; their sum has an sd of wander_ns. */
+static double wander(const gpu_t *g, int64_t t) {
+    const double turns = 2 * M_PI * (double)t * 1e-9 / 13.0;
+    if (!g->wander_ns) return 0.0;
+    return (double)g->wander_ns * sqrt(2.0 / 3.0) * (sin(turns) + sin(turns / sqrt(2.0)) + sin(turns / sqrt(5.0)));
+}
+
+static int64_t instant(const gpu_t *g, const lattice_t *l, int64_t k) {
+    int64_t even = l->phase_ns + k * l->period_ns;
+    return even + (int64_t)((2 * uniform(k, 0x51) - 1) * (double)l->jitter_ns + wander(g, even));
 }
 
 /* The last update instant at or before t, over lattices that may change on the way. */
@@ -203,26 +219,88 @@ static int64_t last_update(const gpu_t *g, int64_t t) {
     for (int i = g->lattice_count - 1; i >= 0; i--) {
         const lattice_t *l = &g->lattices[i];
         if (t < l->from_ns && i) continue;
-        int64_t k = (t - l->phase_ns) / l->period_ns + 1;
-        while (instant(l, k) > t || (l->skip > 0 && uniform(k, 0xa7) < l->skip)) k--;
-        int64_t u = instant(l, k);
+        int64_t k = (t - l->phase_ns + 5 * g->wander_ns / 2) / l->period_ns + 1;
+        while (instant(g, l, k) > t || (l->skip > 0 && uniform(k, 0xa7) < l->skip)) k--;
+        int64_t u = instant(g, l, k);
         if (u >= l->from_ns || !i) return u;
         t = l->from_ns;                                     /* not yet updated since the change */
     }
     return t;
 }
 
-/* What a first-order lag still holds back at t: tau (P filtered), beyond the last 40 tau settled. */
-static double held_back_joules(const gpu_t *g, int64_t t) {
-    double tau = (double)g->lag_ns * 1e-9, filtered = -1.0;
-    int count = __atomic_load_n(&g->tape_count, __ATOMIC_ACQUIRE), i = count;
-    while (i > 1 && (g->tape[i - 1].time_ns > t || t - g->tape[i - 1].time_ns < 40 * g->lag_ns)) i--;
-    for (i = i ? i - 1 : 0; i < count && g->tape[i].time_ns <= t; i++) {
-        int64_t end = i + 1 < count && g->tape[i + 1].time_ns < t ? g->tape[i + 1].time_ns : t;
-        double decay = exp(-(double)(end - g->tape[i].time_ns) * 1e-9 / tau);
-        filtered = filtered < 0 ? g->tape[i].watts : g->tape[i].watts + (filtered - g->tape[i].watts) * decay;
+static int64_t period_at(const gpu_t *g, int64_t t) {
+    int i = g->lattice_count - 1;
+    while (i > 0 && t < g->lattices[i].from_ns) i--;
+    return g->lattices[i].period_ns;
+}
+
+/* Power as it comes out of a first-order lag at t; before the last 40 tau it had settled. */
+static double lagged_watts(const gpu_t *g, int64_t lag_ns, int64_t t) {
+    int last = piece_at(g, t), i = last;
+    if (last < 0) return 0.0;
+    while (i > 0 && t - g->tape[i].time_ns < 40 * lag_ns) i--;
+    double watts = g->tape[i].watts;
+    for (; i <= last; i++) {
+        int64_t end = i < last ? g->tape[i + 1].time_ns : t;
+        double decay = exp(-(double)(end - g->tape[i].time_ns) / (double)lag_ns);
+        watts = g->tape[i].watts + (watts - g->tape[i].watts) * decay;
     }
-    return tau * (filtered < 0 ? 0.0 : filtered);
+    return watts;
+}
+
+/* The mean of joules_at over the window that ends at t. */
+static double mean_joules(const gpu_t *g, int64_t t, int64_t window) {
+    int64_t from = t - window;
+    double before = joules_at(g, from), sum = 0.0;
+    int last = piece_at(g, t);
+    for (int i = piece_at(g, from); i <= last; i++) {
+        int64_t end = i < last ? g->tape[i + 1].time_ns : t;
+        double seconds = (double)(end - from) * 1e-9, watts = i < 0 ? 0.0 : g->tape[i].watts;
+        sum += (joules_at(g, from) - before + watts * seconds / 2) * seconds;
+        from = end;
+    }
+    return before + sum / ((double)window * 1e-9);
+}
+
+/* What a lag holds back at t: tau (P filtered), or its mean over a window that ends there. */
+static double held_back_joules(const gpu_t *g, int64_t lag_ns, int64_t t, int64_t window) {
+    double tau = (double)lag_ns * 1e-9, watts = lagged_watts(g, lag_ns, t);
+    if (!window) return tau * watts;
+    double in = joules_at(g, t) - joules_at(g, t - window);
+    return tau * (in - tau * (watts - lagged_watts(g, lag_ns, t - window))) / ((double)window * 1e-9);
+}
+
+/* Energy up to t through lags, moving average and delay. */
+static double seen_joules(const gpu_t *g, int64_t t) {
+    int64_t window = g->average_ns;
+    t -= g->delay_ns;
+    double joules = window ? mean_joules(g, t, window) : joules_at(g, t);
+    if (g->lag_ns) joules -= (1.0 - g->second_lag_share) * held_back_joules(g, g->lag_ns, t, window);
+    if (g->second_lag_ns) joules -= g->second_lag_share * held_back_joules(g, g->second_lag_ns, t, window);
+    return joules;
+}
+
+/* How far the sum of a part-time counter has come: the same in every thread and process. */
+static __thread struct { int64_t from_ns, update_ns; double joules; } summed[MAX_GPUS];
+
+/* What the update at this instant shows. From part_from_ns on the mean power of the last part of
+   each period stands for the time since the update before. */
+static double counter_joules(const gpu_t *g, int64_t update) {
+    int gpu = (int)(g - control->gpu);
+    if (g->part <= 0 || g->part >= 1 || update <= g->part_from_ns) return seen_joules(g, update);
+    if (summed[gpu].from_ns != g->part_from_ns || summed[gpu].update_ns > update) {
+        summed[gpu].from_ns = g->part_from_ns;
+        summed[gpu].update_ns = last_update(g, g->part_from_ns);
+        summed[gpu].joules = seen_joules(g, summed[gpu].update_ns);
+    }
+    for (int64_t u = update, before; u > summed[gpu].update_ns; u = before) {
+        before = last_update(g, u - 1);
+        int64_t width = llround(g->part * (double)period_at(g, u));
+        double joules = seen_joules(g, u) - seen_joules(g, u - width);
+        summed[gpu].joules += joules * (double)(u - before) / (double)width;
+    }
+    summed[gpu].update_ns = update;
+    return summed[gpu].joules;
 }
 
 static int64_t energy_mj(gpu_t *g, int64_t now) {
@@ -231,13 +309,15 @@ static int64_t energy_mj(gpu_t *g, int64_t now) {
         g->last_energy_read_ns = now;
     }
     int64_t u = last_update(g, now);
-    double joules = joules_at(g, u) - (g->lag_ns ? held_back_joules(g, u) : 0.0);
-    int64_t offset = g->counter_offset_mj;
+    int64_t begin = g->tape[0].time_ns, offset = g->counter_offset_mj;
+    double joules = counter_joules(g, u);
     if (g->reset_ns && now >= g->reset_ns) {
-        joules = u > g->reset_ns ? joules - joules_at(g, g->reset_ns) : 0.0;
+        begin = g->reset_ns;
+        joules = u > begin ? joules - counter_joules(g, g->part > 0 && g->part < 1 ? last_update(g, begin) : begin) : 0.0;
         offset = 1;
     }
     double shown = joules * 1e3 * g->counter_gain - g->lost_mj;
+    if (u > begin) shown += (double)g->offset_mw * (double)(u - begin) * 1e-9;
     int64_t value_mj = offset + (int64_t)(shown > 0 ? shown : 0);
     if (g->fast_read_ns) {                                  /* energy is lost, never taken back */
         if (value_mj < g->shown_mj) value_mj = g->shown_mj;

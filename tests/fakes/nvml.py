@@ -66,12 +66,15 @@ class Gpu(ctypes.Structure):
             for name in (
                 "event_reasons memory_total memory_used lost_ns back_ns sample_spacing_ns "
                 "power_period_ns power_window_ns lag_ns counter_offset_mj reset_ns fast_read_ns "
-                "last_energy_read_ns shown_mj"
+                "last_energy_read_ns shown_mj second_lag_ns delay_ns average_ns wander_ns "
+                "offset_mw part_from_ns"
             ).split()
         ),
         *(
             (name, c_double)
-            for name in "counter_gain fast_read_loss_mj lost_mj sm tensor dram cap_w".split()
+            for name in (
+                "counter_gain fast_read_loss_mj lost_mj sm tensor dram cap_w second_lag_share part"
+            ).split()
         ),
         ("lattices", _Lattice * MAX_LATTICES),
         ("tape", _Tape * MAX_TAPE),
@@ -175,7 +178,7 @@ class NvmlRig:
             gpu.sm_clock_mhz, gpu.memory_clock_mhz, gpu.temperature_c = 1755, 2619, 61
             gpu.power_limit_mw, gpu.pcie_tx_kb, gpu.pcie_rx_kb = 700_000, 12_000, 34_000
             gpu.memory_total, gpu.memory_used = 80 << 30, 12 << 30
-            gpu.counter_offset_mj, gpu.counter_gain = 123_456_789, 1.0
+            gpu.counter_offset_mj, gpu.counter_gain, gpu.part = 123_456_789, 1.0, 1.0
             gpu.power_period_ns, gpu.power_window_ns = 100_000_000, 25_000_000
             gpu.sample_depth = 120
             gpu.sm, gpu.tensor, gpu.dram, gpu.cap_w = 0.83, 0.41, 0.57, 700.0
@@ -259,7 +262,7 @@ class NvmlRig:
         )
 
     def updates(self, gpu: int, t0_ns: int, t1_ns: int) -> list[int]:
-        """Update instants of the counter's newest lattice in [t0, t1), without its jitter."""
+        """Update instants of the counter's newest lattice in [t0, t1), without jitter or wander."""
         device = self.control.gpu[gpu]
         lattice = device.lattices[device.lattice_count - 1]
         first = -((lattice.phase_ns - max(t0_ns, lattice.from_ns)) // lattice.period_ns)
@@ -284,6 +287,41 @@ class NvmlRig:
         lattice.phase_ns = lattice.from_ns + round(phase_s * 1e9)
         lattice.jitter_ns, lattice.skip = round(jitter_s * 1e9), skip
         device.lattice_count += 1
+
+    def set_response(
+        self,
+        gpu: int,
+        *,
+        lags: tuple[tuple[float, float], ...] = (),
+        delay_s: float = 0.0,
+        average_s: float = 0.0,
+        part: float = 1.0,
+        wander_s: float = 0.0,
+        gain: float = 1.0,
+        offset_w: float = 0.0,
+    ) -> None:
+        """What the energy counter makes of power; the readings of power stay as they are.
+
+        Set it before the counter is read: a change while it runs is a jump of its value.
+
+        Args:
+            lags: (weight, time constant in s) of up to two first-order lags.
+            delay_s: an update shows the energy of so long ago.
+            average_s: power is a moving average over this long.
+            part: share of a period, at its end, whose mean power stands for all of it, from now.
+            wander_s: sd of a smooth wander of the update instants, some 10 s long.
+            offset_w: the counter shows gain × power + offset; it falls where that is negative.
+        """
+        if len(lags) > 2 or abs(sum(weight for weight, _ in lags or ((1.0, 0.0),)) - 1) > 1e-9:
+            raise ValueError("at most two lags, whose weights add up to 1")
+        device = self.control.gpu[gpu]
+        (_, first_s), (share, second_s) = (*lags, (0.0, 0.0), (0.0, 0.0))[:2]
+        device.lag_ns, device.second_lag_ns = round(first_s * 1e9), round(second_s * 1e9)
+        device.second_lag_share = share
+        device.delay_ns, device.average_ns = round(delay_s * 1e9), round(average_s * 1e9)
+        device.part, device.part_from_ns = part, self.now_ns()
+        device.wander_ns, device.counter_gain = round(wander_s * 1e9), gain
+        device.offset_mw = round(offset_w * 1e3)
 
     def set_mig(self, gpu: int, uuids: list[str]) -> None:
         """Switch MIG mode on with these instances."""

@@ -22,20 +22,22 @@ from tests.scripts import SCRIPTS
 
 PACED = SCRIPTS / "train_paced.py"
 CAP_W = 400.0
+STAMPS = "stamps.json"
 
 
 def paced(
     name: str, seed: int, seconds: float, prepare: Callable[[NvmlRig], None] = lambda rig: None
 ) -> Recording:
     """A training of known power per phase on a card that ``prepare`` has set up."""
-    return Recording(name, functools.partial(_train, seed, seconds, prepare), seconds)
+    return Recording(name, functools.partial(train, seed, seconds, prepare), seconds)
 
 
-def _train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder: Path) -> None:
+def train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder: Path) -> None:
+    """Train below ``folder``; the training's own stamps of its phases are in ``stamps.json``."""
     rig = NvmlRig(folder, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
     prepare(rig)
     done = subprocess.run(
-        [sys.executable, str(PACED), str(seconds), str(seed)],
+        [sys.executable, str(PACED), str(seconds), str(seed), str(folder / STAMPS)],
         env=processes.environment(folder / "runs", rig.env()),
         capture_output=True,
         text=True,
@@ -56,6 +58,19 @@ def rig_of(folder: Path) -> NvmlRig:
     """The rig of a recording."""
     (control,) = folder.glob("nvml-rig-*")
     return NvmlRig.attach(control)
+
+
+def stamped_energy(folder: Path) -> dict[str, float]:
+    """True joules of each phase between the training's own stamps, by the tape of its rig."""
+    stamps = json.loads((folder / STAMPS).read_text())
+    gpu = rig_of(folder).gpu(0)
+    pieces = gpu.tape[: gpu.tape_count]
+    at_ns = [time_ns for time_ns, _ in stamps]
+    spent = np.diff(np.interp(at_ns, [p.time_ns for p in pieces], [p.joules for p in pieces]))
+    energy: dict[str, float] = {}
+    for (_, phase), joules in zip(stamps, spent.tolist(), strict=False):
+        energy[phase] = energy.get(phase, 0.0) + joules
+    return energy
 
 
 def report_with_truth(folder: Path) -> dict[str, Any]:

@@ -1,26 +1,29 @@
-"""Seeded training steps with a known power at every instant, and sensors that watch them.
+"""Seeded training steps with a known power at every instant.
 
-True power is piecewise constant over short segments inside each phase; a first-order lag
-(or a mixture of lags) between board and sensor has a closed form::
-
-    E_lag(t) = E(t) − Σ w τ (y_τ(t) − y_τ(0)),   y_τ = power, filtered with time constant τ
-
-so everything is exact and nothing is stepped through time. Seconds, watts, joules.
+True power is piecewise constant over short segments inside each phase. Sensors that watch it are in
+:mod:`tests.fakes.power_sensors`. Seconds, watts, joules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
-from probe.sensors.nvml.update_tracker import UpdateTracker
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from .power_sensors import (
+    CALL_S,
+    Counter,
+    Floats,
+    Ints,
+    Lags,
+    Reads,
+    cumulative,
+    integral_of_lagged_energy,
+    lagged_energy,
+    scheduled_reads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Part:
     segments: int = 1
     ramp: float = 0.0  # power goes from 1 − ramp to 1 + ramp
     works: bool = True  # a fixed amount of work; False: a wait that draws a power
+    every: int = 1  # in the last of so many steps only
 
 
 STEPS: dict[str, tuple[Part, ...]] = {
@@ -63,6 +67,22 @@ STEPS: dict[str, tuple[Part, ...]] = {
         Part("backward", 26.0, 0.0, 500, 4, 0.10),
         Part("optimizer", 5.0, 0.0, 330),
     ),
+    # No length varies: a delay turns the step's profile, and only inner segments tell that.
+    "60 ms, even": (
+        Part("data", 6.0, 0.001, 120, works=False),
+        Part("forward", 17.6, 0.001, 430, 6, 0.15),
+        Part("backward", 31.6, 0.001, 500, 6, 0.10),
+        Part("communication", 2.6, 0.001, 230),
+        Part("optimizer", 4.0, 0.001, 330),
+    ),
+    "60 ms, checkpoints": (
+        Part("data", 6.0, 0.60, 120, works=False),
+        Part("forward", 17.0, 0.012, 430, 6, 0.15),
+        Part("backward", 31.0, 0.012, 500, 6, 0.10),
+        Part("communication", 2.5, 0.20, 230),
+        Part("optimizer", 3.5, 0.03, 330),
+        Part("checkpoint", 2500.0, 0.20, 140, works=False, every=150),
+    ),
 }
 
 
@@ -70,7 +90,7 @@ STEPS: dict[str, tuple[Part, ...]] = {
 class World:
     """What makes power vary, and how the sensor sees it."""
 
-    lag: tuple[tuple[float, float], ...] = ((1.0, 0.008),)  # (weight, τ in s)
+    lag: Lags = ((1.0, 0.008),)  # (weight, τ in s)
     instance_cv: float = 0.02  # of each instance's power, independent
     drift_cv: float = 0.015  # clock and boost: AR(1) over all phases…
     drift_s: float = 5.0  # …with this time constant
@@ -81,73 +101,44 @@ class World:
     waits: bool = False  # communication is a wait for others: constant energy per instance
     tenant: tuple[float, float] | None = None  # (watts, mean seconds on and off) of another job
     dither: tuple[int, float, float] | None = None  # one step in n sleeps U(0, s) at watts
+    idle_decay: float = 0.0  # power of a wait falls by this share after a load has ended…
+    idle_s: float = 2.0  # …with this time constant
+    slack_s: float = 0.0  # power changes so long before or after each kind of border, as drawn
+    marks_long_s: float = 0.0  # each load is so much shorter than its marks, half at either side
     edge_noise_s: float = 20e-6  # of the recorded edges
     clock_offset_s: float = 0.0  # recorded edges against the sensor's clock
     clock_drift: float = 0.0  # seconds per second
 
 
+# What real cards do under a square wave: the defaults are harsher.
+QUIET = World(instance_cv=0.003, drift_cv=0.003, profile_cv=0.02)
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A run: true power per segment, phases as they were, and as they were recorded."""
+    """A run: true power per segment, and phases as they were recorded."""
 
     names: tuple[str, ...]
     edges_s: Floats  # borders of segments, n + 1
     watts: Floats  # n
-    segment_code: Ints  # n
     span_s: Floats  # recorded borders of phase instances, m + 1
     code: Ints  # m
-    lag: tuple[tuple[float, float], ...]
+    lag: Lags
+    border_s: Floats  # the same borders on the clock of power, without noise
 
     def energy(self, at_s: Floats) -> Floats:
-        """Energy up to an instant as the sensor will have seen it, J."""
-        total = np.interp(at_s, self.edges_s, _cumulative(self.watts, self.edges_s))
-        for weight, tau in self.lag:
-            if tau > 0:
-                filtered = first_order(self.edges_s, self.watts, tau)
-                k = np.clip(
-                    np.searchsorted(self.edges_s, at_s, "right") - 1, 0, len(self.watts) - 1
-                )
-                decay = np.exp(-(at_s - self.edges_s[k]) / tau)
-                now = self.watts[k] + (filtered[k] - self.watts[k]) * decay
-                total = total - weight * tau * (now - filtered[0])
-        return np.asarray(total)
+        """Energy up to an instant as it comes out of the lags, J."""
+        return lagged_energy(self.edges_s, self.watts, self.lag, at_s)
+
+    def energy_integral(self, at_s: Floats) -> Floats:
+        """:meth:`energy` integrated up to an instant, J s."""
+        return integral_of_lagged_energy(self.edges_s, self.watts, self.lag, at_s)
 
     def truth(self, begin_s: float, end_s: float) -> Floats:
-        """True energy per phase between two instants, J."""
-        ends = np.array([begin_s, end_s])
-        return np.array(
-            [
-                np.diff(
-                    np.interp(
-                        ends,
-                        self.edges_s,
-                        _cumulative(self.watts * (self.segment_code == j), self.edges_s),
-                    )
-                )[0]
-                for j in range(len(self.names))
-            ]
-        )
-
-
-def _cumulative(watts: Floats, edges_s: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(watts * np.diff(edges_s))])
-
-
-def first_order(edges_s: Floats, rate: Floats, tau: float) -> Floats:
-    """A piecewise constant rate through a first-order lag, at the edges; starts settled."""
-    out = np.empty(len(edges_s))
-    out[0] = rate[0]
-    i, n = 0, len(rate)
-    while i < n:  # blocks in which exp() does not overflow
-        j = min(max(int(np.searchsorted(edges_s, edges_s[i] + 30 * tau, "right")) - 1, i + 1), n)
-        if j == i + 1:
-            decay = np.exp(-(edges_s[j] - edges_s[i]) / tau)
-            out[j] = rate[i] + (out[i] - rate[i]) * decay
-        else:
-            grow = np.exp((edges_s[i : j + 1] - edges_s[i]) / tau)
-            out[i + 1 : j + 1] = (out[i] + np.cumsum(rate[i:j] * np.diff(grow))) / grow[1:]
-        i = j
-    return out
+        """True energy within each phase's borders between two instants, J."""
+        inside = np.clip(self.border_s, begin_s, end_s)
+        joules = np.diff(np.interp(inside, self.edges_s, cumulative(self.watts, self.edges_s)))
+        return np.asarray(np.bincount(self.code, joules, len(self.names)), np.float64)
 
 
 def make_trace(
@@ -155,8 +146,9 @@ def make_trace(
 ) -> Trace:
     """A run of at most ``seconds`` that ends with a whole phase."""
     world = world or World()
-    step_s = sum(part.ms for part in parts) / 1e3
+    step_s = sum(part.ms / part.every for part in parts) / 1e3
     steps = int(np.ceil(seconds / step_s * 1.05)) + 4
+    steps += sum(part.every for part in parts if part.every > 1)  # these may be short
     duration = np.stack([_durations(part, steps, rng) for part in parts], 1)
     count = np.array([part.segments for part in parts])
     shape = np.concatenate(
@@ -180,6 +172,8 @@ def make_trace(
     if world.cap_w is not None:
         slower = np.maximum(1.0, watts / world.cap_w)
         watts, pieces = watts / slower, pieces * slower
+    turn = np.arange(1, steps + 1)[:, None] % [part.every for part in parts]
+    pieces = pieces * np.repeat(turn == 0, count, axis=1)
     code = np.repeat(np.arange(len(parts)), count)
     names = tuple(part.name for part in parts)
     if world.dither is not None:
@@ -190,24 +184,37 @@ def make_trace(
         code, names = np.append(code, len(parts)), (*names, "dither")
     edges = np.concatenate([[0.0], np.cumsum(pieces.ravel())])
     codes, flat = np.tile(code, steps), watts.ravel()
+    rare = np.array([part.every > 1 for part in parts] + [False])[codes] & (np.diff(edges) == 0)
+    edges, codes, flat = edges[np.append(~rare, True)], codes[~rare], flat[~rare]
     keep = int(np.searchsorted(edges, seconds, "right")) - 1
     while codes[keep] == codes[keep - 1]:
         keep -= 1
     edges, codes, flat = edges[: keep + 1], codes[:keep], flat[:keep]
-    if world.tenant is not None:
-        edges, codes, flat = _with_tenant(edges, codes, flat, world.tenant, rng)
+    works = np.array([part.works for part in parts] + [False])
+    if world.idle_decay:
+        edges, codes, flat = _with_decay(edges, codes, flat, works, world)
     new = np.concatenate([[True], codes[1:] != codes[:-1]])
-    recorded = np.append(edges[:-1][new], edges[-1])
-    recorded = recorded * (1 + world.clock_drift) + world.clock_offset_s
+    borders, phases = np.append(edges[:-1][new], edges[-1]), codes[new]
+    if world.slack_s or world.marks_long_s:  # power moves, what is recorded does not
+        (apart,) = rng.spawn(1)  # the same run without them is the same otherwise
+        sign = apart.choice([-1.0, 1.0], len(works))
+        at = np.flatnonzero(new)[1:]
+        edges = _moved(edges, at, world.slack_s * sign[codes[at]])
+        idle_w = min(part.watts for part in parts)
+        if world.marks_long_s:
+            edges, flat = _shortened(edges, flat, at, works[codes], world.marks_long_s, idle_w)
+    if world.tenant is not None:
+        edges, flat = _with_tenant(edges, flat, world.tenant, rng)
+    recorded = borders * (1 + world.clock_drift) + world.clock_offset_s
     recorded[1:] += world.edge_noise_s * rng.standard_normal(len(recorded) - 1)
-    return Trace(names, edges, flat, codes, np.maximum.accumulate(recorded), codes[new], world.lag)
+    return Trace(names, edges, flat, np.maximum.accumulate(recorded), phases, world.lag, borders)
 
 
 def _durations(part: Part, steps: int, rng: np.random.Generator) -> Floats:
     if part.cv == 0:
         return np.full(steps, part.ms / 1e3)
     sigma = np.sqrt(np.log1p(part.cv**2))
-    return part.ms / 1e3 * np.exp(sigma * rng.standard_normal(steps) - sigma**2 / 2)
+    return np.asarray(part.ms / 1e3 * np.exp(sigma * rng.standard_normal(steps) - sigma**2 / 2))
 
 
 def _drift(steps: int, step_s: float, world: World, rng: np.random.Generator) -> Floats:
@@ -221,92 +228,67 @@ def _drift(steps: int, step_s: float, world: World, rng: np.random.Generator) ->
     return np.asarray((1 + world.drift_cv * level) * warm)
 
 
-def _with_tenant(
-    edges: Floats, code: Ints, watts: Floats, tenant: tuple[float, float], rng: np.random.Generator
+def _with_decay(
+    edges: Floats, code: Ints, watts: Floats, works: npt.NDArray[np.bool_], world: World
 ) -> tuple[Floats, Ints, Floats]:
+    """Waits cut into pieces of at most 50 ms, whose power falls from the end of the last load."""
+    waits = ~works[code]
+    count = np.where(waits, np.ceil(np.diff(edges) / 0.05), 1).astype(int).clip(1)
+    ended = np.maximum.accumulate(np.where(waits, edges[0], edges[1:]))
+    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    length = np.repeat(np.diff(edges) / count, count)
+    begin = np.repeat(edges[:-1], count) + place * length
+    since = begin - np.repeat(ended, count)
+    # The mean of 1 − exp(−t / τ) over a piece.
+    short = np.maximum(length, 1e-12) / world.idle_s
+    fallen = 1 - np.exp(-np.maximum(since, 0.0) / world.idle_s) * -np.expm1(-short) / short
+    factor = 1 - world.idle_decay * fallen * np.repeat(waits, count)
+    return np.append(begin, edges[-1]), np.repeat(code, count), np.repeat(watts, count) * factor
+
+
+def _moved(edges: Floats, at: Ints, by_s: Floats) -> Floats:
+    """Edges, those ``at`` these places moved, never past the middle of a segment."""
+    room = 0.4 * np.minimum(np.diff(edges)[at], np.diff(edges)[at - 1])
+    edges = edges.copy()
+    edges[at] += np.clip(by_s, -room, room)
+    return edges
+
+
+def _shortened(
+    edges: Floats, watts: Floats, at: Ints, works: npt.NDArray[np.bool_], by_s: float, idle_w: float
+) -> tuple[Floats, Floats]:
+    """Loads that begin and end ``by_s`` / 2 inside their marks.
+
+    A wait beside a load goes on for longer; between two loads power is ``idle_w`` for a moment.
+    """
+    before, after = works[at - 1], works[at]
+    half = np.minimum(by_s / 2, 0.4 * np.minimum(np.diff(edges)[at], np.diff(edges)[at - 1]))
+    ends = edges.copy()
+    ends[at] += half * (after & ~before) - half * before
+    gap, width = at[before & after], 2 * half[before & after]
+    ends = np.insert(ends, gap + 1, ends[gap] + width)
+    return ends, np.insert(watts, gap, idle_w)
+
+
+def _with_tenant(
+    edges: Floats, watts: Floats, tenant: tuple[float, float], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Another job's power on top, switched on and off at random."""
     extra, mean_s = tenant
     switch = np.cumsum(rng.exponential(mean_s, int(4 * edges[-1] / mean_s) + 8))
     cuts = np.union1d(edges, switch[switch < edges[-1]])
-    at = np.clip(np.searchsorted(edges, cuts[:-1], "right") - 1, 0, len(code) - 1)
+    at = np.clip(np.searchsorted(edges, cuts[:-1], "right") - 1, 0, len(watts) - 1)
     on = np.searchsorted(switch, cuts[:-1], "right") % 2 == 1
-    return cuts, code[at], watts[at] + extra * on
-
-
-# -- sensors -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """An energy counter: update period, how far it is off, how much it jitters."""
-
-    period_s: float = 0.1
-    skew: float = 0.005  # the true period differs by up to this share
-    jitter_s: float = 0.0002
-    missed: float = 0.0  # share of updates that do not come
-    reset_s: float | None = None  # the counter starts anew at this time
-    grain_j: float = 0.001
-
-    def updates(self, trace: Trace, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """(instants, values in J)."""
-        period = self.period_s * (1 + (rng.uniform(-1, 1) * self.skew if self.skew else 0.0))
-        end = float(trace.edges_s[-1])
-        count = int(end / period) - 1
-        at = rng.uniform(0, period) + np.arange(count) * period
-        at = at + self.jitter_s * rng.standard_normal(count)
-        at = at[(at > 0) & (at < end)]
-        if self.missed:
-            at = at[rng.random(len(at)) >= self.missed]
-        value = np.floor(trace.energy(at) / self.grain_j) * self.grain_j
-        if self.reset_s is not None:
-            after = at >= self.reset_s
-            value[after] -= value[after][0] - self.grain_j
-        return at, value
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What a reader saw: end of each call, its duration, the value."""
-
-    time_s: Floats
-    span_s: Floats
-    joules: Floats
-
-    @property
-    def per_second(self) -> float:
-        return len(self.time_s) / float(self.time_s[-1] - self.time_s[0])
-
-
-CALL_S = 0.00012  # NVML's energy call
-LATE_S = 0.0003  # mean delay of a thread that wakes up
-
-
-def scheduled_reads(at_s: Floats, value: Floats, end_s: float, rng: np.random.Generator) -> Reads:
-    """Read the counter when the product's own scheduler says so."""
-    lock = UpdateTracker(0, Random(int(rng.integers(2**31))))
-    times: list[float] = []
-    seen = -2
-    seen_at: list[int] = []
-    while True:
-        begin = lock.next_ns / 1e9 + rng.exponential(LATE_S)
-        if times:
-            begin = max(begin, times[-1])
-        end = begin + CALL_S
-        if end > end_s:
-            break
-        index = int(np.searchsorted(at_s, begin + CALL_S / 2, "right")) - 1
-        lock.observe(round((begin + end) / 2 * 1e9), index != seen and seen >= -1)
-        seen = index
-        times.append(end)
-        seen_at.append(index)
-    place = np.array(seen_at)
-    joules = np.where(place >= 0, value[np.maximum(place, 0)], value[0] - 1.0)
-    return Reads(np.array(times), np.full(len(times), CALL_S), joules)
+    return cuts, watts[at] + extra * on
 
 
 __all__ = [
+    "CALL_S",
+    "QUIET",
     "STEPS",
     "Counter",
+    "Floats",
+    "Ints",
     "Part",
     "Reads",
     "Trace",

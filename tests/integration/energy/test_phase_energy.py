@@ -12,7 +12,15 @@ import pytest
 from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
-from tests.fakes.paced_run import CAP_W, paced, phases_add_up, report_of, report_with_truth, rig_of
+from tests.fakes.paced_run import (
+    CAP_W,
+    paced,
+    phases_add_up,
+    report_of,
+    report_with_truth,
+    rig_of,
+    stamped_energy,
+)
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
 pytestmark = pytest.mark.alone
@@ -31,8 +39,11 @@ def test_intervals_hold_the_true_energy_of_each_phase(recorded_runs: RecordedRun
         report = report_with_truth(recorded_runs[recording])
         phases_add_up(report)
         rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+        stamped = stamped_energy(recorded_runs[recording])
         for name in ("data", "forward", "backward", "optimizer"):
             row, truth = rows[name], report["truth"][name]
+            # The training's own clock readings around its phases say the same.
+            assert stamped[name] == pytest.approx(truth, rel=0.03), name
             if row["status"] == "resolved":
                 low, high = row["energy_j_interval"]
                 resolved.append(low <= truth <= high)
