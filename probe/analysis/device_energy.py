@@ -14,6 +14,7 @@ from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKnots
 from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Provenance, Source, device_kind
+from ..sensors.known_meters import systematic
 from .meter_choice import POWERS
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
@@ -89,6 +90,7 @@ def source_row(device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap]) 
     """The row of ``sources`` in the report."""
     source, curve = device.source, device.curve
     energy = energy_of(curve, run) if curve else None
+    errors = systematic(source)
     return {
         "source": source.id,
         "device": source.device,
@@ -101,6 +103,7 @@ def source_row(device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap]) 
         "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
         "note": source.note,
         "model": source.model,
+        "systematic": errors.row() if errors else None,
     } | _kind_beyond_name(source)
 
 

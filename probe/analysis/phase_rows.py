@@ -38,11 +38,13 @@ class PhaseRows:
     warnings: list[str] = field(default_factory=list)
     sensor: dict[str, Any] = field(default_factory=dict)  # more keys of the meter's row in sources
     sensor_note: str = ""
+    sampling_error_j: float = 0.0  # of the meter's total, if it looks at a part of the time only
 
     def __iadd__(self, more: PhaseRows) -> PhaseRows:
         self.phases += more.phases
         self.groups += more.groups
         self.warnings += more.warnings
+        self.sampling_error_j += more.sampling_error_j
         return self
 
 
@@ -110,6 +112,7 @@ def phase_rows(
             "fit": sensor_response.fit_row(estimated),
         }
         rows.sensor_note = sensor_response.note(estimated)
+        rows.sampling_error_j = sensor_response.sampling_error_j(estimated)
         if (line := sensor_response.fit_warning(estimated, label)) is not None:
             rows.warnings.append(line)
         refused = _together(estimated, parts, total_interval(device, run))

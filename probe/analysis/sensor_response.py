@@ -49,6 +49,12 @@ _REFUSED = (
 _WIDENED = "all intervals are 1.5 times as wide; a longer run, or `probe calibrate`, tells"
 
 
+def sampling_error_j(estimated: Estimate) -> float:
+    """By how much a part-time meter's total is off because it is a sample; else 0."""
+    solution = estimated.solution
+    return 2 * abs(solution.missed_j) if solution.part_time else 0.0
+
+
 def note(estimated: Estimate) -> str:
     """What a reader must know of the meter, in words; empty if it is in time and quick."""
     response, about = estimated.solution.response, estimated.statistics

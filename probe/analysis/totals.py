@@ -14,7 +14,7 @@ from .carbon_and_price import Tariff, Tariffs
 
 
 def totals(
-    analysis: RunAnalysis, tariffs: Tariffs
+    analysis: RunAnalysis, tariffs: Tariffs, sampling_error_j: float = 0.0
 ) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]:
     """(``total``, ``carbon``, ``cost``) of the report.
 
@@ -42,7 +42,10 @@ def totals(
     shares = [device.curve.sampled_share(*run) for device in counted if device.curve]
     total: dict[str, Any] = {
         "energy_j": joules,
-        "energy_j_interval": [sum(i[0] for i in intervals), sum(i[1] for i in intervals)]
+        "energy_j_interval": [
+            max(0.0, sum(i[0] for i in intervals) - sampling_error_j),
+            sum(i[1] for i in intervals) + sampling_error_j,
+        ]
         if counted
         else None,
         "co2e_g": grams,

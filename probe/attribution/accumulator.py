@@ -41,7 +41,8 @@ _FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
-_TOGETHER_S = 5.0  # updates of so many seconds become rows at once
+_TOGETHER_S = 10.0  # updates of so many seconds become rows at once
+_RULED_OUT = 60.0  # worse by so much in evidence: its weight is below a thousandth
 _REFRESHED_ROWS = 800  # powers that the response's columns assume are solved anew then, doubling
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S = 0.5
@@ -296,12 +297,15 @@ class Accumulator:
         """Rows of the intervals between successive updates of the chain, in every lane."""
         statistics = self.statistics
         width = statistics.columns.width
-        shown = ShownTime(slices, width)
+        shown = ShownTime(slices, width, statistics.period_s)
         joules, fresh = np.diff(chain.joules), chain.fresh[1:]
         ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
         keep = ~fresh & (long_phase == MIXED)
+        rows, before = np.empty(0), None
         for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
-            rows = lane_rows(shown, ends_s, lane, statistics.period_s)
+            if before is None or not lane.has_rows_of(before):
+                rows = lane_rows(shown, ends_s, lane)
+            before = lane
             ledger = None
             if number == 0:
                 spent = np.diff(shown.elapsed(ends_s - lane.response.mean_s), axis=0)
@@ -313,13 +317,24 @@ class Accumulator:
             add_blur(lane, shown, ends_s, chain.sigma_s, keep)
 
     def _refresh(self) -> None:
-        """Solve for the powers that the columns of the response assume from now on."""
+        """Solve for the powers that the columns of the response assume from now on.
+
+        Lanes that the run has ruled out by now end here.
+        """
         self._refresh_at *= 2
-        width = self.statistics.columns.width
-        for lane in self.statistics.lanes:
-            if lane.extras:
-                solution = Solution(self.statistics, PHASE_SPREAD, Model(lane))
-                lane.power_w = solution.column_powers(width)
+        statistics = self.statistics
+        solutions = [Solution(statistics, PHASE_SPREAD, Model(x)) for x in statistics.lanes]
+        best = min(solutions, key=lambda s: s.score)
+        first = statistics.lanes[0]
+        kept = [s.score < best.score + _RULED_OUT for s in solutions]
+        powers: dict[Response, Floats] = {}
+        for lane, solution in zip(statistics.lanes, solutions, strict=True):
+            if lane.extras:  # lanes that differ in gain alone go on sharing their rows
+                watts = solution.column_powers(statistics.columns.width)
+                lane.power_w = powers.setdefault(lane.response, watts)
+        self._filters = [f for f, keep in zip(self._filters, kept, strict=True) if keep]
+        statistics.lanes = [x for x, keep in zip(statistics.lanes, kept, strict=True) if keep]
+        statistics.lanes[0].blocks.ledger = first.blocks.ledger  # it is the run's, whoever leads
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
         lanes = self.statistics.lanes

@@ -84,6 +84,7 @@ class _Comparison:
             self._quality["ok"],
             not problems,
             len({trial.meters for trial in trials}) == 1,
+            max((trial.meter_error for trial in trials), default=0.0),
         )
 
     def _quantity(self, *, energy: bool) -> ComparedQuantity:

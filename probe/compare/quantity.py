@@ -20,7 +20,6 @@ from .run_record import EARLY, Trial
 from .statistics import Contrast, contrast, holm
 
 GAINED, LOST, NO_EVIDENCE = "gain", "loss", "no evidence"
-CARD = 0.05  # how far a card's meter may be off, as a share (Yang et al., SC24)
 FOUR = ("early", "gradient", "memory", "communication", "rest")
 _LATE = {
     kinds.GRADIENT_HEAVY: "gradient",
@@ -37,7 +36,8 @@ class Frame:
     ``pairs``: places of runs that share a block, or empty; ``factors`` (bases, others): by what the
     other run's work is scaled to the base's; ``missed``: runs of either side that did not reach
     the target; ``quality_ok``: False if the other side is worse; ``comparable``: whether anything
-    may be called at all; ``same_meters``: whether all runs were read by the same ones.
+    may be called at all; ``same_meters``: whether all runs were read by the same ones;
+    ``meter_error``: how far these may be off, as a share.
     """
 
     cells: tuple[Cell, ...]
@@ -47,6 +47,7 @@ class Frame:
     quality_ok: bool | None
     comparable: bool
     same_meters: bool
+    meter_error: float
 
     def allows(self, verdict: str) -> str:
         """A verdict, unless something forbids it."""
@@ -56,7 +57,7 @@ class Frame:
 
 
 class ComparedQuantity:
-    """Of all runs; ``shared``: it is read by meters that may be off by :data:`CARD`."""
+    """Of all runs; ``shared``: it is read by meters that may be off by ``Frame.meter_error``."""
 
     def __init__(
         self,
@@ -166,8 +167,8 @@ class ComparedQuantity:
             return 0.0
         value = abs(float(self._contrast.value[part * self._width + at]))
         if self._frame.same_meters or part == PROGRESS:
-            return CARD * value
-        return CARD * math.hypot(*self._sides(at))
+            return self._frame.meter_error * value
+        return self._frame.meter_error * math.hypot(*self._sides(at))
 
     def _sides(self, at: int) -> tuple[float, float]:
         """Means of the base and of the other side, scaled to the base's work."""

@@ -12,7 +12,9 @@ from ..analysis.from_samples import AnalysisFromSamples
 from ..analysis.open import open_samples
 from ..analysis.rates import rates
 from ..model import Phase, Provenance, Status
+from ..sensors.known_meters import systematic
 from ..store.reader import RunReader
+from ..units import NS_PER_S
 from .phase_classes import limited
 from .run_record import Joint, Stage, Use
 
@@ -115,6 +117,18 @@ class Measured:
         run = self._begin_ns, max(end_ns, self._begin_ns + 1)
         limits = [device_energy.total_interval(device, run) for device in self._devices]
         return math.fsum(high - low for low, high in limits) / 2
+
+    def meter_error(self, end_ns: int) -> float:
+        """How far all that the meters show until then may be off, as a share."""
+        run = self._begin_ns, max(end_ns, self._begin_ns + 1)
+        off, joules = 0.0, 0.0
+        for device in self._devices:
+            errors = systematic(device.source)
+            if device.curve is not None and errors is not None:
+                energy = device_energy.energy_of(device.curve, run)
+                off += errors.half_j(energy, (run[1] - run[0]) / NS_PER_S)
+                joules += energy
+        return off / joules if joules > 0 else 0.0
 
     def until(self, end_ns: int) -> tuple[float, float | None]:
         """(seconds, joules) from the beginning to an instant."""

@@ -104,6 +104,7 @@ class Recording:
             energy=measured.provenance,
             energy_half_j=measured.half_j(end_ns),
             meters=measured.meters(),
+            meter_error=measured.meter_error(end_ns),
             early={
                 share: measured.until(self.work.when(at))
                 for share, at in ends.items()

@@ -67,7 +67,8 @@ class Trial:
 
     ``block`` names what it shares with a run of the other side (its seed); ``reached`` is None
     without a target, ``stopped`` says that it ended there; ``energy`` says how its joules came
-    about, None if there are none; ``energy_half_j`` is how well its meter knows their total.
+    about, None if there are none; ``energy_half_j`` is how well its meter knows their total,
+    ``meter_error`` how far all that its meters show may be off, as a share.
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
     ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
     for runs to be comparable, by name, ``settings`` what it was trained with; ``g_per_kwh`` is the
@@ -84,6 +85,7 @@ class Trial:
     energy: Provenance | None = Provenance.MEASURED
     energy_half_j: float = 0.0
     meters: frozenset[str] = frozenset()
+    meter_error: float = 0.0
     early: Mapping[float, tuple[float, float | None]] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     bound_share: Mapping[str, float] = field(default_factory=dict)

@@ -10,12 +10,15 @@ METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
     "where it has none. Energy of a phase is estimated: the meter is slower than a phase, so its "
     "updates are regressed on the time that each phase ran between them, over all steps; the "
-    "interval holds the true value in 95 of 100 cases if the sensor behaves as assumed. A phase "
+    "interval holds the true value in 95 of 100 cases. How late and how slowly the meter shows "
+    "power is inferred from the same updates, and what is not known of it is in the interval; "
+    "where the updates are not those of any meter that we know, no phase gets a number. A phase "
     "that cannot be told apart gets hard bounds instead of a number."
 )
 LIMITS = (
-    "Device meters see the device, not the power supply, the cooling or the network. Cards differ "
-    "by up to some ±5 % in how they measure themselves. The CO2e is energy times an average "
+    "Device meters see the device, not the power supply, the cooling or the network. How far a "
+    "meter is off as a whole cannot be seen in its own data: the interval does not contain it, it "
+    "stands beside it. The CO2e is energy times an average "
     "intensity of the grid, not what your plug drew at that hour."
 )
 
@@ -75,12 +78,41 @@ def quality(report: dict[str, Any]) -> list[tuple[str, str]]:
                     f"an update every {duration(source['period_s'])}{gaps}",
                 )
             )
+    rows += [(f"{device}, its meter", line) for device, line in meters_off(report)]
+    rows += [(f"{device}, its meter is", line) for device, line in meter_notes(report)]
     rows.append(("edges lost", str(report["gaps"]["edges_lost"])))
     if overhead["share_of_step"] is not None:
         rows.append(
             ("overhead", f"{overhead['share_of_step']:.2%} of a step ({overhead['method']})")
         )
     return rows
+
+
+def meters_off(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """(devices, how far their meters may be off as a whole) of those that are in the total."""
+    devices: dict[str, list[str]] = {}
+    for source in report["sources"]:
+        errors = source.get("systematic")
+        if not source["in_total"] or not errors:
+            continue
+        if errors["from"] == "database":
+            line = (
+                f"shows {1 + errors['gain']:.3f} × power {errors['offset_w']:+.1f} W, as published "
+                "for this card; the energies above are as it shows them"
+            )
+        else:
+            line = f"may be off by ±{errors['gain']:.0%}, all phases alike, beside the intervals"
+        devices.setdefault(line, []).append(source["device"])
+    return [(", ".join(names), line) for line, names in devices.items()]
+
+
+def meter_notes(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """(device, what its meter does to power before it shows it), allowed for in the intervals."""
+    return [
+        (source["device"], f"{source['note']} (allowed for)")
+        for source in report["sources"]
+        if source.get("response") and source["response"]["kind"] != "in time"
+    ]
 
 
 def machine(report: dict[str, Any]) -> list[tuple[str, str]]:

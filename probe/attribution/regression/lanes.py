@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Bools, Floats
-from ..response.nuisance import EXTRAS, Tie, alternatives, derivatives
-from ..response.response import Response
+from ..response.nuisance import EXTRAS, Tie, response_columns
+from ..response.response import Kind, Response
 from ..response.shown import ShownTime
 from .blocks import Blocks, Innovations
 
@@ -38,6 +38,11 @@ class Lane:
             response, tie, gain, power_w, Blocks(width, extras), np.zeros((width, width)), extras
         )
 
+    def has_rows_of(self, other: Lane) -> bool:
+        """True if its rows are those of another lane, before they are filtered."""
+        same = self.response == other.response and self.extras == other.extras
+        return same and np.array_equal(self.power_w, other.power_w)
+
     def widen(self, width: int) -> None:
         """Make room for new columns, whose power is taken to be that of the others."""
         more = width - len(self.power_w)
@@ -47,7 +52,7 @@ class Lane:
         self.blocks.widen(width)
 
 
-def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane, period_s: float) -> Floats:
+def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane) -> Floats:
     """Rows of the n intervals between successive ``ends_s`` (n + 1,); (n, extras + width)."""
     slices = shown.slices
     watts = lane.power_w[slices.column]
@@ -62,36 +67,35 @@ def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane, period_s: float) -> 
         rows[:, places] = shown.crossings(steps, ends_s, lane.response)
     if not lane.extras:
         return rows
-    return np.concatenate(
-        [
-            derivatives(shown, watts, ends_s, lane.response),
-            alternatives(shown, watts, ends_s, lane.response, period_s),
-            rows,
-        ],
-        axis=1,
-    )
+    of_response = response_columns(shown, watts, ends_s, lane.response)
+    return np.concatenate([of_response, rows], axis=1)
 
 
 def add_blur(lane: Lane, shown: ShownTime, ends_s: Floats, sigma_s: Floats, used: Bools) -> None:
     """Add what errors of the n + 1 instants ``ends_s`` do to the gram matrix of the used rows.
 
-    An instant that is late by e moves e times what the sensor saw then from one row to the next.
+    An instant that is late by e moves e times what the sensor saw then from one row to the next;
+    of a part-time sensor it moves the one window that ends there.
     """
+    part_time = lane.response.kind is Kind.PART_TIME
     seen = shown.composition(ends_s, lane.response)
     weight = np.zeros(len(ends_s))
     weight[1:] += used
-    weight[:-1] += used
+    if not part_time:
+        weight[:-1] += used
     part = seen * (sigma_s * np.sqrt(weight))[:, None]
-    lane.blur_s2 += _noise_gain(lane.gain) * part.T @ part
+    lane.blur_s2 += _noise_gain(lane.gain, differences=not part_time) * part.T @ part
 
 
-def _noise_gain(gain: float) -> float:
-    """How much more the filtered difference of white noise varies than the difference itself."""
+def _noise_gain(gain: float, *, differences: bool) -> float:
+    """How much more white noise, or its differences, vary once they are filtered."""
     if gain == 0:
         return 1.0
     keep = Innovations.PHI * (1 - gain)
     answer = np.append(1.0, -Innovations.PHI * gain * keep ** np.arange(200))
-    return float((np.diff(np.concatenate([[0.0], answer, [0.0]])) ** 2).sum() / 2)
+    if differences:
+        answer = np.diff(np.concatenate([[0.0], answer, [0.0]]))
+    return float((answer**2).sum() / (2 if differences else 1))
 
 
 def add_rows(

@@ -107,7 +107,7 @@ class Solution:
     @property
     def part_time(self) -> bool:
         """True if the meter looks at a part of each period: its own total is a sample then."""
-        return self.model.lane.tie is Tie.PART_TIME
+        return self.model.lane.response.kind is Kind.PART_TIME
 
     @cached_property
     def response(self) -> Response:
@@ -365,7 +365,7 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     special = []
     if lane.extras:
         special.append(solve(replace(base, borders=True)))
-        if lane.tie not in (Tie.PART_TIME, Tie.KNOWN):
+        if lane.tie is not Tie.KNOWN and not mode.part_time:
             special.append(solve(replace(base, free=True)))
     # The other lanes under the durations that this one asks for.
     others = [
@@ -376,6 +376,9 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     solutions = [mode, *others, *special, *(s for s in [best, *lengths] if s is not mode)]
     score = np.array([s.score for s in solutions])
     weight = np.exp(-(score - score.min()) / (2 * TEMPER))
+    # Which phases' powers depend on durations is one question, however many answers are tried.
+    depends = np.array([s.model.lengths != DurationModel() for s in solutions])
+    weight[depends] /= max(1, len(lengths))
     weight[weight < 1e-3] = 0.0
     weight /= weight.sum()
     some = [(s, float(w)) for s, w in zip(solutions, weight, strict=True) if w > 0]

@@ -48,6 +48,7 @@ class Tie(StrEnum):
     SHARP = "sharp"  # no lag
     AVERAGE = "average"
     PART_TIME = "part-time"
+    PART_SHARP = "part-time, no lag"
     KNOWN = "known"  # calibrated, or from the database
     EXACT = "exact"  # nothing about it is unknown: our own windows, RAPL
 
@@ -59,18 +60,28 @@ ODDS = {
     Tie.IN_TIME: 1.8,
     Tie.SHARP: 3.2,
     Tie.PART_TIME: 5.0,
+    Tie.PART_SHARP: 3.2,
     Tie.KNOWN: 0.0,
     Tie.EXACT: 0.0,
 }
 
 
-def derivatives(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
-    """Columns of the response's own parameters, (n, DERIVATIVES); zero where there is none.
+def response_columns(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+    """Columns of the response's own parameters and of responses far from it; (n, EXTRAS).
+
+    A column is zero where the response has no such parameter.
 
     Args:
         watts: what each slice draws, (slices,).
         ends_s: ends of the n intervals, the first one's begin before them, (n + 1,).
     """
+    out = np.zeros((len(ends_s) - 1, EXTRAS))
+    later = np.array([0.0, _STEP_S, -_STEP_S, *LAGS_S])
+    same, parts = _same_kernel(shown, watts, ends_s, response, later)
+    base = same[0]
+    out[:, 0] = (same[1] - same[2]) / (2e3 * _STEP_S)
+    out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
+    out[:, DERIVATIVES + len(LAGS_S) :] = (parts - base).T
 
     def energies(other: Response) -> Floats:
         return shown.energies(watts, ends_s, other)
@@ -78,12 +89,6 @@ def derivatives(shown: ShownTime, watts: Floats, ends_s: Floats, response: Respo
     mean, variance = response.mean_s, response.variance_s2
     wide = max(0.004**2, 0.2 * variance)
     narrow = max(variance - wide, 0.0)
-    base = energies(response)
-    out = np.zeros((len(ends_s) - 1, DERIVATIVES))
-    out[:, 0] = (
-        energies(response.moved(mean + _STEP_S, variance))
-        - energies(response.moved(mean - _STEP_S, variance))
-    ) / (2e3 * _STEP_S)
     wider, narrower = response.moved(mean, variance + wide), response.moved(mean, narrow)
     out[:, 1] = (energies(wider) - energies(narrower)) / (1e6 * (variance + wide - narrow))
     if response.kind is Kind.PART_TIME:
@@ -104,20 +109,27 @@ def derivatives(shown: ShownTime, watts: Floats, ends_s: Floats, response: Respo
     return out
 
 
-def alternatives(
-    shown: ShownTime, watts: Floats, ends_s: Floats, response: Response, period_s: float
-) -> Floats:
-    """What other responses would show less what this one shows, (n, EXTRAS - DERIVATIVES)."""
-    base = shown.energies(watts, ends_s, response)
-    out = np.zeros((len(ends_s) - 1, EXTRAS - DERIVATIVES))
-    for place, lag_s in enumerate(LAGS_S):
-        moved = response.moved(response.mean_s + lag_s, response.variance_s2)
-        out[:, place] = shown.energies(watts, ends_s, moved) - base
-    if response.kind is not Kind.PART_TIME:
-        for place, part in enumerate(PARTS, len(LAGS_S)):
-            other = Response.part_time(part * period_s, response.delay_s, response.tau_s)
-            out[:, place] = shown.energies(watts, ends_s, other) - base
-    return out
+def _same_kernel(
+    shown: ShownTime, watts: Floats, ends_s: Floats, response: Response, later_s: Floats
+) -> tuple[Floats, Floats]:
+    """What the same kernel shows with more delay, (delays, n), and part-time, (PARTS, n)."""
+    at = ends_s - response.delay_s - later_s[:, None]
+    if response.kind is Kind.PART_TIME:
+        part_s = response.part_s
+        windows = shown.windows(ends_s, part_s)
+        late = windows.ends_s - response.delay_s - later_s[:, None]
+        ends, begins = shown.energy_until(watts, np.stack([late, late - part_s]), response)
+        same = np.stack([windows.summed(e) for e in ends - begins])
+        return same, np.repeat(same[:1], len(PARTS), axis=0)
+    windows = shown.windows(ends_s, 1.0)
+    lengths_s = shown.period_s * np.array(PARTS)[:, None]
+    begins = windows.ends_s - response.delay_s - lengths_s
+    ends = windows.ends_s - response.delay_s
+    flat = np.concatenate([at.ravel(), ends, begins.ravel()])
+    until = shown.energy_until(watts, flat, response)
+    same = np.diff(until[: at.size].reshape(at.shape), axis=1)
+    gaps = until[at.size :][: len(ends)] - until[at.size + len(ends) :].reshape(begins.shape)
+    return same, np.stack([windows.summed(g) for g in gaps / lengths_s])
 
 
 def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats]:
@@ -128,10 +140,10 @@ def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats
         [
             _MEAN_MS**2,
             max(2 * tau_ms * _TAU_MS, _LEAST_VARIANCE_MS2) ** 2,
-            (1e3 * _WINDOW_SHARE * period_s if tie is Tie.PART_TIME else _SHAPE) ** 2,
+            (1e3 * _WINDOW_SHARE * period_s if response.kind is Kind.PART_TIME else _SHAPE) ** 2,
         ]
     )
-    if tie is Tie.SHARP:
+    if tie in (Tie.SHARP, Tie.PART_SHARP):
         cov[1, 1] = _SHARP_MS2**2
         mean[1] = -1e6 * response.variance_s2
     elif tie in (Tie.IN_TIME, Tie.KNOWN):
@@ -152,7 +164,7 @@ def distance(response: Response, tie: Tie) -> float:
     """How far a response is from what the tie takes for granted, as −2 ln of the prior."""
     if tie is Tie.IN_TIME:
         return (1e3 * response.delay_s / _IN_TIME_MS) ** 2
-    if tie is Tie.SHARP:
+    if tie in (Tie.SHARP, Tie.PART_SHARP):
         return (1e6 * response.variance_s2 / _SHARP_MS2) ** 2
     return 0.0
 

@@ -18,7 +18,7 @@ from ..regression.blocks import Innovations
 from ..regression.columns import Columns
 from ..regression.design import Spans, cut
 from ..regression.solve import Normal, Unknowns, evidence, fit, prior_of, unknowns
-from .nuisance import DERIVATIVES, ODDS, Tie, derivatives, distance, prior
+from .nuisance import DERIVATIVES, ODDS, Tie, distance, prior, response_columns
 from .response import Kind, Response
 from .shown import ShownTime
 
@@ -76,7 +76,7 @@ class _Slices:
 
     @classmethod
     def of(cls, stretch: Stretch, columns: Columns) -> _Slices:
-        shown = ShownTime(cut(stretch.spans, columns), columns.width)
+        shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
         elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
         return cls(shown, unknowns(columns, elapsed), stretch)
 
@@ -112,6 +112,7 @@ def search(stretch: Stretch) -> Iterator[Likely | None]:
     starts: list[tuple[Tie, Response]] = []
     if gain > -_PART_TIME_WINS:
         starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
+        starts.append((Tie.PART_SHARP, _best([p for p in parts if p[1].variance_s2 == 0])[1]))
     if gain < _PART_TIME_WINS:
         averages: list[tuple[float, Response]] = []
         for window_s in _WINDOWS_S:
@@ -223,7 +224,8 @@ class _Trial:
         if not derive:
             return
         per_slice = self.watts[slices.shown.slices.column]
-        extra = derivatives(slices.shown, per_slice, stretch.ends_s, response)[stretch.usable]
+        extra = response_columns(slices.shown, per_slice, stretch.ends_s, response)
+        extra = extra[stretch.usable, :DERIVATIVES]
         white = np.concatenate([white[:, :1], _whitened(extra, gain), white[:, 1:]], axis=1)
         fold = np.zeros((white.shape[1], slices.unknowns.fold.shape[1] + DERIVATIVES))
         size = slices.unknowns.fold.shape[1]

@@ -3,7 +3,8 @@
 With F(t) what a response has shown of a column's time up to t, the row of an update interval
 (u₀, u₁) is F(u₁) − F(u₀). F is what was used up to t − delay less what is *withheld*: used but
 not shown yet, a sum over the slices that the kernel still remembers. A part-time sensor's row is
-the time in its window, scaled to the period: a gap in time, not a lag. Everything is computed
+the time in its window, scaled to the period: a gap in time, not a lag; where updates were missed
+it is several windows. Everything is computed
 from the slices around the updates; no state is carried from one batch to the next.
 """
 
@@ -26,12 +27,26 @@ class _Recent(NamedTuple):
     end_s: Floats  # (m, k) …and ended
 
 
+class Windows(NamedTuple):
+    """m windows of a part-time sensor in n intervals."""
+
+    ends_s: Floats  # (m,)
+    scale: Floats  # (m,) the time that each stands for over its length
+    first: Ints  # (n,) place of each interval's first
+
+    def summed(self, values: Floats) -> Floats:
+        """Values of windows (…, m) or (m, width), scaled and summed by interval."""
+        if values.ndim == 2 and len(values) == len(self.ends_s):
+            return np.asarray(np.add.reduceat(values * self.scale[:, None], self.first, axis=0))
+        return np.asarray(np.add.reduceat(values * self.scale, self.first, axis=-1))
+
+
 class ShownTime:
     """Slices that follow each other without a hole, as a sensor's response shows them."""
 
-    def __init__(self, slices: SpanSlices, width: int):
-        """Slices whose columns lie below ``width``."""
-        self.slices, self.width = slices, width
+    def __init__(self, slices: SpanSlices, width: int, period_s: float):
+        """Slices whose columns lie below ``width``, of a meter that updates every ``period_s``."""
+        self.slices, self.width, self.period_s = slices, width, period_s
         self.edges_s = np.append(slices.begin_s, slices.end_s[-1:])
         self.seconds = np.diff(self.edges_s)
         n = len(slices)
@@ -55,10 +70,20 @@ class ShownTime:
     def rows(self, ends_s: Floats, response: Response) -> Floats:
         """Rows of the intervals between successive ``ends_s`` (n + 1,); (n, width)."""
         if response.kind is Kind.PART_TIME:
-            at = ends_s[1:] - response.delay_s
+            windows = self.windows(ends_s, response.part_s)
+            at = windows.ends_s - response.delay_s
             gap = self._shown(at, response) - self._shown(at - response.part_s, response)
-            return np.asarray(gap * (np.diff(ends_s) / response.part_s)[:, None])
+            return windows.summed(gap)
         return np.diff(self._shown(ends_s - response.delay_s, response), axis=0)
+
+    def windows(self, ends_s: Floats, part_s: float) -> Windows:
+        """The windows of a part-time sensor in the intervals between successive ``ends_s``."""
+        length = np.diff(ends_s)
+        number = np.maximum(1, np.round(length / self.period_s)).astype(np.int64)
+        first = np.append(0, np.cumsum(number)[:-1])
+        back = np.repeat(first + number - 1, number) - np.arange(int(number.sum()))
+        step = np.repeat(length / number, number)
+        return Windows(np.repeat(ends_s[1:], number) - back * step, step / part_s, first)
 
     def composition(self, ends_s: Floats, response: Response) -> Floats:
         """Which columns the sensor sees at instants (n,), summing to 1 a row; (n, width).
@@ -70,8 +95,7 @@ class ShownTime:
         if response.kind is not Kind.PART_TIME:
             return now
         before = self._mixture(ends_s - response.delay_s - response.part_s, response)
-        length = np.diff(ends_s, prepend=2 * ends_s[0] - ends_s[1] if len(ends_s) > 1 else 0.0)
-        return np.asarray((now - before) * (length / response.part_s)[:, None])
+        return np.asarray((now - before) * (self.period_s / response.part_s))
 
     def _shown(self, at_s: Floats, response: Response) -> Floats:
         shown = self.elapsed(at_s)
@@ -106,22 +130,24 @@ class ShownTime:
 
     def energies(self, watts: Floats, ends_s: Floats, response: Response) -> Floats:
         """Energy that each interval shows if the slices draw ``watts`` (slices,); (n,)."""
-        energy = np.append(0.0, np.cumsum(watts * self.seconds))
-
-        def shown(at_s: Floats) -> Floats:
-            place, into = self._place(at_s)
-            out = energy[place] + watts[place] * into
-            if response.memory_s > 0:
-                recent = self._remembered(at_s, response)
-                held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
-                out = out - (held * watts[recent.slice]).sum(1)
-            return np.asarray(out)
-
-        at = ends_s - response.delay_s
         if response.kind is Kind.PART_TIME:
-            gap = shown(at[1:]) - shown(at[1:] - response.part_s)
-            return np.asarray(gap * np.diff(ends_s) / response.part_s)
-        return np.diff(shown(at))
+            windows = self.windows(ends_s, response.part_s)
+            at = windows.ends_s - response.delay_s
+            ends, begins = self.energy_until(watts, np.stack([at, at - response.part_s]), response)
+            return windows.summed(ends - begins)
+        return np.diff(self.energy_until(watts, ends_s - response.delay_s, response))
+
+    def energy_until(self, watts: Floats, at_s: Floats, response: Response) -> Floats:
+        """Energy that has passed a response's kernel by instants (…), its delay left out; (…)."""
+        energy = np.append(0.0, np.cumsum(watts * self.seconds))
+        flat = at_s.ravel()
+        place, into = self._place(flat)
+        out = energy[place] + watts[place] * into
+        if response.memory_s > 0:
+            recent = self._remembered(flat, response)
+            held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
+            out -= np.einsum("mk,mk->m", held, watts[recent.slice])
+        return np.asarray(out).reshape(at_s.shape)
 
     def crossings(self, steps: Floats, ends_s: Floats, response: Response) -> Floats:
         """What the sensor shows of jumps in energy at the slices' begins.
@@ -143,11 +169,11 @@ class ShownTime:
                 out = out - np.matmul(weight[:, None], steps[recent.slice])[:, 0]
             return np.asarray(out)
 
-        at = ends_s - response.delay_s
         if response.kind is Kind.PART_TIME:
-            gap = shown(at[1:]) - shown(at[1:] - response.part_s)
-            return np.asarray(gap * (np.diff(ends_s) / response.part_s)[:, None])
-        return np.diff(shown(at), axis=0)
+            windows = self.windows(ends_s, response.part_s)
+            at = windows.ends_s - response.delay_s
+            return windows.summed(shown(at) - shown(at - response.part_s))
+        return np.diff(shown(ends_s - response.delay_s), axis=0)
 
     # -- slices around instants -----------------------------------------------------
 

@@ -123,7 +123,7 @@ def _of_host(
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)
     note = _note(analysis.reader)
-    total_, carbon, cost = totals(analysis, tariffs)
+    total_, carbon, cost = totals(analysis, tariffs, rows.sampling_error_j)
     phase_totals = analysis.phase_totals
     rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
     return {

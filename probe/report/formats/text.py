@@ -175,7 +175,9 @@ def _sources(report: dict[str, Any]) -> list[str]:
         ]
         for source in report["sources"]
     ]
-    return ["meters", *(f"  {line}" for line in aligned(rows, range(len(rows[0]))))]
+    lines = ["meters", *(f"  {line}" for line in aligned(rows, range(len(rows[0]))))]
+    lines += [f"  {device} is {line}" for device, line in sentences.meter_notes(report)]
+    return lines + [f"  {device}: {line}" for device, line in sentences.meters_off(report)]
 
 
 def _place_of(source: dict[str, Any]) -> str:

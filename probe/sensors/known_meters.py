@@ -1,0 +1,58 @@
+"""What is published of how far meters are off: known_meters.json, by the card's name.
+
+A meter shows (1 + gain) × power + offset. Neither can be seen in its own data. Where nothing is
+published, what the vendor states for all cards stands in: ±5 %.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..model import Provenance, Source
+
+VENDOR_GAIN = 0.05
+_FILE = Path(__file__).with_name("known_meters.json")
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Systematic:
+    """How far all that a meter shows is off: a share of power, and watts at all powers.
+
+    Of a published card both have a sign; ``origin`` is "database". Of any other the gain may be off
+    to either side; ``origin`` is "vendor".
+    """
+
+    gain: float
+    offset_w: float
+    origin: str
+
+    def half_j(self, energy_j: float, seconds: float) -> float:
+        """By how much the energy of some seconds may be off, in J."""
+        return abs(self.gain * energy_j) + abs(self.offset_w) * seconds
+
+    def row(self) -> dict[str, Any]:
+        """``sources[].systematic`` of the report."""
+        return {"gain": self.gain, "offset_w": self.offset_w, "from": self.origin}
+
+
+def systematic(source: Source) -> Systematic | None:
+    """What is known of a meter's errors; None for a model, which is no meter."""
+    if source.provenance is not Provenance.MEASURED:
+        return None
+    for entry in _entries():
+        if entry["model"] == source.model and source.quantity in entry["quantities"]:
+            return Systematic(entry["gain"], entry["offset_w"], "database")
+    return Systematic(VENDOR_GAIN, 0.0, "vendor")
+
+
+@cache
+def _entries() -> list[dict[str, Any]]:
+    stored = json.loads(_FILE.read_text(encoding="utf-8"))
+    if stored["version"] != VERSION:
+        raise ValueError(f"{_FILE.name} is of version {stored['version']}, not {VERSION}")
+    return list(stored["meters"])
