@@ -21,13 +21,13 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from probe.attribution.regression.lag import SensorLag
 
 from benchmarks.harness.results import save
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
-from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import SensorLag
+from probe.attribution.spans import Spans
 from probe.model import Status
 from tests.fakes.power_traces import STEPS, Counter, Trace, World, make_trace, scheduled_reads
 

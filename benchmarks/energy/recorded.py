@@ -28,11 +28,11 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from probe.attribution.regression.lag import SensorLag
 
 from benchmarks.energy.attribution import accumulated, metered
 from benchmarks.harness.results import ROOT, save
 from probe.attribution.estimate import estimate
-from probe.attribution.regression.lag import SensorLag
 from probe.model import Status
 from tests.fakes.power_sensors import Counter, Floats, Reads, scheduled_reads
 from tests.fakes.power_traces import Trace

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import Estimate, PhaseEstimate
-from ..attribution.regression.columns import UNATTRIBUTED
 from ..model import Phase, Status
 from ..timeline.phase_totals import PhaseTotals
 

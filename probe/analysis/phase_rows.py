@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..attribution.bounds import bounds
+from ..attribution.columns import CROWD, UNATTRIBUTED
 from ..attribution.estimate import Estimate, PhaseEstimate, estimate
 from ..attribution.identifiability import RESOLVED_HALF, WEAK_HALF
-from ..attribution.regression.columns import CROWD, UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status

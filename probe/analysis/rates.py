@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
 from ..attribution.meter_kinds import is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
-from ..attribution.regression.columns import UNATTRIBUTED
 from ..attribution.regression.statistics import Statistics
 from ..model import Provenance, Source, Status
 from ..timeline.phase_totals import PhaseTotals

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ..attribution.meter_kinds import accumulator_of
-from ..attribution.regression.design import Spans
 from ..attribution.regression.serialization import from_arrays
 from ..attribution.regression.statistics import Statistics
+from ..attribution.spans import Spans
 from ..model import Source
 from ..store import files
 from ..store.layout import statistics_path

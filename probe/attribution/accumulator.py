@@ -17,22 +17,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .allocation import allocate
 from .arrays import Floats, Ints
-from .intervals import ledger_rows, long_phases, occupancy_counts
+from .columns import MIXED, UNATTRIBUTED
+from .intervals import long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
 from .meter.wander import Wander
-from .regression.allocation import allocate
-from .regression.blocks import Innovations
-from .regression.columns import MIXED, UNATTRIBUTED
-from .regression.design import Spans, SpanSlices, cut
-from .regression.lanes import Lane, add_blur, add_rows, lane_rows
-from .regression.models import Model, Solution
-from .regression.solve import PHASE_SPREAD
+from .regression.lane_set import LaneSet
+from .regression.lanes import LikelyLanes
 from .regression.statistics import OLDER_RECORDING, Statistics
-from .response import nuisance, search
+from .response import nuisance
 from .response.response import Response
-from .response.shown import ShownTime
+from .search import search
+from .search.trial import Stretch
+from .spans import Spans, SpanSlices, cut
 
 _BLIND_UPDATES = 900  # seen before responses are chosen, at most…
 _BLIND_S = 45.0
@@ -42,8 +41,6 @@ _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 _TOGETHER_S = 10.0  # updates of so many seconds become rows at once
-_RULED_OUT = 60.0  # worse by so much in evidence: its weight is below a thousandth
-_REFRESHED_ROWS = 800  # powers that the response's columns assume are solved anew then, doubling
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S = 0.5
 # Of delay and lag: where instants are exact, the fit is so close that what the family leaves out
@@ -83,9 +80,8 @@ class Accumulator:
         self._until_s = -np.inf  # spans are known up to here
         self._last: Updates | None = None  # the last used update, alone
         self._ended = False
-        self._search: Iterator[search.Likely | None] | None = None
-        self._filters: list[Innovations] = []  # of the lanes
-        self._refresh_at = _REFRESHED_ROWS
+        self._search: Iterator[LikelyLanes | None] | None = None
+        self._lanes = LaneSet(self.statistics)
         self._wander = Wander()
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
@@ -103,9 +99,7 @@ class Accumulator:
         if statistics.response_from == OLDER_RECORDING:
             raise ValueError("statistics of an older recording")
         self.statistics, self.resumed = statistics, True
-        self._open_filters()
-        while self._refresh_at <= statistics.mixed_rows:
-            self._refresh_at *= 2
+        self._lanes = LaneSet(statistics)
 
     # -- what comes in ---------------------------------------------------------------
 
@@ -139,7 +133,7 @@ class Accumulator:
         self._ended = True
         self._until_s = np.inf
         self.advance()
-        self._count_moments(np.inf)
+        self._count(np.inf)
         return self.statistics
 
     def _take(self, updates: Updates) -> None:
@@ -225,7 +219,7 @@ class Accumulator:
                 return False
         return False
 
-    def _searched(self, stretch: search.Stretch) -> Iterator[search.Likely | None]:
+    def _searched(self, stretch: Stretch) -> Iterator[LikelyLanes | None]:
         self.statistics.period_s = stretch.period_s
         if self._response is None:
             return search.search(stretch)
@@ -233,10 +227,10 @@ class Accumulator:
             return iter([search.taken_for_granted(stretch, self._response)])
         return iter([search.calibrated(stretch, self._response)])
 
-    def _stretch(self, updates: Updates) -> search.Stretch:
+    def _stretch(self, updates: Updates) -> Stretch:
         self._allocate(updates)
         usable = (self._long_phases(updates, updates) == MIXED) & ~updates.fresh
-        return search.Stretch(
+        return Stretch(
             updates.time_s,
             np.diff(updates.joules),
             usable[1:],
@@ -245,23 +239,13 @@ class Accumulator:
             float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
         )
 
-    def _open(self, likely: search.Likely) -> None:
-        """Open a lane per response and, of the likeliest response, one per gain."""
+    def _open(self, likely: LikelyLanes) -> None:
         statistics = self.statistics
-        (response, tie, power_w), *others = likely.lanes
-        statistics.lanes = [Lane.empty(response, tie, gain, power_w) for gain in likely.gains]
-        statistics.lanes += [Lane.empty(r, t, likely.gains[0], p) for r, t, p in others]
+        self._lanes.open(likely)
         statistics.response_from = "run" if self._response is None else "calibration"
         exact = self._finder.exact and self._response is None
         delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
         statistics.unsure_s = math.hypot(delay_s, self._finder.common_error_s), lag_s
-        self._open_filters()
-
-    def _open_filters(self) -> None:
-        self._filters = [
-            Innovations(np.array([lane.gain]), lane.extras + len(lane.power_w))
-            for lane in self.statistics.lanes
-        ]
 
     def _surround(self, updates: Updates) -> None:
         """Spans from before the first update; the time before the first span is UNATTRIBUTED."""
@@ -288,53 +272,8 @@ class Accumulator:
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
-            self._add(chain, slices, long_phase)
+            self._lanes.add(chain, slices, long_phase)
         self._forget()
-        if statistics.mixed_rows >= self._refresh_at:
-            self._refresh()
-
-    def _add(self, chain: Updates, slices: SpanSlices, long_phase: Ints) -> None:
-        """Rows of the intervals between successive updates of the chain, in every lane."""
-        statistics = self.statistics
-        width = statistics.columns.width
-        shown = ShownTime(slices, width, statistics.period_s)
-        joules, fresh = np.diff(chain.joules), chain.fresh[1:]
-        ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
-        keep = ~fresh & (long_phase == MIXED)
-        rows, before = np.empty(0), None
-        for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
-            if before is None or not lane.has_rows_of(before):
-                rows = lane_rows(shown, ends_s, lane)
-            before = lane
-            ledger = None
-            if number == 0:
-                spent = np.diff(shown.elapsed(ends_s - lane.response.mean_s), axis=0)
-                borders = [statistics.columns.border_of(c) for c in statistics.columns.first]
-                spent[:, borders] = rows[:, lane.extras + np.array(borders)]
-                ledger = ledger_rows(statistics.columns, spent, joules, fresh, long_phase)
-            filters.widen(lane.extras + width)
-            add_rows(lane, filters, rows, joules, time_s, keep, ledger)
-            add_blur(lane, shown, ends_s, chain.sigma_s, keep)
-
-    def _refresh(self) -> None:
-        """Solve for the powers that the columns of the response assume from now on.
-
-        Lanes that the run has ruled out by now end here.
-        """
-        self._refresh_at *= 2
-        statistics = self.statistics
-        solutions = [Solution(statistics, PHASE_SPREAD, Model(x)) for x in statistics.lanes]
-        best = min(solutions, key=lambda s: s.score)
-        first = statistics.lanes[0]
-        kept = [s.score < best.score + _RULED_OUT for s in solutions]
-        powers: dict[Response, Floats] = {}
-        for lane, solution in zip(statistics.lanes, solutions, strict=True):
-            if lane.extras:  # lanes that differ in gain alone go on sharing their rows
-                watts = solution.column_powers(statistics.columns.width)
-                lane.power_w = powers.setdefault(lane.response, watts)
-        self._filters = [f for f, keep in zip(self._filters, kept, strict=True) if keep]
-        statistics.lanes = [x for x, keep in zip(statistics.lanes, kept, strict=True) if keep]
-        statistics.lanes[0].blocks.ledger = first.blocks.ledger  # it is the run's, whoever leads
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
         lanes = self.statistics.lanes
@@ -368,25 +307,16 @@ class Accumulator:
         for code, counts in occupancy_counts(updates, self._spans).items():
             occupancy[code] = occupancy[code] + counts if code in occupancy else counts
 
-    def _count_moments(self, until_s: float) -> None:
-        statistics = self.statistics
-        spans = self._spans.after(self._counted_s).ending_by(until_s)
-        for code, more in spans.moments().items():
-            moments = statistics.moments
-            moments[code] = moments[code] + more if code in moments else more
-        changed = spans.code[1:] != spans.code[:-1]
-        pairs = np.stack([spans.code[1:][changed], spans.code[:-1][changed]], axis=1)
-        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
-        for (code, before), count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            followed = statistics.before.setdefault(code, {})
-            followed[before] = followed.get(before, 0) + count
-        self._counted_s = until_s
-
     def _forget(self) -> None:
         """Keep the spans that the next interval, its response and its phase's cycle may need."""
         assert self._last is not None
         reach_s = max((lane.response.reach_s for lane in self.statistics.lanes), default=0.0)
         # Nearby responses reach further: later ones, and two lags instead of one.
         keep_s = float(self._last.time_s[0]) - 2.3 * (reach_s + max(nuisance.LAGS_S)) - _KEPT_S
-        self._count_moments(keep_s)
+        self._count(keep_s)
         self._spans = self._spans.after(keep_s)
+
+    def _count(self, until_s: float) -> None:
+        """Count the spans that end by then."""
+        self.statistics.count(self._spans.after(self._counted_s).ending_by(until_s))
+        self._counted_s = until_s

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..model import Status
 from .arrays import Floats
+from .columns import Columns
 from .identifiability import Evidence, occupancy, verdict
-from .regression.columns import Columns
-from .regression.models import Solution, average
+from .regression.models import average
+from .regression.solution import Solution
 from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Bools, Floats, Ints
+from .columns import MIXED, Columns
 from .meter.updates import Updates
 from .regression.blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
-from .regression.columns import MIXED, Columns
-from .regression.design import Spans
+from .spans import Spans
 
 BINS = 20  # of the position of an update in a phase's cycle
 _LONG_S = 2.0

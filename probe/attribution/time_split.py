@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Floats, Times
+from .columns import UNATTRIBUTED
 from .meter.energy_curve import EnergyCurve
-from .regression.columns import UNATTRIBUTED
 
 
 @dataclass(frozen=True, slots=True)

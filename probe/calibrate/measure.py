@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..attribution.columns import Columns
 from ..attribution.meter.update_times import CounterUpdateFinder
 from ..attribution.meter.updates import Updates
-from ..attribution.regression.columns import Columns
-from ..attribution.regression.design import Spans
 from ..attribution.response.response import Kind, Response
-from ..attribution.response.search import Stretch, measured
+from ..attribution.search.search import measured
+from ..attribution.search.trial import Stretch
+from ..attribution.spans import Spans
 from ..clock import MonotonicClock
 from ..errors import NothingToReport, SensorUnavailable
 from ..model import DeviceRequest, Reading, Sample

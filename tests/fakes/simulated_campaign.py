@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from probe.attribution.regression.lag import SensorLag
 
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import estimate
-from probe.attribution.regression.design import Spans
-from probe.attribution.regression.lag import SensorLag
+from probe.attribution.spans import Spans
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
 from probe.model import Status
 

@@ -6,7 +6,7 @@ the response needs the slices' powers; those of the last time that the lane was 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,16 @@ from ..response.nuisance import EXTRAS, Tie, response_columns
 from ..response.response import Kind, Response
 from ..response.shown import ShownTime
 from .blocks import Blocks, Innovations
+
+GAINS = (0.0, 0.12, 0.25, 0.45)  # of the innovations filter
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyLanes:
+    """Lanes to open: responses, the likeliest first, with powers per column in W, and gains."""
+
+    lanes: list[tuple[Response, Tie, Floats]] = field(default_factory=list)
+    gains: tuple[float, ...] = GAINS
 
 
 @dataclass(slots=True)

@@ -1,339 +1,26 @@
-"""Models of one run's mixed intervals, solved and averaged.
+"""Models of one run's mixed intervals, averaged.
 
-A model is a lane (a response, a drift gain) under assumptions about durations, borders and the
-kernel's freedom. No model is picked: their energies are averaged by evidence, and how far they
-lie apart is added to the interval.
+No model is picked: their energies are averaged by evidence, and how far they lie apart is added
+to the interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Floats, Ints
-from ..response.lack_of_fit import p_value
-from ..response.nuisance import ALTERNATIVES, DERIVATIVES, LAG_PLACES, ODDS, Tie, free_spread, prior
-from ..response.response import Kind, Response
+from ..arrays import Floats
+from ..response.nuisance import Tie
 from .lanes import Lane
-from .solve import (
-    BORDER,
-    DURATION,
-    RESPONSE,
-    DurationModel,
-    Fit,
-    Normal,
-    along,
-    covariance,
-    evidence,
-    fit,
-    prior_of,
-    unknowns,
-)
+from .solution import Model, Solution
+from .solve import DurationModel
 from .statistics import Statistics
 
 TEMPER = 4.0  # evidence counts a quarter: neighbouring rows share errors
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
-_BESIDES_ODDS, _FREE_ODDS = 2.0, 6.0  # as ODDS, of durations and borders, and of a free kernel
-_SURE_STEP_W = 0.02  # of the mean power: a smaller step at a border moves no energy
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A lane under assumptions."""
-
-    lane: Lane
-    lengths: DurationModel = field(default_factory=DurationModel)
-    borders: bool = False  # power moves before or after borders are marked
-    free: bool = False  # the kernel is none of the family
-
-    @property
-    def odds(self) -> float:
-        """−2 ln of its weight before anything was seen."""
-        odds = ODDS[self.lane.tie] if self.lane.extras else 0.0
-        odds += _BESIDES_ODDS * (bool(self.lengths.free or self.lengths.fixed) + self.borders)
-        return odds + _FREE_ODDS * self.free
-
-
-class Solution:
-    """One model, solved; energies are those of the mixed intervals, per owner (k,), in J."""
-
-    def __init__(self, statistics: Statistics, spread: float, model: Model):
-        self.model, self._statistics = model, statistics
-        lane = model.lane
-        used: list[int] = []
-        belief: tuple[Floats, Floats] | None = None
-        if lane.extras:
-            used = list(range(DERIVATIVES))
-            mean, cov = prior(lane.response, lane.tie, statistics.period_s)
-            if model.free:
-                used += LAG_PLACES
-                size = len(used)
-                wide = np.diag(np.append(np.zeros(DERIVATIVES), free_spread() ** 2))
-                wide[:DERIVATIVES, :DERIVATIVES] = cov
-                mean, cov = np.append(mean, np.zeros(size - DERIVATIVES)), wide
-            belief = mean, cov
-        self.unknowns = unknowns(
-            statistics.columns,
-            statistics.mixed_s,
-            model.lengths,
-            extras=lane.extras,
-            used=used,
-            borders=model.borders,
-        )
-        self._sums, rows, _ = lane.blocks.full()
-        self.normal = Normal.of(self._sums.sum(0), int(rows.sum()), self.unknowns)
-        self.prior = prior_of(self.normal, statistics.mixed_j, spread, belief)
-        self.score = float(evidence(self.normal, self.prior)) + model.odds
-
-    @cached_property
-    def fitted(self) -> Fit:
-        """Powers and what else is solved for."""
-        return fit(self.normal, self.prior)
-
-    @cached_property
-    def cov(self) -> Floats:
-        """Covariance of what is solved for, (p, p)."""
-        parts = self.unknowns.fold.T @ self._sums @ self.unknowns.fold
-        return covariance(self.fitted, self.prior, self.normal, parts[:, 1:, 1:], parts[:, 0, 1:])
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks of rows."""
-        return len(self._sums)
-
-    @property
-    def part_time(self) -> bool:
-        """True if the meter looks at a part of each period: its own total is a sample then."""
-        return self.model.lane.response.kind is Kind.PART_TIME
-
-    @cached_property
-    def response(self) -> Response:
-        """The lane's response, moved to where all of the run puts it."""
-        response = self.model.lane.response
-        if not self.model.lane.extras:
-            return response
-        mean_ms, variance_ms2, third = self.fitted.value[self._derivatives].tolist()
-        part_s = response.part_s
-        if response.kind is Kind.PART_TIME:
-            part_s += third / 1e3
-        return response.moved(
-            response.mean_s + mean_ms / 1e3, response.variance_s2 + variance_ms2 / 1e6, part_s
-        )
-
-    @property
-    def response_error_s(self) -> tuple[float, float]:
-        """Standard errors of the delay and of the lag (or of a moving average's window), in s."""
-        if not self.model.lane.extras:
-            return 0.0, 0.0
-        mean_ms, variance_ms2 = np.sqrt(np.diag(self.cov)[self._derivatives[:2]]).tolist()
-        spread_ms = variance_ms2 / max(2e3 * self.response.variance_s2**0.5, 4.0)
-        if self.response.kind is Kind.AVERAGE:
-            spread_ms *= 12**0.5
-        return float(np.hypot(mean_ms, spread_ms)) / 1e3, spread_ms / 1e3
-
-    @property
-    def _derivatives(self) -> Ints:
-        return np.flatnonzero(self.unknowns.owner == RESPONSE)[:DERIVATIVES]
-
-    @cached_property
-    def slices(self) -> Normal:
-        """Normal equations of the slices alone, the rest integrated out as far as it is unknown."""
-        own = np.flatnonzero(self.unknowns.owner >= 0)
-        rest = np.flatnonzero(self.unknowns.owner < 0)
-        gram, moment = self.normal.gram, self.normal.moment
-        known = self.unknowns
-        part = known._replace(
-            fold=known.fold[:, np.append(0, 1 + own)],
-            time_s=known.time_s[own],
-            owner=known.owner[own],
-            border=known.border[own],
-            total=known.total[own],
-        )
-        inside, square = gram[np.ix_(own, own)], self.normal.square
-        if not len(rest):
-            return Normal(inside, moment[own], square, self.normal.rows, part)
-        across = gram[np.ix_(own, rest)]
-        held = gram[np.ix_(rest, rest)] + self.fitted.ridge[np.ix_(rest, rest)]
-        right = moment[rest] + self.fitted.pull[rest]
-        return Normal(
-            inside - across @ np.linalg.solve(held, across.T),
-            moment[own] - across @ np.linalg.solve(held, right),
-            square - right @ np.linalg.solve(held, right),
-            self.normal.rows,
-            part,
-        )
-
-    def powers(self) -> tuple[Floats, Floats]:
-        """(mean power per owner in W, (k,); slope per free duration in W, one for each)."""
-        known = self.unknowns
-        slices = known.owner >= 0
-        energy = np.bincount(known.owner[slices], (self.fitted.value * known.time_s)[slices])
-        time = np.bincount(known.owner[slices], known.time_s[slices])
-        return energy / np.maximum(time, 1e-12), self.fitted.value[known.owner == DURATION]
-
-    def column_powers(self, width: int) -> Floats:
-        """Power in W of every column, (width,); the mean where none was seen."""
-        usual = self._statistics.mixed_j / max(float(self.unknowns.time_s.sum()), 1e-12)
-        watts = np.full(width, usual)
-        own = np.flatnonzero((self.unknowns.owner >= 0) & (self.unknowns.time_s > 0))
-        place = self.unknowns.fold[1 + self.model.lane.extras :, 1 + own].argmax(0)
-        watts[place] = self.fitted.value[own]
-        return watts
-
-    # -- energies -------------------------------------------------------------------
-
-    @cached_property
-    def spread(self) -> Floats:
-        """Matrix (k, p) from what is solved for to energies."""
-        known = self.unknowns
-        matrix = np.zeros((len(self._statistics.columns.owners), len(known.owner)))
-        slices = np.flatnonzero(known.owner >= 0)
-        matrix[known.owner[slices], slices] = known.time_s[slices]
-        for place in np.flatnonzero(known.owner == BORDER).tolist():
-            late, share = self._late(place)
-            phase = known.border[place]
-            matrix[phase, place] += late * known.total[place]
-            for other, part in share.items():
-                matrix[other, place] += (1 - late) * part * known.total[place]
-        return matrix
-
-    def _late(self, place: int) -> tuple[float, dict[int, float]]:
-        """(how likely power moves late at this border, the phases before it with their shares).
-
-        What a late step leaves out is missing in the phase that begins, what an early one adds
-        belongs to the phase before.
-        """
-        known, columns = self.unknowns, self._statistics.columns
-        owners = columns.owners
-        error_s = max(float(self.cov[place, place]) ** 0.5, 1e-6)
-        late = 0.5 * (1 + float(np.tanh(1.2 * self.fitted.value[place] / error_s)))
-        phase = int(known.border[place])
-        counts: dict[int, float] = {}
-        for code, count in self._statistics.before.get(owners[phase], {}).items():
-            owner = columns.owner_of(code) if code in columns.first else None
-            if owner in owners:
-                at = owners.index(owner)
-                counts[at] = counts.get(at, 0.0) + count
-        total = sum(counts.values())
-        return late, {at: count / total for at, count in counts.items()} or {phase: 1.0}
-
-    @cached_property
-    def _border_doubt(self) -> Floats:
-        """Covariance (k, k) of the energies from not knowing to which side of a border they go."""
-        known = self.unknowns
-        number = len(self._statistics.columns.owners)
-        out = np.zeros((number, number))
-        for place in np.flatnonzero(known.owner == BORDER).tolist():
-            late, share = self._late(place)
-            square = self.fitted.value[place] ** 2 + self.cov[place, place]
-            doubt = late * (1 - late) * square * known.total[place] ** 2
-            phase = int(known.border[place])
-            for other, part in share.items():
-                out[phase, phase] += part * doubt
-                out[other, other] += part * doubt
-                out[phase, other] -= part * doubt
-                out[other, phase] -= part * doubt
-        return out
-
-    @cached_property
-    def open_cov(self) -> Floats:
-        """Covariance of the energies before they are closed to the total, (k, k)."""
-        return self.spread @ self.cov @ self.spread.T + self._border_doubt
-
-    @cached_property
-    def open_j(self) -> Floats:
-        """Energies before they are closed to the total, (k,)."""
-        return np.asarray(self.spread @ self.fitted.value)
-
-    @cached_property
-    def share(self) -> Floats:
-        """Of what the sum of the energies misses of the total, each phase's share, (k,).
-
-        It follows their covariance. What a part-time meter missed it missed of all phases.
-        """
-        if self.part_time:
-            return np.asarray(self.open_j / max(float(self.open_j.sum()), 1e-30))
-        return along(self.open_cov)
-
-    @property
-    def missed_j(self) -> float:
-        """What the meter's own total is more than the energies' sum."""
-        return self._statistics.mixed_j - float(self.open_j.sum())
-
-    @cached_property
-    def energy_j(self) -> Floats:
-        """Energies, closed to the meter's total, (k,)."""
-        return np.asarray(self.open_j + self.share * self.missed_j)
-
-    def closed(self, cov: Floats) -> Floats:
-        """A covariance (k, k) of open energies after closing."""
-        if self.part_time:
-            return cov
-        keep = np.eye(len(cov)) - np.outer(self.share, np.ones(len(cov)))
-        return np.asarray(keep @ cov @ keep.T)
-
-    @property
-    def energy_cov(self) -> Floats:
-        """Covariance of :attr:`energy_j`, (k, k)."""
-        cov = self.closed(self.open_cov)
-        if self.part_time:  # closing moves them by the error of the meter's own sample
-            shift = self.share * self.missed_j
-            cov = cov + np.outer(shift, shift)
-        return cov
-
-    @property
-    def prior_cov(self) -> Floats:
-        """The same, had nothing been seen."""
-        return self.closed(self.spread @ self.prior.cov @ self.spread.T)
-
-    def shifted(self, change: Floats) -> Floats:
-        """Energies' change (k,), closed, if the right-hand side of the solve changes, (p,)."""
-        shift = self.spread @ np.linalg.solve(self.fitted.matrix, change)
-        if not self.part_time:
-            shift = shift - self.share * float(shift.sum())
-        return np.asarray(shift)
-
-    def blur(self) -> Floats:
-        """What errors of the instants add to the gram matrix, (p, p)."""
-        lane = self.model.lane
-        fold = self.unknowns.fold[1 + lane.extras :, 1:]
-        return np.asarray(fold.T @ lane.blur_s2 @ fold)
-
-    def timing_shift(self) -> Floats:
-        """By how much errors of the instants bias the energies, in J, (k,)."""
-        return self.shifted(self.blur() @ self.fitted.value)
-
-    def fit_p(self) -> float:
-        """Probability of a misfit as large as this one if the model is right."""
-        lane = self.model.lane
-        if not lane.extras:
-            return 1.0
-        tested = np.zeros((len(self._sums[0]), len(ALTERNATIVES)))
-        tested[1 + np.array(ALTERNATIVES), np.arange(len(ALTERNATIVES))] = 1.0
-        solved = self.unknowns.fold[:, 1:]
-        return p_value(self._sums, tested, solved, self.fitted.matrix, self.fitted.value)
-
-    def response_cov(self, delay_s: float, lag_s: float) -> Floats:
-        """Covariance of the energies from errors of delay and lag that no fit makes smaller."""
-        lane = self.model.lane
-        if not lane.extras or (delay_s == 0 and lag_s == 0):
-            return np.zeros((len(self.energy_j), len(self.energy_j)))
-        where = np.flatnonzero(self.unknowns.owner == RESPONSE)[:2]
-        rest = np.flatnonzero(self.unknowns.owner != RESPONSE)
-        matrix = self.fitted.matrix
-        slope = np.zeros((len(matrix), 2))  # of what is solved for along mean and variance
-        slope[rest] = -np.linalg.solve(matrix[np.ix_(rest, rest)], matrix[np.ix_(rest, where)])
-        energy = self.spread @ slope
-        if not self.part_time:
-            energy = energy - np.outer(self.share, energy.sum(0))
-        tau_ms = 1e3 * max(lane.response.tau_s, 0.002)
-        along_delay = 1e3 * delay_s * energy[:, 0]
-        along_lag = 1e3 * lag_s * (energy[:, 0] + 2 * tau_ms * energy[:, 1])
-        return np.outer(along_delay, along_delay) + np.outer(along_lag, along_lag)
-
+_LEAST_WEIGHT = 1e-3
 
 Solve = Callable[[Model], Solution]
 
@@ -343,7 +30,7 @@ class Averaged:
     """All models of a run together."""
 
     mode: Solution  # the likeliest of them
-    plain: Solution  # the likeliest without durations, borders and a free kernel
+    plain: Solution  # the likeliest without durations and a free kernel
     energy_j: Floats  # (k,)
     cov: Floats  # (k, k)
     weights: tuple[tuple[Model, float], ...]
@@ -379,7 +66,7 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     # Which phases' powers depend on durations is one question, however many answers are tried.
     depends = np.array([s.model.lengths != DurationModel() for s in solutions])
     weight[depends] /= max(1, len(lengths))
-    weight[weight < 1e-3] = 0.0
+    weight[weight < _LEAST_WEIGHT] = 0.0
     weight /= weight.sum()
     some = [(s, float(w)) for s, w in zip(solutions, weight, strict=True) if w > 0]
     energy = sum((w * s.energy_j for s, w in some), np.zeros(len(mode.energy_j)))
@@ -426,7 +113,7 @@ def _bounded(solve: Solve, lane: Lane, free: tuple[int, ...]) -> Solution:
     while True:
         solution = solve(Model(lane, DurationModel(fixed, free)))
         power, slope = solution.powers()
-        owners = solution._statistics.columns.owners
+        owners = solution.statistics.columns.owners
         ordered = [c for c in owners if c in free]
         out = {}
         for code, q in zip(ordered, slope.tolist(), strict=False):
@@ -436,5 +123,5 @@ def _bounded(solve: Solve, lane: Lane, free: tuple[int, ...]) -> Solution:
                 out[code] = 1.0
         if not out:
             return solution
-        fixed = fixed | out
+        fixed |= {code: kappa for code, kappa in out.items() if kappa}
         free = tuple(c for c in free if c not in out)

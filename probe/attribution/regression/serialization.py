@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..columns import Columns
 from ..response.nuisance import Tie
 from ..response.response import Kind, Response
 from .blocks import Blocks
-from .columns import Columns
 from .lanes import Lane
 from .statistics import OLDER_RECORDING, Statistics
 

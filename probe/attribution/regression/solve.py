@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Ints
-from .columns import Columns
+from ..columns import Columns
 
 PHASE_SPREAD = 0.6
 _SLICE_SPREAD = 0.12

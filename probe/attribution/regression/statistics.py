@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..arrays import Floats, Ints
+from ..columns import Columns
+from ..spans import Spans
 from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
-from .columns import Columns
 from .lanes import Lane
 
 OLDER_RECORDING = "older recording"  # where nothing says what is unknown of the response
@@ -92,6 +93,17 @@ class Statistics:
                 for x in self.lanes
             ],
         )
+
+    def count(self, spans: Spans) -> None:
+        """Count phase instances that follow those before: their lengths, and what they follow."""
+        for code, more in spans.moments().items():
+            self.moments[code] = self.moments[code] + more if code in self.moments else more
+        changed = spans.code[1:] != spans.code[:-1]
+        pairs = np.stack([spans.code[1:][changed], spans.code[:-1][changed]], axis=1)
+        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
+        for (code, before), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+            followed = self.before.setdefault(code, {})
+            followed[before] = followed.get(before, 0) + count
 
     def widen(self) -> None:
         """Make room in all lanes for the columns that were added."""

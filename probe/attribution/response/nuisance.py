@@ -27,7 +27,7 @@ EXTRAS = DERIVATIVES + len(LAGS_S) + len(PARTS)
 ALTERNATIVES = tuple(range(DERIVATIVES, EXTRAS))
 LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
 
-_STEP_S = 0.0005
+_STEP_S, _LEAST_SPREAD_S = 0.0005, 0.003  # of the derivatives' finite differences
 _MEAN_MS = 4.0  # how far the mean delay may be from where it was found
 _TAU_MS = 10.0
 _LEAST_VARIANCE_MS2 = 25.0
@@ -87,7 +87,7 @@ def response_columns(shown: ShownTime, watts: Floats, ends_s: Floats, response: 
         return shown.energies(watts, ends_s, other)
 
     mean, variance = response.mean_s, response.variance_s2
-    wide = max(0.004**2, 0.2 * variance)
+    wide = max(_LEAST_SPREAD_S**2, 0.2 * variance)
     narrow = max(variance - wide, 0.0)
     wider, narrower = response.moved(mean, variance + wide), response.moved(mean, narrow)
     out[:, 1] = (energies(wider) - energies(narrower)) / (1e6 * (variance + wide - narrow))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Floats, Ints
-from ..regression.design import SpanSlices
+from ..spans import SpanSlices
 from .response import Kind, Response
 
 
@@ -31,14 +31,14 @@ class Windows(NamedTuple):
     """m windows of a part-time sensor in n intervals."""
 
     ends_s: Floats  # (m,)
-    scale: Floats  # (m,) the time that each stands for over its length
+    scale: float  # the time that each stands for over its length
     first: Ints  # (n,) place of each interval's first
 
     def summed(self, values: Floats) -> Floats:
         """Values of windows (…, m) or (m, width), scaled and summed by interval."""
         if values.ndim == 2 and len(values) == len(self.ends_s):
-            return np.asarray(np.add.reduceat(values * self.scale[:, None], self.first, axis=0))
-        return np.asarray(np.add.reduceat(values * self.scale, self.first, axis=-1))
+            return np.asarray(self.scale * np.add.reduceat(values, self.first, axis=0))
+        return np.asarray(self.scale * np.add.reduceat(values, self.first, axis=-1))
 
 
 class ShownTime:
@@ -77,13 +77,16 @@ class ShownTime:
         return np.diff(self._shown(ends_s - response.delay_s, response), axis=0)
 
     def windows(self, ends_s: Floats, part_s: float) -> Windows:
-        """The windows of a part-time sensor in the intervals between successive ``ends_s``."""
+        """The windows of a part-time sensor in the intervals between successive ``ends_s``.
+
+        Each stands for one period. That is known better than how long single intervals are dated.
+        """
         length = np.diff(ends_s)
         number = np.maximum(1, np.round(length / self.period_s)).astype(np.int64)
         first = np.append(0, np.cumsum(number)[:-1])
         back = np.repeat(first + number - 1, number) - np.arange(int(number.sum()))
         step = np.repeat(length / number, number)
-        return Windows(np.repeat(ends_s[1:], number) - back * step, step / part_s, first)
+        return Windows(np.repeat(ends_s[1:], number) - back * step, self.period_s / part_s, first)
 
     def composition(self, ends_s: Floats, response: Response) -> Floats:
         """Which columns the sensor sees at instants (n,), summing to 1 a row; (n, width).

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ...attribution.columns import UNATTRIBUTED
 from ...attribution.estimate import PhaseEstimate, estimate
-from ...attribution.regression.columns import UNATTRIBUTED
 from ...attribution.regression.statistics import Statistics
 from ...model import Phase, Status
 from ...store.live import LivePhase, LiveTime

@@ -17,9 +17,9 @@ import numpy as np
 from ...analysis.device_owner import ranks_of
 from ...attribution.accumulator import Accumulator
 from ...attribution.meter_kinds import accumulator_of, is_attributed, is_rate
-from ...attribution.regression.design import Spans
 from ...attribution.regression.serialization import from_arrays, to_arrays
 from ...attribution.regression.statistics import Statistics
+from ...attribution.spans import Spans
 from ...clock import Clock
 from ...model import RESTARTED, Gap, Reading, Source
 from ...ring.layout import Code

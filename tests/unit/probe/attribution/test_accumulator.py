@@ -13,8 +13,8 @@ from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
 from probe.attribution.regression.blocks import MOST, Blocks, Innovations
-from probe.attribution.regression.design import Spans
 from probe.attribution.response.response import Response
+from probe.attribution.spans import Spans
 from probe.model import Status
 from tests.fakes.power_traces import STEPS, Counter, World, make_trace, scheduled_reads
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from probe.attribution.columns import UNATTRIBUTED
 from probe.attribution.meter.energy_knots import CounterKnots, PowerKnots
 from probe.attribution.meter.summary import MOST_KNOTS, POWERS_W, MeterSummarizer
-from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.attribution.time_split import split
 
 S = 1_000_000_000

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probe.attribution.columns import UNATTRIBUTED
 from probe.attribution.meter.energy_curve import EnergyCurve
-from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.attribution.time_split import split as shares_of
 from tests.fakes.energy_curves import from_counter
 

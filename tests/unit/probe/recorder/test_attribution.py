@@ -10,9 +10,9 @@ import pytest
 
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import estimate
-from probe.attribution.regression.design import Spans
 from probe.attribution.regression.serialization import from_arrays, to_arrays
 from probe.attribution.regression.statistics import Statistics
+from probe.attribution.spans import Spans
 from probe.clock import MACHINE_CLOCK
 from probe.model import DeviceRequest, Kind, Provenance, Sample, Source
 from probe.recorder.pipeline import attribution as module

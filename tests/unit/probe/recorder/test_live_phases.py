@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from probe.attribution.columns import UNATTRIBUTED
 from probe.attribution.estimate import PhaseEstimate
-from probe.attribution.regression.columns import UNATTRIBUTED
 from probe.model import Status
 from probe.recorder.live.phases import _Shares, _StatedPhase
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import ArrayTable, Floats, Ints
+from .arrays import ArrayTable, Floats, Ints
 from .columns import UNATTRIBUTED, Columns
 
 

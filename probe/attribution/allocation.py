@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..meter.updates import Updates
 from .columns import UNATTRIBUTED, Columns, slices
-from .design import Spans
+from .meter.updates import Updates
+from .spans import Spans
 
 
 def allocate(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..arrays import Ints
+from .arrays import Ints
 
 UNATTRIBUTED = -1  # the time between spans, a phase like any other
 CROWD = -2  # all phases that found no column left

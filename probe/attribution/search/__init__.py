@@ -1,0 +1,1 @@
+"""Which responses explain the first part of a run."""

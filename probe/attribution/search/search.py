@@ -1,0 +1,186 @@
+"""Which responses explain the first part of a run.
+
+A grid of delays and lags, of part-time windows and of moving averages is fitted with few slices a
+phase; from the best points that lie apart, Gauss–Newton steps go to the nearest optimum of each
+model (:class:`~.nuisance.Tie`). A delay of a whole step is an optimum of its own: several may be
+kept. What is kept are responses; which of them is right is decided by the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..arrays import Floats
+from ..columns import Columns
+from ..regression.lanes import GAINS, LikelyLanes
+from ..regression.solve import Normal, evidence, prior_of
+from ..response.nuisance import ODDS, Tie
+from ..response.response import Kind, Response
+from .trial import Slices, Stretch, Trial, refined, whitened
+
+USUAL = Response.of(0.0, 0.008)
+
+_TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
+_DELAYS_S = (-0.004, 0.062)
+_DELAY_STEP_S = (0.002, 0.004)
+_DELAYS_A_CYCLE = 12
+_PARTS = (0.5, 0.25, 0.1)
+_WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
+_FEWEST = 8
+_SCAN_GAIN = 0.25
+_SCAN_SLICES = 4
+_APART_S, _APART_TAU_S = 0.006, 0.03
+_BASINS, _WORST_BASIN = 3, 60.0
+_PART_TIME_WINS = 12.0  # better by so much in evidence: nothing else is kept
+_KEPT_AFTER_SLIM, _KEPT = 25.0, 16.0
+_MOST_LANES = 5
+_KEPT_GAINS = 2
+_STEPS = 6
+
+
+def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
+    """Search in pieces: None while there is more to do, then what is likely.
+
+    Each piece takes some 50 ms at most, so that a recorder can do other things in between.
+    """
+    if np.count_nonzero(stretch.usable) < _FEWEST:
+        yield LikelyLanes([(USUAL, Tie.FREE, _mean_powers(stretch))], GAINS[1:3])
+        return
+    slim = Slices.of(stretch, _slim(stretch.columns))
+    points: list[tuple[float, Response]] = []
+    for tau_s in _TAUS_S:
+        points += _scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
+        yield None
+    parts: list[tuple[float, Response]] = []
+    period_s = stretch.period_s
+    for part in _PARTS:
+        delays = np.arange(0, period_s * (1 - part) + 0.012, 0.004).tolist()
+        for tau_s in (0.0, 0.008):
+            parts += _scan(slim, [Response.part_time(part * period_s, d, tau_s) for d in delays])
+        yield None
+    gain = _best(points)[0] - _best(parts)[0]
+    starts: list[tuple[Tie, Response]] = []
+    if gain > -_PART_TIME_WINS:
+        starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
+        starts.append((Tie.PART_SHARP, _best([p for p in parts if p[1].variance_s2 == 0])[1]))
+    if gain < _PART_TIME_WINS:
+        averages: list[tuple[float, Response]] = []
+        for window_s in _WINDOWS_S:
+            averages += _scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
+            yield None
+        starts += [(Tie.FREE, p) for p in _basins(points)]
+        starts.append((Tie.AVERAGE, _best(averages)[1]))
+        starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
+        starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
+    trials = []
+    for tie, response in starts:
+        trials.append(refined(Trial(slim, response, tie, _SCAN_GAIN), _STEPS))
+        yield None
+    full = Slices.of(stretch, stretch.columns)
+    least = min(t.cost for t in trials)
+    finer = []
+    for trial in trials:
+        if trial.cost < least + _KEPT_AFTER_SLIM:
+            finer.append(refined(Trial(full, trial.response, trial.tie, _SCAN_GAIN), 2))
+            yield None
+    yield _choose(finer)
+
+
+def calibrated(stretch: Stretch, response: Response) -> LikelyLanes:
+    """The lane of a response that is known but for its calibration's errors."""
+    if np.count_nonzero(stretch.usable) < _FEWEST:
+        return LikelyLanes([(response, Tie.KNOWN, _mean_powers(stretch))], GAINS[1:3])
+    return _choose([Trial(Slices.of(stretch, stretch.columns), response, Tie.KNOWN, _SCAN_GAIN)])
+
+
+def measured(stretch: Stretch) -> tuple[Response, float, float]:
+    """The likeliest response, and the standard errors of its delay and its lag or window, in s."""
+    likely = next(found for found in search(stretch) if found is not None)
+    response, tie, _ = likely.lanes[0]
+    trial = Trial(Slices.of(stretch, stretch.columns), response, tie, likely.gains[0])
+    mean_ms, variance_ms2 = np.sqrt(np.diag(trial.step_cov))[:2].tolist()
+    spread_ms = variance_ms2 / max(2e3 * response.variance_s2**0.5, 4.0)
+    if response.kind is Kind.AVERAGE:
+        spread_ms *= 12**0.5
+    return response, float(np.hypot(mean_ms, spread_ms)) / 1e3, spread_ms / 1e3
+
+
+def taken_for_granted(stretch: Stretch, response: Response) -> LikelyLanes:
+    """The lane of a response of which nothing is unknown."""
+    return LikelyLanes([(response, Tie.EXACT, _mean_powers(stretch))])
+
+
+def _mean_powers(stretch: Stretch) -> Floats:
+    mean_w = float(stretch.joules.sum()) / max(float(np.ptp(stretch.ends_s)), 1e-9)
+    return np.full(stretch.columns.width, mean_w)
+
+
+def _choose(trials: Sequence[Trial]) -> LikelyLanes:
+    least = min(t.cost for t in trials)
+    kept: list[Trial] = []
+    for trial in sorted(trials, key=lambda t: t.cost + ODDS[t.tie]):
+        again = any(
+            t.tie is trial.tie
+            and abs(t.response.mean_s - trial.response.mean_s) < 5e-4
+            and abs(t.response.tau_s - trial.response.tau_s) < 3e-3
+            for t in kept
+        )
+        if trial.cost < least + _KEPT and not again and len(kept) < _MOST_LANES:
+            kept.append(trial)
+    best = kept[0]
+    scores = {
+        gain: Trial(best.slices, best.response, best.tie, gain, derive=False).score
+        for gain in GAINS
+    }
+    gains = tuple(sorted(GAINS, key=scores.__getitem__)[:_KEPT_GAINS])
+    return LikelyLanes([(t.response, t.tie, t.watts) for t in kept], gains)
+
+
+def _slim(columns: Columns) -> Columns:
+    slim = Columns()
+    for code in columns.first:
+        slim.add(code, min(_SCAN_SLICES, columns.slices_of[code]))
+    return slim
+
+
+def _delays(slices: Slices) -> list[float]:
+    """Delays that are tried: finer where the cycle of phases is short."""
+    spans = slices.stretch.spans
+    counts = np.unique(spans.code, return_counts=True)[1]
+    cycle_s = float(spans.end_s[-1] - spans.begin_s[0]) / max(int(np.median(counts)), 1)
+    step_s = float(np.clip(cycle_s / _DELAYS_A_CYCLE, *_DELAY_STEP_S))
+    return [float(d) for d in np.arange(*_DELAYS_S, step_s)]
+
+
+def _scan(slices: Slices, responses: Sequence[Response]) -> list[tuple[float, Response]]:
+    """(evidence, response) of each."""
+    joules = slices.joules[:, None]
+    tables = [np.concatenate([joules, slices.rows(r)], axis=1) for r in responses]
+    # All side by side: the filter costs about the same for a wide row as for a narrow one.
+    white = whitened(np.concatenate(tables, axis=1), _SCAN_GAIN)
+    white = white.reshape(len(white), len(responses), -1).transpose(1, 0, 2)
+    normal = Normal.of(white.swapaxes(-1, -2) @ white, white.shape[1], slices.unknowns)
+    scores = evidence(normal, prior_of(normal, float(joules.sum())))
+    return list(zip(scores.tolist(), responses, strict=True))
+
+
+def _best(points: Sequence[tuple[float, Response]]) -> tuple[float, Response]:
+    return min(points, key=lambda p: p[0])
+
+
+def _basins(points: Sequence[tuple[float, Response]]) -> list[Response]:
+    """The best points that are apart from each other in mean delay or lag."""
+    chosen: list[Response] = []
+    ordered = sorted(points, key=lambda p: p[0])
+    for score, response in ordered:
+        if score > ordered[0][0] + _WORST_BASIN or len(chosen) == _BASINS:
+            break
+        if all(
+            abs(response.mean_s - c.mean_s) > _APART_S
+            or abs(response.tau_s - c.tau_s) > _APART_TAU_S
+            for c in chosen
+        ):
+            chosen.append(response)
+    return chosen

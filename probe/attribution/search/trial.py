@@ -1,0 +1,159 @@
+"""One response, fitted to the first part of a run, and the steps that lead to a better one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Bools, Floats
+from ..columns import Columns
+from ..regression.blocks import Innovations
+from ..regression.solve import Normal, Unknowns, evidence, fit, prior_of, unknowns
+from ..response.nuisance import DERIVATIVES, Tie, distance, prior, response_columns
+from ..response.response import Kind, Response
+from ..response.shown import ShownTime
+from ..spans import Spans, cut
+
+LONGEST_TAU_S, LONGEST_MEAN_S = 0.09, 0.16
+_LONGEST_STEP_MS, _TAU_STEP_MS, _LEAST_STEP_MS2 = 4.0, 20.0, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The updates of the first part of a run: n + 1 instants, n intervals between them."""
+
+    ends_s: Floats  # (n + 1,)
+    joules: Floats  # (n,)
+    usable: Bools  # (n,) the intervals that are regressed
+    spans: Spans  # around them
+    columns: Columns
+    period_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The stretch cut into slices of some columns."""
+
+    shown: ShownTime
+    unknowns: Unknowns
+    stretch: Stretch
+
+    @classmethod
+    def of(cls, stretch: Stretch, columns: Columns) -> Slices:
+        shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
+        elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
+        return cls(shown, unknowns(columns, elapsed), stretch)
+
+    def rows(self, response: Response) -> Floats:
+        return self.shown.rows(self.stretch.ends_s, response)[self.stretch.usable]
+
+    @property
+    def joules(self) -> Floats:
+        return self.stretch.joules[self.stretch.usable]
+
+
+class Trial:
+    """One response fitted to the stretch, and the step that its derivatives propose."""
+
+    def __init__(
+        self, slices: Slices, response: Response, tie: Tie, gain: float, *, derive: bool = True
+    ):
+        self.slices, self.response, self.tie, self.gain = slices, response, tie, gain
+        stretch = slices.stretch
+        table = np.concatenate([slices.joules[:, None], slices.rows(response)], axis=1)
+        white = whitened(table, gain)
+        total = float(slices.joules.sum())
+        normal = Normal.of(white.T @ white, len(white), slices.unknowns)
+        belief = prior_of(normal, total)
+        self.score = float(evidence(normal, belief))
+        self.cost = self.score + distance(response, tie)
+        fitted = fit(normal, belief)
+        self.watts = _column_powers(slices, fitted.value, total)
+        self.step: Floats = np.zeros(DERIVATIVES)
+        self.step_cov: Floats = np.zeros((DERIVATIVES, DERIVATIVES))
+        if not derive:
+            return
+        per_slice = self.watts[slices.shown.slices.column]
+        extra = response_columns(slices.shown, per_slice, stretch.ends_s, response)
+        extra = extra[stretch.usable, :DERIVATIVES]
+        white = np.concatenate([white[:, :1], whitened(extra, gain), white[:, 1:]], axis=1)
+        fold = np.zeros((white.shape[1], slices.unknowns.fold.shape[1] + DERIVATIVES))
+        size = slices.unknowns.fold.shape[1]
+        fold[0, :size] = slices.unknowns.fold[0]
+        fold[1 + DERIVATIVES :, :size] = slices.unknowns.fold[1:]
+        fold[1 + np.arange(DERIVATIVES), size + np.arange(DERIVATIVES)] = 1.0
+        more = np.zeros(DERIVATIVES)
+        some = Unknowns(
+            fold,
+            np.append(slices.unknowns.time_s, more),
+            np.append(slices.unknowns.owner, np.full(DERIVATIVES, -3)),
+            np.append(slices.unknowns.border, np.full(DERIVATIVES, -1)),
+            np.append(slices.unknowns.total, more),
+        )
+        joint = Normal.of(white.T @ white, len(white), some)
+        belief = prior_of(joint, total, response=prior(response, tie, stretch.period_s))
+        fitted = fit(joint, belief)
+        self.step = fitted.value[-DERIVATIVES:].copy()
+        inverse = np.linalg.inv(fitted.matrix)
+        self.step_cov = np.asarray(fitted.sigma2 * inverse[-DERIVATIVES:, -DERIVATIVES:])
+        if response.variance_s2 == 0 and self.step[1] < 0:  # on the bound: a step of the mean alone
+            self.step[0] -= self.step_cov[0, 1] / self.step_cov[1, 1] * self.step[1]
+            self.step[1] = 0.0
+
+    def moved(self, scale: float) -> Response:
+        """The response a part of the proposed step away, within limits."""
+        now = self.response
+        limit = max(_TAU_STEP_MS * 2e3 * now.tau_s, _LEAST_STEP_MS2)
+        mean = np.clip(self.step[0], -_LONGEST_STEP_MS, _LONGEST_STEP_MS) * scale / 1e3
+        variance = np.clip(self.step[1], -limit, limit) * scale / 1e6
+        part_s = now.part_s
+        if now.kind is Kind.PART_TIME:
+            period_s = self.slices.stretch.period_s
+            wider_s = np.clip(self.step[2] / 1e3, -0.03 * period_s, 0.03 * period_s) * scale
+            part_s = float(np.clip(part_s + wider_s, 0.03 * period_s, 0.97 * period_s))
+        return now.moved(
+            float(np.clip(now.mean_s + mean, -0.006, LONGEST_MEAN_S)),
+            float(np.clip(now.variance_s2 + variance, 0.0, LONGEST_TAU_S**2)),
+            part_s,
+        )
+
+
+def refined(trial: Trial, steps: int) -> Trial:
+    """Follow the steps as long as they lead to better fits."""
+    for _ in range(steps):
+        for scale in (1.0, 1 / 3, 1 / 9):
+            response = trial.moved(scale)
+            if _same(response, trial.response, trial.slices.stretch.period_s):
+                return trial
+            tried = Trial(trial.slices, response, trial.tie, trial.gain)
+            if tried.cost < trial.cost:
+                trial = tried
+                break
+        else:
+            return trial
+    return trial
+
+
+def _same(one: Response, other: Response, period_s: float) -> bool:
+    return (
+        abs(one.mean_s - other.mean_s) < 5e-5
+        and abs(one.variance_s2**0.5 - other.variance_s2**0.5) < 2e-4
+        and abs(one.part_s - other.part_s) < 1e-3 * period_s
+    )
+
+
+def whitened(rows: Floats, gain: float) -> Floats:
+    """Rows (n, w) without what slow drift explains of them, (n - 1, w)."""
+    return np.asarray(Innovations(np.array([gain]), rows.shape[1] - 1).filter(rows)[0])
+
+
+def _column_powers(slices: Slices, value: Floats, total_j: float) -> Floats:
+    """Power in W of every column, (width,); the mean where none was seen."""
+    known = slices.unknowns
+    mean_w = total_j / max(float(known.time_s.sum()), 1e-12)
+    watts = np.full(slices.shown.width, mean_w)
+    place = known.fold[1:].argmax(0)[1:]
+    own = known.owner >= 0
+    watts[place[own]] = value[own]
+    return watts
