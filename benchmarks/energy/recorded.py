@@ -9,8 +9,8 @@ logged marks: forward and backward of the load, communication of the fall behind
 follows. So edges are as late, as slow and as uneven as they were. A counter of 100 ms is made of
 that power, and read when the product's own scheduler says so.
 
-Without a FILE: every 5050_*.npz in the folder that PHASEWATT_POWER_DATA names, else in
-../shared/data/power beside the checkout; the project itself holds no recording.
+Without a FILE: every 5050_*.npz in the folder that PHASEWATT_POWER_DATA names. The project itself
+holds no recording; such files are made by GPU_Power_Benchmark (Yang et al.).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from probe.attribution.regression.lag import SensorLag
 
 from benchmarks.energy.attribution import accumulated, metered
-from benchmarks.harness.results import ROOT, save
+from benchmarks.harness.results import save
 from probe.attribution.estimate import estimate
+from probe.attribution.response.response import Response
 from probe.model import Status
 from tests.fakes.power_sensors import Counter, Floats, Reads, scheduled_reads
 from tests.fakes.power_traces import Trace
@@ -53,8 +53,8 @@ def recordings(given: Sequence[str]) -> list[Path]:
     """The files that are asked for, or all that lie where recordings are kept."""
     if given:
         return [Path(name) for name in given]
-    folder = os.environ.get("PHASEWATT_POWER_DATA") or ROOT.parent / "shared" / "data" / "power"
-    return sorted(Path(folder).glob("5050_*.npz"))
+    folder = os.environ.get("PHASEWATT_POWER_DATA")
+    return sorted(Path(folder).glob("5050_*.npz")) if folder else []
 
 
 def steps_of(path: Path, seconds: float, rng: np.random.Generator) -> Trace:
@@ -91,7 +91,7 @@ def steps_of(path: Path, seconds: float, rng: np.random.Generator) -> Trace:
 
 def estimated(trace: Trace, reads: Reads, response: str) -> tuple[Any, Floats]:
     """(the estimate of each phase, its true joules) with the sensor's response given or not."""
-    statistics = accumulated(trace, reads, SensorLag(0.0) if response == "given" else None)
+    statistics = accumulated(trace, reads, Response() if response == "given" else None)
     truth, lengths = metered(trace, statistics.begin_s, statistics.end_s)
     total = statistics.mixed_j + float(statistics.direct()[0].sum())
     fit = estimate(statistics, total, lengths)

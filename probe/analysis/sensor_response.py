@@ -13,7 +13,7 @@ from ..attribution.identifiability import REFUSED_P
 from ..attribution.response.response import Kind, Response
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
-_SURE = 2.0  # standard errors
+_SURE = 1.0  # standard errors
 
 
 def response_row(estimated: Estimate) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from probe.attribution.regression.lag import SensorLag
 
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import estimate
+from probe.attribution.response.response import Response
 from probe.attribution.spans import Spans
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
 from probe.model import Status
@@ -52,7 +52,7 @@ def estimator_errors(traces: int = 40) -> tuple[tuple[tuple[float, ...], tuple[b
         trace = make_trace(STEPS["60 ms"], 60.0, rng)
         at, value = Counter().updates(trace, rng)
         reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
-        accumulator = Accumulator(SensorLag(0.008))
+        accumulator = Accumulator(Response.of(0.0, 0.008))
         accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
         accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
         statistics = accumulator.finish()
