@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .allocation import allocate
-from .arrays import Floats, Ints
+from .arrays import Bools, Floats, Ints
 from .columns import MIXED, UNATTRIBUTED
 from .intervals import long_phases, occupancy_counts
 from .meter.update_times import CounterUpdateFinder
@@ -43,6 +43,7 @@ _MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 _TOGETHER_S = 10.0  # updates of so many seconds become rows at once
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S = 0.5
+_MUCH_SLACK = 2.5  # times the median: an update in so wide a bracket is no end of a row
 # Of delay and lag: where instants are exact, the fit is so close that what the family leaves out
 # decides about them.
 _EXACT_ERROR_S = (0.001, 0.002)
@@ -83,6 +84,7 @@ class Accumulator:
         self._search: Iterator[LikelyLanes | None] | None = None
         self._lanes = LaneSet(self.statistics)
         self._wander = Wander()
+        self._most_slack_s = np.inf
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
         self._every = 1
@@ -230,10 +232,11 @@ class Accumulator:
     def _stretch(self, updates: Updates) -> Stretch:
         self._allocate(updates)
         usable = (self._long_phases(updates, updates) == MIXED) & ~updates.fresh
+        self._most_slack_s = _MUCH_SLACK * float(np.median(updates.slack_s))
         return Stretch(
             updates.time_s,
             np.diff(updates.joules),
-            usable[1:],
+            usable[1:] & self._closely_dated(updates),
             self._spans.until(float(updates.time_s[-1]) + _REACH_S),
             self.statistics.columns,
             float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
@@ -272,8 +275,16 @@ class Accumulator:
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
-            self._lanes.add(chain, slices, long_phase)
+            self._lanes.add(chain, slices, long_phase, self._closely_dated(chain))
         self._forget()
+
+    def _closely_dated(self, chain: Updates) -> Bools:
+        """Per interval between n + 1 updates, whether both ends are dated as well as most; (n,).
+
+        Before a meter's rhythm is known, its updates lie in wide brackets.
+        """
+        close = chain.slack_s <= self._most_slack_s
+        return np.asarray(close[1:] & close[:-1])
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
         lanes = self.statistics.lanes

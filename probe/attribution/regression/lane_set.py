@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Floats, Ints
+from ..arrays import Bools, Floats, Ints
 from ..columns import MIXED
 from ..intervals import ledger_rows
 from ..meter.updates import Updates
@@ -40,19 +40,22 @@ class LaneSet:
         self._statistics.lanes = lanes
         self._filters = [_filter_of(lane) for lane in lanes]
 
-    def add(self, chain: Updates, slices: SpanSlices, long_phase: Ints) -> None:
+    def add(
+        self, chain: Updates, slices: SpanSlices, long_phase: Ints, closely_dated: Bools
+    ) -> None:
         """Add the intervals between n + 1 successive updates.
 
         Args:
             slices: of the spans around them.
             long_phase: code of the long phase that fills an interval, or MIXED, (n,).
+            closely_dated: intervals whose ends are known well enough for a row, (n,).
         """
         statistics = self._statistics
         columns = statistics.columns
         shown = ShownTime(slices, columns.width, statistics.period_s)
         joules, fresh = np.diff(chain.joules), chain.fresh[1:]
         ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
-        keep = ~fresh & (long_phase == MIXED)
+        keep = ~fresh & (long_phase == MIXED) & closely_dated
         rows, before = np.empty(0), None
         for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
             if before is None or not lane.has_rows_of(before):

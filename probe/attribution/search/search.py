@@ -9,16 +9,16 @@ kept. What is kept are responses; which of them is right is decided by the whole
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..arrays import Floats
 from ..columns import Columns
 from ..regression.lanes import GAINS, LikelyLanes
-from ..regression.solve import Normal, evidence, prior_of
 from ..response.nuisance import ODDS, Tie
 from ..response.response import Kind, Response
-from .trial import Slices, Stretch, Trial, refined, whitened
+from .trial import Slices, Stretch, Trial, refined, score, whitened
 
 USUAL = Response.of(0.0, 0.008)
 
@@ -31,9 +31,11 @@ _WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
 _FEWEST = 8
 _SCAN_GAIN = 0.25
 _SCAN_SLICES = 4
+_FAST_S = 0.03
 _APART_S, _APART_TAU_S = 0.006, 0.03
 _BASINS, _WORST_BASIN = 3, 60.0
-_PART_TIME_WINS = 12.0  # better by so much in evidence: nothing else is kept
+_FAMILY_IS_CLEAR = 50.0  # worse by so much with few slices: the family is left out
+_PART_TIME_WINS = 12.0  # better by so much with all slices: nothing else is kept
 _KEPT_AFTER_SLIM, _KEPT = 25.0, 16.0
 _MOST_LANES = 5
 _KEPT_GAINS = 2
@@ -48,7 +50,7 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     if np.count_nonzero(stretch.usable) < _FEWEST:
         yield LikelyLanes([(USUAL, Tie.FREE, _mean_powers(stretch))], GAINS[1:3])
         return
-    slim = Slices.of(stretch, _slim(stretch.columns))
+    slim = Slices.of(stretch, _slim(stretch))
     points: list[tuple[float, Response]] = []
     for tau_s in _TAUS_S:
         points += _scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
@@ -62,10 +64,10 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         yield None
     gain = _best(points)[0] - _best(parts)[0]
     starts: list[tuple[Tie, Response]] = []
-    if gain > -_PART_TIME_WINS:
+    if gain > -_FAMILY_IS_CLEAR:
         starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
         starts.append((Tie.PART_SHARP, _best([p for p in parts if p[1].variance_s2 == 0])[1]))
-    if gain < _PART_TIME_WINS:
+    if gain < _FAMILY_IS_CLEAR:
         averages: list[tuple[float, Response]] = []
         for window_s in _WINDOWS_S:
             averages += _scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
@@ -79,13 +81,31 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         trials.append(refined(Trial(slim, response, tie, _SCAN_GAIN), _STEPS))
         yield None
     full = Slices.of(stretch, stretch.columns)
-    least = min(t.cost for t in trials)
     finer = []
-    for trial in trials:
-        if trial.cost < least + _KEPT_AFTER_SLIM:
-            finer.append(refined(Trial(full, trial.response, trial.tie, _SCAN_GAIN), 2))
-            yield None
-    yield _choose(finer)
+    for family in (True, False):
+        some = [t for t in trials if _is_part_time(t) is family]
+        least = min((t.cost for t in some), default=0.0)
+        for trial in some:
+            if trial.cost < least + _KEPT_AFTER_SLIM:
+                finer.append(refined(Trial(full, trial.response, trial.tie, _SCAN_GAIN), 2))
+                yield None
+    yield _choose(_of_one_family(finer))
+
+
+def _is_part_time(trial: Trial) -> bool:
+    return trial.response.kind is Kind.PART_TIME
+
+
+def _of_one_family(trials: list[Trial]) -> list[Trial]:
+    """Only part-time responses where they win clearly, in both halves of the stretch."""
+    some = {family: [t for t in trials if _is_part_time(t) is family] for family in (True, False)}
+    if not some[True] or not some[False]:
+        return trials
+    part, whole = (min(some[family], key=lambda t: t.cost) for family in (True, False))
+    if part.cost > whole.cost - _PART_TIME_WINS:
+        return trials
+    wins = _wins_in_both_halves(part.slices, part.response, whole.response)
+    return some[True] if wins else some[False]
 
 
 def calibrated(stretch: Stretch, response: Response) -> LikelyLanes:
@@ -138,10 +158,12 @@ def _choose(trials: Sequence[Trial]) -> LikelyLanes:
     return LikelyLanes([(t.response, t.tie, t.watts) for t in kept], gains)
 
 
-def _slim(columns: Columns) -> Columns:
-    slim = Columns()
+def _slim(stretch: Stretch) -> Columns:
+    """Columns with few slices a phase; a fast meter's rows are shorter than long slices."""
+    columns, slim = stretch.columns, Columns()
+    most = _SCAN_SLICES if stretch.period_s > _FAST_S else 2 * _SCAN_SLICES
     for code in columns.first:
-        slim.add(code, min(_SCAN_SLICES, columns.slices_of[code]))
+        slim.add(code, min(most, columns.slices_of[code]))
     return slim
 
 
@@ -161,9 +183,21 @@ def _scan(slices: Slices, responses: Sequence[Response]) -> list[tuple[float, Re
     # All side by side: the filter costs about the same for a wide row as for a narrow one.
     white = whitened(np.concatenate(tables, axis=1), _SCAN_GAIN)
     white = white.reshape(len(white), len(responses), -1).transpose(1, 0, 2)
-    normal = Normal.of(white.swapaxes(-1, -2) @ white, white.shape[1], slices.unknowns)
-    scores = evidence(normal, prior_of(normal, float(joules.sum())))
+    sums, total = white.swapaxes(-1, -2) @ white, float(joules.sum())
+    scores = np.min([score(sums, white.shape[1], u, total) for u in slices.models], axis=0)
     return list(zip(scores.tolist(), responses, strict=True))
+
+
+def _wins_in_both_halves(slices: Slices, response: Response, other: Response) -> bool:
+    """True if a response is likelier than another in the first half of the stretch and the last."""
+    stretch = slices.stretch
+    place = np.arange(len(stretch.usable))
+    for half in (place < len(place) // 2, place >= len(place) // 2):
+        part = replace(slices, stretch=replace(stretch, usable=stretch.usable & half))
+        (score, _), (others, _) = _scan(part, [response, other])
+        if score > others:
+            return False
+    return True
 
 
 def _best(points: Sequence[tuple[float, Response]]) -> tuple[float, Response]:
@@ -174,8 +208,8 @@ def _basins(points: Sequence[tuple[float, Response]]) -> list[Response]:
     """The best points that are apart from each other in mean delay or lag."""
     chosen: list[Response] = []
     ordered = sorted(points, key=lambda p: p[0])
-    for score, response in ordered:
-        if score > ordered[0][0] + _WORST_BASIN or len(chosen) == _BASINS:
+    for cost, response in ordered:
+        if cost > ordered[0][0] + _WORST_BASIN or len(chosen) == _BASINS:
             break
         if all(
             abs(response.mean_s - c.mean_s) > _APART_S

@@ -9,7 +9,16 @@ import numpy as np
 from ..arrays import Bools, Floats
 from ..columns import Columns
 from ..regression.blocks import Innovations
-from ..regression.solve import Normal, Unknowns, evidence, fit, prior_of, unknowns
+from ..regression.solve import (
+    RESPONSE,
+    DurationModel,
+    Normal,
+    Unknowns,
+    evidence,
+    fit,
+    prior_of,
+    unknowns,
+)
 from ..response.nuisance import DERIVATIVES, Tie, distance, prior, response_columns
 from ..response.response import Kind, Response
 from ..response.shown import ShownTime
@@ -36,14 +45,16 @@ class Slices:
     """The stretch cut into slices of some columns."""
 
     shown: ShownTime
-    unknowns: Unknowns
+    models: tuple[Unknowns, Unknowns]  # powers that do not, and that do depend on durations
     stretch: Stretch
 
     @classmethod
     def of(cls, stretch: Stretch, columns: Columns) -> Slices:
         shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
         elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
-        return cls(shown, unknowns(columns, elapsed), stretch)
+        lengths = DurationModel(free=tuple(columns.owners))
+        models = unknowns(columns, elapsed), unknowns(columns, elapsed, lengths)
+        return cls(shown, models, stretch)
 
     def rows(self, response: Response) -> Floats:
         return self.shown.rows(self.stretch.ends_s, response)[self.stretch.usable]
@@ -64,12 +75,15 @@ class Trial:
         table = np.concatenate([slices.joules[:, None], slices.rows(response)], axis=1)
         white = whitened(table, gain)
         total = float(slices.joules.sum())
-        normal = Normal.of(white.T @ white, len(white), slices.unknowns)
+        sums = white.T @ white
+        scores = [float(score(sums, len(white), u, total)) for u in slices.models]
+        known = slices.models[int(np.argmin(scores))]
+        normal = Normal.of(sums, len(white), known)
         belief = prior_of(normal, total)
-        self.score = float(evidence(normal, belief))
+        self.score = min(scores)
         self.cost = self.score + distance(response, tie)
         fitted = fit(normal, belief)
-        self.watts = _column_powers(slices, fitted.value, total)
+        self.watts = _column_powers(known, slices.shown.width, fitted.value, total)
         self.step: Floats = np.zeros(DERIVATIVES)
         self.step_cov: Floats = np.zeros((DERIVATIVES, DERIVATIVES))
         if not derive:
@@ -78,18 +92,18 @@ class Trial:
         extra = response_columns(slices.shown, per_slice, stretch.ends_s, response)
         extra = extra[stretch.usable, :DERIVATIVES]
         white = np.concatenate([white[:, :1], whitened(extra, gain), white[:, 1:]], axis=1)
-        fold = np.zeros((white.shape[1], slices.unknowns.fold.shape[1] + DERIVATIVES))
-        size = slices.unknowns.fold.shape[1]
-        fold[0, :size] = slices.unknowns.fold[0]
-        fold[1 + DERIVATIVES :, :size] = slices.unknowns.fold[1:]
+        size = known.fold.shape[1]
+        fold = np.zeros((white.shape[1], size + DERIVATIVES))
+        fold[0, :size] = known.fold[0]
+        fold[1 + DERIVATIVES :, :size] = known.fold[1:]
         fold[1 + np.arange(DERIVATIVES), size + np.arange(DERIVATIVES)] = 1.0
         more = np.zeros(DERIVATIVES)
         some = Unknowns(
             fold,
-            np.append(slices.unknowns.time_s, more),
-            np.append(slices.unknowns.owner, np.full(DERIVATIVES, -3)),
-            np.append(slices.unknowns.border, np.full(DERIVATIVES, -1)),
-            np.append(slices.unknowns.total, more),
+            np.append(known.time_s, more),
+            np.append(known.owner, np.full(DERIVATIVES, RESPONSE)),
+            np.append(known.border, np.full(DERIVATIVES, -1)),
+            np.append(known.total, more),
         )
         joint = Normal.of(white.T @ white, len(white), some)
         belief = prior_of(joint, total, response=prior(response, tie, stretch.period_s))
@@ -148,11 +162,16 @@ def whitened(rows: Floats, gain: float) -> Floats:
     return np.asarray(Innovations(np.array([gain]), rows.shape[1] - 1).filter(rows)[0])
 
 
-def _column_powers(slices: Slices, value: Floats, total_j: float) -> Floats:
+def score(sums: Floats, rows: int, model: Unknowns, total_j: float) -> Floats:
+    """−2 log marginal likelihood of zᵀz (…, n, n) over so many rows, (…)."""
+    normal = Normal.of(sums, rows, model)
+    return evidence(normal, prior_of(normal, total_j))
+
+
+def _column_powers(known: Unknowns, width: int, value: Floats, total_j: float) -> Floats:
     """Power in W of every column, (width,); the mean where none was seen."""
-    known = slices.unknowns
     mean_w = total_j / max(float(known.time_s.sum()), 1e-12)
-    watts = np.full(slices.shown.width, mean_w)
+    watts = np.full(width, mean_w)
     place = known.fold[1:].argmax(0)[1:]
     own = known.owner >= 0
     watts[place[own]] = value[own]
