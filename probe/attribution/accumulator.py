@@ -19,8 +19,9 @@ import numpy as np
 
 from .allocation import allocate
 from .arrays import Bools, Floats, Ints
-from .columns import MIXED, UNATTRIBUTED
+from .columns import MIXED
 from .intervals import long_phases, occupancy_counts
+from .meter.update_queue import UpdateQueue
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
 from .meter.wander import Wander
@@ -39,10 +40,9 @@ _KNOWN_UPDATES = 100  # the same, of a response that is known: they show the pow
 _FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
-_MOST_WAITING = 20_000  # updates without spans (a phase of many minutes)
 _TOGETHER_S = 10.0  # updates of so many seconds become rows at once
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
-_KEPT_S = 0.5
+_KEPT_S, _AROUND_S = 0.5, 1.0  # spans around the updates
 _MUCH_SLACK = 2.5  # times the median: an update in so wide a bracket is no end of a row
 # Of delay and lag: where instants are exact, the fit is so close that what the family leaves out
 # decides about them.
@@ -76,7 +76,7 @@ class Accumulator:
         self._response, self._exact = response, exact
         self._begin_s = begin_s
         self._finder: UpdateFinder = finder or CounterUpdateFinder()
-        self._updates = Updates.of([])  # dated, not yet used
+        self._updates = UpdateQueue()
         self._spans = Spans.empty()  # filled, from before the last used update on
         self._until_s = -np.inf  # spans are known up to here
         self._last: Updates | None = None  # the last used update, alone
@@ -87,8 +87,7 @@ class Accumulator:
         self._most_slack_s = np.inf
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
-        self._every = 1
-        self._seen = 0
+        self._skipped_before = 0
 
     def resume(self, statistics: Statistics) -> None:
         """Go on from statistics that another accumulator gathered.
@@ -102,6 +101,7 @@ class Accumulator:
             raise ValueError("statistics of an older recording")
         self.statistics, self.resumed = statistics, True
         self._lanes = LaneSet(statistics)
+        self._skipped_before = statistics.skipped
 
     # -- what comes in ---------------------------------------------------------------
 
@@ -125,13 +125,12 @@ class Accumulator:
 
         Returns one in how many updates is used.
         """
-        self._every *= 2
-        return self._every
+        return self._updates.thin()
 
     def finish(self, end_s: float = np.inf) -> Statistics:
         """Use all that is left up to the run's end; call nothing after this."""
         self._take(self._finder.finish())
-        self._updates = self._updates.take(self._updates.time_s <= end_s)
+        self._updates.until(end_s)
         self._ended = True
         self._until_s = np.inf
         self.advance()
@@ -139,22 +138,8 @@ class Accumulator:
         return self.statistics
 
     def _take(self, updates: Updates) -> None:
-        updates = updates.take(updates.time_s >= self._begin_s)
-        if self._every > 1:
-            updates = self._thinned(updates)
-        if len(updates):
-            self._updates = Updates.concat([self._updates, updates])
-            excess = len(self._updates) - _MOST_WAITING
-            if excess > 0:
-                self._updates = self._updates.take(slice(excess, None))
-                self._updates.fresh[0] = True
-                self.statistics.skipped += excess
-
-    def _thinned(self, updates: Updates) -> Updates:
-        """Every n-th update; what happened since the one before must not be lost with it."""
-        place = np.arange(self._seen, self._seen + len(updates))
-        self._seen += len(updates)
-        return updates.take((place % self._every == 0) | updates.fresh)
+        self._updates.put(updates.take(updates.time_s >= self._begin_s))
+        self.statistics.skipped = self._skipped_before + self._updates.skipped
 
     # -- what is made of it ----------------------------------------------------------
 
@@ -169,16 +154,16 @@ class Accumulator:
         if not len(updates):
             return
         if self._last is None:
-            self._surround(updates)
+            self._spans = self._spans.reaching_back(float(updates.time_s[0]) - _AROUND_S)
         if self._ended:
-            self._cover(updates)
+            self._spans = self._spans.reaching_on(float(updates.time_s[-1]) + _AROUND_S)
         if not self.statistics.lanes and not self._begin(updates, pieces):
             return
         while len(updates := self._ready()):
             number = self._together(updates)
             if not number:
                 return
-            self._updates = self._updates.take(slice(number, None))
+            self._updates.drop(number)
             self._use(updates.take(slice(0, number)))
 
     @property
@@ -188,11 +173,7 @@ class Accumulator:
 
     def _ready(self) -> Updates:
         """The updates whose spans are known."""
-        if self._ended:
-            return self._updates
-        return self._updates.take(
-            slice(0, int(np.searchsorted(self._updates.horizon_s, self._until_s, "left")))
-        )
+        return self._updates.decided_by(self._until_s)
 
     def _together(self, updates: Updates) -> int:
         """How many of the updates become rows now, wherever the data were cut."""
@@ -250,16 +231,6 @@ class Accumulator:
         delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
         statistics.unsure_s = math.hypot(delay_s, self._finder.common_error_s), lag_s
 
-    def _surround(self, updates: Updates) -> None:
-        """Spans from before the first update; the time before the first span is UNATTRIBUTED."""
-        begin = float(updates.time_s[0]) - 1.0
-        spans = self._spans
-        if not len(spans) or spans.begin_s[0] > begin:
-            first = float(spans.begin_s[0]) if len(spans) else begin
-            before = Spans(np.array([begin]), np.array([first]), np.array([UNATTRIBUTED]))
-            if first > begin:
-                self._spans = before.append(spans)
-
     def _use(self, updates: Updates) -> None:
         slices = self._allocate(updates)
         statistics = self.statistics
@@ -292,15 +263,6 @@ class Accumulator:
         return long_phases(updates, chain, self._spans, settle_s)
 
     # -- columns ---------------------------------------------------------------------
-
-    def _cover(self, updates: Updates) -> None:
-        """At the end of the run the time after the last span is UNATTRIBUTED."""
-        need = float(updates.time_s[-1]) + 1.0
-        if self._ended and (not len(self._spans) or self._spans.end_s[-1] < need):
-            begin = float(self._spans.end_s[-1]) if len(self._spans) else need - 1.0
-            self._spans = self._spans.append(
-                Spans(np.array([begin]), np.array([need]), np.array([UNATTRIBUTED]))
-            )
 
     def _allocate(self, updates: Updates) -> SpanSlices:
         """Give columns to phases that these updates need; return the spans needed, in slices."""

@@ -65,6 +65,22 @@ class Spans(ArrayTable):
             return self
         return Spans(end_s, self.begin_s[:1], np.array([UNATTRIBUTED])).append(self)
 
+    def reaching_back(self, begin_s: float) -> Spans:
+        """These, with an UNATTRIBUTED span in front if they begin after ``begin_s``."""
+        first_s = float(self.begin_s[0]) if len(self) else begin_s
+        if first_s <= begin_s:
+            return self
+        return Spans(np.array([begin_s]), np.array([first_s]), np.array([UNATTRIBUTED])).append(
+            self
+        )
+
+    def reaching_on(self, end_s: float) -> Spans:
+        """These, with an UNATTRIBUTED span behind if they end before ``end_s``."""
+        last_s = float(self.end_s[-1]) if len(self) else end_s - 1.0
+        if last_s >= end_s:
+            return self
+        return self.append(Spans(np.array([last_s]), np.array([end_s]), np.array([UNATTRIBUTED])))
+
     def filled(self) -> Spans:
         """These, with UNATTRIBUTED spans in the holes between them."""
         hole = np.flatnonzero(self.begin_s[1:] > self.end_s[:-1])

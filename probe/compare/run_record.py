@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..model import Phase, Provenance, Status
+from ..sensors.known_meters import VENDOR_GAIN
 
 EARLY, LATE = "early", "late"
 STAGES = (EARLY, LATE)
@@ -85,7 +86,7 @@ class Trial:
     energy: Provenance | None = Provenance.MEASURED
     energy_half_j: float = 0.0
     meters: frozenset[str] = frozenset()
-    meter_error: float = 0.0
+    meter_error: float = VENDOR_GAIN
     early: Mapping[float, tuple[float, float | None]] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     bound_share: Mapping[str, float] = field(default_factory=dict)
