@@ -76,7 +76,7 @@ class RootFinder:
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
         self._unseen = UnseenSteps()
-        self.acts = False  # a framework says that it collects experience
+        self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
 
     # -- life ---------------------------------------------------------------------------
@@ -231,8 +231,8 @@ class RootFinder:
         root = self._roots.get(id(module))
         if root is None:
             return NO_GRAD
-        if self.acts:
-            return INFERENCE
+        if self.meaning:
+            return self.meaning
         before, root.step = root.step, machine.steps
         if self._is_trained(root, module):
             if not module.training:
