@@ -210,7 +210,7 @@ def test_counts_do_not_see_interruptions() -> None:
 def test_a_save_that_goes_on_is_no_other_visit() -> None:
     table = decode(rows(F, SAVE, USER, SAVING_ON, X, F, SAVING_ON, X, "end"))
     assert counts(table)[int(SAVE)] == 1 and counts(table)[int(F)] == 2
-    assert sum(s for (_, code), s in seconds(table).items() if code == SAVE) == pytest.approx(20e-9)
+    assert sum(s for (_, code), s in seconds(table).items() if code == SAVE) == pytest.approx(30e-9)
 
 
 def test_a_phase_over_a_steps_end_counts_once() -> None:
