@@ -163,7 +163,7 @@ class PhaseEngine:
         others = self._machine.threads_elsewhere()
         elsewhere = (
             f"{others} other thread{'s' * (others != 1)} trained at the same time: their steps are "
-            "counted, their phases are not recorded"
+            "counted; phases, their energy and the time of a step are one thread's"
             if others
             else ""
         )
