@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from . import living_modules
+from .held_optimizers import held_optimizers
 
 
 class OwnedParameters:
@@ -31,10 +32,10 @@ class OwnedParameters:
                 self._owned[key] = weakref.ref(parameter, functools.partial(self._died, key))
 
     def find(self) -> None:
-        """Where no optimizer is known, look once for those that were made before."""
+        """Where no optimizer is known, look once for those that were made before we listened."""
         if not self._owned and not self._looked:
             self._looked = True
-            for optimizer in living_modules.optimizers():
+            for optimizer in held_optimizers():
                 self.add(optimizer)
 
     def _died(self, key: int, reference: weakref.ref[Any]) -> None:
