@@ -244,8 +244,6 @@ class PhaseEngine:
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""
         steps = self._machine.steps
-        if self._machine.every_step and self._root_finder is not None:
-            self._root_finder.step_closed()
         if steps == 1:
             self._overhead.begin(self.ring.offered())
         self._flush()

@@ -158,7 +158,7 @@ class PhaseStateMachine:
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
         self.evaluates = False  # the finder knows that an evaluation goes on
-        self.every_step = False  # chores are due at every step
+        self.every_step = False  # the finder is told of every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
         self._warn, self._chores = warn, chores
@@ -749,7 +749,9 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _between_steps(self, now_ns: cython.ulonglong) -> None:
-        if now_ns >= self._chores_due_ns or self.every_step:
+        if self.every_step and self.finder is not None:
+            self._call(self.finder.step_closed)
+        if now_ns >= self._chores_due_ns:
             due_ns = self._call(self._chores)
             self._chores_due_ns = due_ns or 0
         if self.rest is not None:

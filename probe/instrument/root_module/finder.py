@@ -36,7 +36,7 @@ class _Root:
     def __init__(self, listening: Listening):
         self.listening = listening
         self.trained = False  # its parameters are an optimizer's
-        self.owned = -1  # parameters of optimizers when that was last looked at
+        self.owned = -1  # changes of what optimizers own when that was last looked at
         self.rolls_out = False  # called without gradients before it was trained
         self.step = -2  # in which it was last called without gradients
 
@@ -69,6 +69,7 @@ class RootFinder:
         self._listen_to_kinds = listen_to_kinds
         self._given = [model for model in models if self._is_module(model)]
         self._owned = OwnedParameters()
+        self._made = 0, 0  # id and groups of parameters of the optimizer that was made last
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
         self._roots: dict[int, _Root] = {}
@@ -117,6 +118,7 @@ class RootFinder:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer exists: a training will begin."""
+        self._made = id(optimizer), len(optimizer.param_groups)
         self._owned.add(optimizer)
         self._arm()
 
@@ -170,11 +172,20 @@ class RootFinder:
         """A module is called from outside of all roots: the listener, if it is one from now on."""
         if self._is_heard(module):
             return None  # its own listener hears the call, or is below a later patch
-        if len(self._roots) >= _MOST_ROOTS or next(module.parameters(), None) is None:
+        if not living_modules.has_parameters(module):
             return None  # a loss, a metric, a preprocessing
+        if len(self._roots) >= _MOST_ROOTS:
+            self._forget_dead()  # of a loop that makes a model at every step
+            if len(self._roots) >= _MOST_ROOTS:
+                return None
         listener = self._listen(module)
         self._quiet_from = self._machine.steps
         return listener
+
+    def _forget_dead(self) -> None:
+        for key, root in list(self._roots.items()):
+            if root.listening.module() is None:
+                del self._roots[key]
 
     def _is_heard(self, module: Any) -> bool:
         root = self._roots.get(id(module))
@@ -197,7 +208,8 @@ class RootFinder:
 
     def _new_optimizer(self, optimizer: Any) -> int:
         """An optimizer steps for the first time: returns the code of its name."""
-        self._owned.add(optimizer)
+        if self._made != (id(optimizer), len(optimizer.param_groups)):
+            self._owned.add(optimizer)
         self._arm()
         kind = type(optimizer).__name__
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
@@ -253,8 +265,8 @@ class RootFinder:
             written = self._unseen.parameters()
             root.trained = any(p is w for p in module.parameters() for w in written)
             return root.trained or not (written or module.training)
-        if root.owned != len(self._owned):
-            root.owned = len(self._owned)
+        if root.owned != self._owned.changes:
+            root.owned = self._owned.changes
             root.trained = any(p in self._owned for p in module.parameters())
         return root.trained
 

@@ -1,4 +1,4 @@
-"""Optimizers made before anybody listened are found where programs have them, and nothing is kept."""
+"""Optimizers made before anybody listened are found where programs have them; nothing is kept."""
 
 from __future__ import annotations
 
