@@ -15,6 +15,7 @@ from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
 from .discovery import Discovery
+from .held_optimizers import held_optimizers
 from .owned_parameters import OwnedParameters
 from .unseen_steps import UnseenSteps
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from ..module_kinds.listeners import KindListeners
     from ..state_machine import PhaseStateMachine
 
-_QUIET = 2  # steps without a new root, after which none is listened for
+# Steps without a new root, after which none is listened for; the second where an optimizer has not
+# stepped yet, whose model may not have been called.
+_QUIET, _QUIET_WAITING = 2, 100
 _MOST_ROOTS = 256
 _MOST_NAMES = 32  # of optimizers
 EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
@@ -69,6 +72,7 @@ class RootFinder:
         self._listen_to_kinds = listen_to_kinds
         self._given = [model for model in models if self._is_module(model)]
         self._owned = OwnedParameters()
+        self._waiting: set[int] = set()  # ids of optimizers that have not stepped yet
         self._made = 0, 0  # id and groups of parameters of the optimizer that was made last
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
@@ -90,8 +94,9 @@ class RootFinder:
         machine.changed = self._changed
         machine.new_optimizer = self._new_optimizer
         machine.without_gradients = self._without_gradients
-        for optimizer in self._optimizers:
+        for optimizer in [*self._optimizers, *held_optimizers()]:
             self._owned.add(optimizer)
+            self._waiting.add(id(optimizer))
         for model in self._given:
             self._listen(model)
         if self._given:
@@ -120,6 +125,7 @@ class RootFinder:
         """An optimizer exists: a training will begin."""
         self._made = id(optimizer), len(optimizer.param_groups)
         self._owned.add(optimizer)
+        self._waiting.add(id(optimizer))
         self._arm()
 
     def evaluation_begins(self) -> None:
@@ -144,7 +150,8 @@ class RootFinder:
         steps = self._machine.steps
         if not self.hash:
             self._identify_trained()
-        if steps - self._quiet_from >= _QUIET:
+        if steps - self._quiet_from >= (_QUIET_WAITING if self._waiting else _QUIET):
+            self._waiting.clear()
             self._machine.evaluates = False
             self._machine.every_step = False
             self.discovery.disarm()
@@ -208,6 +215,7 @@ class RootFinder:
 
     def _new_optimizer(self, optimizer: Any) -> int:
         """An optimizer steps for the first time: returns the code of its name."""
+        self._waiting.discard(id(optimizer))
         if self._made != (id(optimizer), len(optimizer.param_groups)):
             self._owned.add(optimizer)
         self._arm()

@@ -15,6 +15,8 @@ from typing import Any
 
 _FRAMES, _EACH, _MOST = 64, 512, 20_000  # of one container, of all that is looked at
 _DEPTH = 2  # self.trainer.optimizer
+_NAMESPACES = frozenset(["locals", "vars", "exec"])
+_ITS_OWN_AND_OURS = 3  # references to the copy of a frame's variables: frame, name, argument
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, FunctionType, ModuleType)
 
 
@@ -38,7 +40,7 @@ def held_optimizers(frame: FrameType | None = None) -> list[Any]:
             if Optimizer in kinds:
                 held.append(value)
             elif depth and nn.Module not in kinds:
-                look(_inside(value), depth - 1)
+                look(_inside(value, kinds), depth - 1)
 
     frame = frame or sys._getframe(1)
     for _ in range(_FRAMES):
@@ -65,22 +67,26 @@ def _was_made(kind: Any) -> bool:
 
 
 def _local_values(frame: FrameType) -> list[Any]:
+    if not _NAMESPACES.isdisjoint(frame.f_code.co_names):
+        return []  # it may keep what locals() gave it, which a look would change before Python 3.13
     names = frame.f_locals
     if names is frame.f_globals:
         return []
     values = list(names.values())
-    if type(names) is dict and frame.f_code.co_flags & inspect.CO_NEWLOCALS:
-        names.clear()  # a copy, which would keep what the function lets go of
+    copied = type(names) is dict and frame.f_code.co_flags & inspect.CO_NEWLOCALS
+    if copied and sys.getrefcount(names) <= _ITS_OWN_AND_OURS:
+        names.clear()  # it would keep what the function lets go of
     return values
 
 
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return list(islice(value.values(), _EACH))
-    if isinstance(value, (list, tuple)):
-        return value[:_EACH]
+def _inside(value: Any, kinds: tuple[type, ...]) -> list[Any]:
+    if dict in kinds:
+        return list(islice(dict.values(value), _EACH))
+    if list in kinds or tuple in kinds:
+        plain: Any = list if list in kinds else tuple
+        return list(islice(plain.__iter__(value), _EACH))
     try:
         names = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return ()
-    return list(islice(names.values(), _EACH)) if isinstance(names, dict) else ()
+    except Exception:  # it has none, or one that is no plain attribute
+        return []
+    return list(islice(names.values(), _EACH)) if type(names) is dict else []
