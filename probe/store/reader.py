@@ -27,8 +27,7 @@ from .clocks import clocks
 from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
-from .processes import boot_id, is_alive
-from .runs import pid_namespace
+from .processes import boot_id, is_alive, pid_namespace
 from .segment_reader import has_thinned, read_segment, segment_files, table_of
 from .segments import LEDGER, SAMPLES
 from .steps import between
