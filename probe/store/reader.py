@@ -113,8 +113,8 @@ class RunReader:
         self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         self.members: list[Member] = self._own(read_members(self.store, self.damaged.add))
         if place is not None:
-            whole = files.read_run_file(self.store)
-            self.meta = {key: whole[key] for key in _OF_GROUP if key in whole} | self.meta
+            group = files.read_run_file(self.store)
+            self.meta = {key: group[key] for key in _OF_GROUP if key in group} | self.meta
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored

@@ -123,9 +123,9 @@ def find_run(reference: str, directory: Path) -> Path:
     as_path = Path(reference).expanduser()
     if is_regular(as_path / layout.RUN_FILE):
         return as_path.absolute()
-    whole, slash, number = reference.rpartition("/")
+    group, slash, number = reference.rpartition("/")
     if slash and number.isdecimal() and len(number) < 7:
-        return _training(find_run(whole, directory), int(number))
+        return _training(find_run(group, directory), int(number))
     runs = list_runs(directory)
     if reference == "latest":
         if runs:

@@ -107,7 +107,7 @@ def take_number(
 
 
 def _begin(run: Path, value: dict[str, Any]) -> int:
-    """Take the next number that nobody has, and write what is known of the training."""
+    """Take the lowest number above all that are taken, and write the training's first run.json."""
     number = max(_taken(run), default=0) + 1
     while not make_folder_here(layout.training_dir(run, number)):
         number += 1
