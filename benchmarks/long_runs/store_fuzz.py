@@ -6,7 +6,7 @@ Each round copies one of the tests' stored runs, damages one of its files (a fli
 truncation, zeros, or the content of another file) and builds its report. The outcome is
 *refused* (a one-line error), *warned*, *same* (figures unchanged), or *silent*: joules, seconds
 or steps have changed and the report does not say so. The stored runs are older than checksums,
-so their files are first rewritten in today's format, in half of the rounds with the segments
+so their files are first rewritten in today's format, for half of the runs with the segments
 still hot (Arrow, not yet sealed). ``--old`` skips the rewriting.
 """
 
