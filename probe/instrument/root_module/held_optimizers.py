@@ -1,7 +1,7 @@
-"""The optimizers that the functions that run now hold: those made before anybody listened.
+"""Finds optimizers that were made before a watch began, in the variables of the functions that run.
 
-Only where a program has them (a variable, an attribute, a list or a dictionary of those): a look at
-all objects in memory takes half a second where there are 10⁵ modules.
+Also in attributes, lists and dictionaries of those. Looking at all objects in memory would take half
+a second where there are 10⁵ modules.
 """
 
 from __future__ import annotations
@@ -20,38 +20,47 @@ _ITS_OWN_AND_OURS = 3  # references to the copy of a frame's variables: frame, n
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, FunctionType, ModuleType)
 
 
-def held_optimizers(frame: FrameType | None = None) -> list[Any]:
-    """Optimizers that ``frame`` and those that called it hold; None: the caller's."""
-    from torch import nn
+def held_optimizers() -> list[Any]:
+    """Optimizers that the caller and the functions that called it hold."""
     from torch.optim import Optimizer
 
     if not any(_was_made(kind) for kind in _kinds(Optimizer)):
         return []
-    held: list[Any] = []
-    seen: set[int] = set()
-
-    def look(values: Iterable[Any], depth: int) -> None:
-        for value in islice(values, _EACH):
-            kind = type(value)
-            if kind in _PLAIN or id(value) in seen or len(seen) >= _MOST:
-                continue
-            seen.add(id(value))
-            kinds = kind.__mro__  # not isinstance: on proxies it may import whole packages
-            if Optimizer in kinds:
-                held.append(value)
-            elif depth and nn.Module not in kinds:
-                look(_inside(value, kinds), depth - 1)
-
-    frame = frame or sys._getframe(1)
+    search = _Search()
+    frame: FrameType | None = sys._getframe(1)
     for _ in range(_FRAMES):
         if frame is None:
             break
-        look(_local_values(frame), _DEPTH)
-        if id(frame.f_globals) not in seen:
-            seen.add(id(frame.f_globals))
-            look(list(frame.f_globals.values()), _DEPTH)
+        search.look(_local_values(frame), _DEPTH)
+        if id(frame.f_globals) not in search.seen:
+            search.seen.add(id(frame.f_globals))
+            search.look(list(frame.f_globals.values()), _DEPTH)
         frame = frame.f_back
-    return held
+    return search.held
+
+
+class _Search:
+    """What was found, and ids of what has been looked at."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.seen: set[int] = set()
+
+    def look(self, values: Iterable[Any], depth: int) -> None:
+        """Look at values, and into those that are no optimizers."""
+        from torch import nn
+        from torch.optim import Optimizer
+
+        for value in islice(values, _EACH):
+            kind = type(value)
+            if kind in _PLAIN or id(value) in self.seen or len(self.seen) >= _MOST:
+                continue
+            self.seen.add(id(value))
+            kinds = kind.__mro__  # not isinstance: on proxies it may import whole packages
+            if Optimizer in kinds:
+                self.held.append(value)
+            elif depth and nn.Module not in kinds:
+                self.look(_inside(value, kinds), depth - 1)
 
 
 def _kinds(kind: type) -> Iterator[type]:
