@@ -1,7 +1,7 @@
 """Finds optimizers that were made before a watch began, in the variables of the functions that run.
 
-Also in attributes, lists and dictionaries of those. Looking at all objects in memory would take half
-a second where there are 10⁵ modules.
+Also in attributes, lists and dictionaries of those. Looking at all objects in memory would take
+half a second where there are 10⁵ modules.
 """
 
 from __future__ import annotations
