@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from tests.scripts import SCRIPTS, need  # noqa: E402
+from tests.fakes.packages import need  # noqa: E402
+from tests.scripts import SCRIPTS  # noqa: E402
 
 
 @pytest.mark.full
