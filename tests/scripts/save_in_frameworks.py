@@ -27,7 +27,6 @@ from ..fakes.process_group import single_rank
 STEPS, EVERY = 6, 2
 SHARE, EACH_S = 0.15, 0.001
 WIDTH = 1024  # a save takes milliseconds
-ASYNC_WORK_S = 0.01
 LOSS = nn.CrossEntropyLoss()
 DATA = TensorDataset(torch.randn(STEPS * 8, WIDTH), torch.randint(0, WIDTH, (STEPS * 8,)))
 Save = Callable[[nn.Module, Any, Path], object]
@@ -136,26 +135,44 @@ def distributed_collective(folder: Path) -> None:
         distributed(folder)
 
 
-def distributed_async(folder: Path, by_name: bool = False) -> None:
-    """What the training's thread spends on copying and on waiting; not what the other one does."""
+def distributed_async(folder: Path, how: str = "", **options: Any) -> None:
+    """What the training's thread spends on copying and on waiting; not what the other one does.
+
+    Args:
+        how: "by name": imported before; "writer": the writer copies; "staging": a thread does.
+        options: of ``async_save``.
+    """
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import staging
 
     begin_saving = dcp.async_save
     saves, model, future = Saves(), net(), None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with watched(folder) as run:
-        if not by_name:
+        if "by name" not in how:
             begin_saving = dcp.async_save
         for i, (x, y) in enumerate(DataLoader(DATA, batch_size=8)):
             LOSS(model(x), y).backward()
             optimizer.step()
             optimizer.zero_grad()
-            if i % EVERY == 1:
-                if future is not None:
-                    with saves.waited():
-                        future.result()
-                with saves.one():
-                    future = begin_saving(model.state_dict(), checkpoint_id=folder / str(i))
+            if i % EVERY != 1:
+                continue
+            if future is not None:
+                with saves.waited():
+                    future.result()
+            path = folder / str(i)
+            if "writer" in how:
+                options["storage_writer"] = dcp.FileSystemWriter(path)
+            if "staging" in how:
+                asked = staging.StagingOptions(False, False, True, False)
+                options["async_stager"] = staging.DefaultStager(asked)
+            with saves.one():
+                begun = begin_saving(model.state_dict(), checkpoint_id=path, **options)
+            future = begun
+            if "staging" in how:
+                with saves.waited():
+                    begun.staging_completion.result()
+                future = begun.upload_completion
         with saves.waited():
             assert future is not None
             future.result()
@@ -163,7 +180,23 @@ def distributed_async(folder: Path, by_name: bool = False) -> None:
 
 
 def distributed_async_by_name(folder: Path) -> None:
-    distributed_async(folder, by_name=True)
+    distributed_async(folder, "by name")
+
+
+def distributed_async_writer(folder: Path) -> None:
+    distributed_async(folder, "by name, writer")
+
+
+def distributed_async_staging(folder: Path) -> None:
+    distributed_async(folder, "staging")
+
+
+def distributed_async_process(folder: Path) -> None:
+    """Another process writes."""
+    from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
+
+    with single_rank(folder):
+        distributed_async(folder, async_checkpointer_type=AsyncCheckpointerType.PROCESS)
 
 
 def transformers(folder: Path) -> None:
