@@ -15,7 +15,7 @@ from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
 from .discovery import Discovery
-from .held_optimizers import held_optimizers
+from .held_optimizers import held_optimizers, says_its_steps
 from .owned_parameters import OwnedParameters
 from .unseen_steps import UnseenSteps
 
@@ -96,7 +96,8 @@ class RootFinder:
         machine.without_gradients = self._without_gradients
         for optimizer in [*self._optimizers, *held_optimizers()]:
             self._owned.add(optimizer)
-            self._waiting.add(id(optimizer))
+            if says_its_steps(type(optimizer)):
+                self._waiting.add(id(optimizer))
         for model in self._given:
             self._listen(model)
         if self._given:

@@ -24,7 +24,7 @@ def held_optimizers() -> list[Any]:
     """Optimizers that the caller and the functions that called it hold."""
     from torch.optim import Optimizer
 
-    if not any(_was_made(kind) for kind in _kinds(Optimizer)):
+    if not any(map(says_its_steps, _kinds(Optimizer))):  # none was ever made
         return []
     search = _Search()
     frame: FrameType | None = sys._getframe(1)
@@ -70,9 +70,12 @@ def _kinds(kind: type) -> Iterator[type]:
         yield from _kinds(inner)
 
 
-def _was_made(kind: Any) -> bool:
-    """Whether there ever was such an optimizer: torch wraps a class's step when one is made."""
-    return bool(getattr(kind.step, "hooked", False))
+def says_its_steps(kind: Any) -> bool:
+    """Whether hooks are called around its steps: torch sees to that when one is made.
+
+    Not of what only wraps another optimizer, as accelerate's does.
+    """
+    return bool(getattr(getattr(kind, "step", None), "hooked", False))
 
 
 def _local_values(frame: FrameType) -> list[Any]:
