@@ -517,10 +517,6 @@ class PhaseStateMachine:
         """Enter the wait for a checkpoint that another thread saves: no other visit."""
         return self._save(SAVING_ON)
 
-    def checkpoint_wait_end(self, token: Any) -> None:
-        """Leave the wait for a checkpoint."""
-        self.checkpoint_end(token)
-
     @cython.final
     @cython.cfunc
     def _save(self, code: cython.int) -> Any:

@@ -21,9 +21,9 @@ INFERENCE, OTHER = int(Code.INFERENCE), int(Code.OTHER)
 Call = Callable[..., Any]
 
 
-def timed(signal: str) -> Wrap:
-    """Make wrappers that call ``{signal}_begin`` and ``{signal}_end`` of the machine."""
-    begin, end = f"{signal}_begin", f"{signal}_end"
+def timed(signal: str, *, begun_by: str = "") -> Wrap:
+    """Make wrappers that call ``{signal}_begin``, or ``begun_by``, and ``{signal}_end``."""
+    begin, end = begun_by or f"{signal}_begin", f"{signal}_end"
 
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
@@ -80,7 +80,7 @@ def framework_step(optimizer_of: Call, *, part: bool = False, whole: bool = Fals
 
 
 _saving = timed("checkpoint")
-_waiting = timed("checkpoint_wait")
+_waiting = timed("checkpoint", begun_by="checkpoint_wait_begin")
 
 
 def _on_serialization(session: Session, module: ModuleType) -> None:
