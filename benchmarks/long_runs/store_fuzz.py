@@ -1,12 +1,13 @@
-"""Damaged files of stored runs: is all of it caught, and do figures change silently?
+"""Stored runs with a damaged file: does the report refuse, warn, or show other figures silently?
 
     python -m benchmarks.long_runs.store_fuzz [--rounds 2000] [--seed 0]
 
-Each round takes one of the stored runs of the tests, damages one file (a flipped bit, a cut, zeros,
-another file's content) and makes its report. A round is *refused* (one clear line), *warned*,
-*same*, or *silent*: other joules, seconds or steps without a word. The stored runs are older than
-checksums: their files are written anew first, as a recorder of today writes them, and for half of
-them segments are hot. ``--old`` leaves them as they are.
+Each round copies one of the tests' stored runs, damages one of its files (a flipped bit, a
+truncation, zeros, or the content of another file) and builds its report. The outcome is
+*refused* (a one-line error), *warned*, *same* (figures unchanged), or *silent*: joules, seconds
+or steps have changed and the report does not say so. The stored runs are older than checksums,
+so their files are first rewritten in today's format, for half of the runs with the segments
+still hot (Arrow, not yet sealed). ``--old`` skips the rewriting.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from tests.fixtures.archives import STORED_RUNS, unpack
 
 _FIGURES = ("total", "phases", "sources")
 
-REMAINS = """What remains silent:
-- a hot segment that is cut reads as one whose recorder was killed: what was whole stands, and the
-  next recorder wrote the rest, which cannot be told from here;
-- likewise a flipped bit in the length of its last batch;
-- in runs without checksums (--old), whatever still parses."""
+REMAINS = """Known to be silent:
+- a truncated hot segment looks like that of a recorder that was killed: its complete batches count,
+  and whether there were more cannot be known;
+- a flipped bit in the length of a hot segment's last batch, for the same reason;
+- in runs without checksums (--old): any damage after which the file can still be parsed."""
 
 
 def damage(path: Path, chance: random.Random, others: list[Path]) -> str:

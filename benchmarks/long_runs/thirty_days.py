@@ -2,11 +2,12 @@
 
     python -m benchmarks.long_runs.thirty_days [--days 30] [--ranks 8] [--steps-per-s 75]
 
-Two hours are simulated and really recorded: attributed, summed up, sealed, joined; with the records
-of a GPU (device times, the allocator's) and gauges that are noise, which hardly shrink. The other
-hours repeat the second one on shifted clocks, with its segments joined as they are after an hour.
-Where an hour is old at the month's end, what the thinner leaves of the second hour is repeated; the
-real upkeep then goes on with all of them. What was summed up is stretched to the month likewise.
+Two hours of a simulated training pass through the real recorder, with a GPU's records (device
+times, allocator) and gauges of pure noise, which compress badly. Every other hour is a copy of
+the second one with its times shifted. Hours that are old enough by the end of the month are
+copied as the thinner leaves them; the real upkeep then runs over the whole month. The
+recorder's summary is scaled to the month in the same way.
+
 Bars for eight ranks: 5,000 files, 12 GB, a report in 10 s.
 """
 

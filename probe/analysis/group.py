@@ -1,9 +1,9 @@
 """The trainings below one `probe run`, opened together: whose time a meter's joules belong to.
 
 The meters are the group's, read once, and one curve of each meter serves the group and all of its
-trainings, so what these add up to is the group's energy and not about that. A meter that several
-trainings used at a time is shared: what it measured in their time is told apart from what each
-training used alone, and nobody's phases get it.
+trainings, so their energies add up to the group's exactly. A meter that several trainings used at a
+time is shared: what it measured in their time is stated apart from what each training used alone,
+and is attributed to no phase.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class GroupAnalysis:
         self.path = path
         self.reader = RunReader(path)
         self.readers = {n: RunReader(training_dir(path, n)) for n in numbers(path)}
-        self.whole = AnalysisFromSamples(self.reader)
-        _note_thinned(self.whole)
+        self.analysis = AnalysisFromSamples(self.reader)
+        _note_thinned(self.analysis)
         self.time_ns: dict[int, Interval] = {n: bounds_of(r) for n, r in self.readers.items()}
 
     @cached_property
     def users(self) -> dict[str, set[int]]:
         """By source, the trainings that use its device."""
-        sources = [meter.source for meter in self.whole.meters]
+        sources = [meter.source for meter in self.analysis.meters]
         members = read_members(self.path)
         return {
             source.id: {seat // SEATS + 1 for seat in ranks_of(source, sources, members)}
@@ -96,7 +96,9 @@ class GroupAnalysis:
             alone,
             shared,
             sum(device_energy.energy_of(curve, piece) for piece in together),
-            sum(device_energy.energy_of(curve, piece) for piece in _between(used, self.whole.run)),
+            sum(
+                device_energy.energy_of(curve, piece) for piece in _between(used, self.analysis.run)
+            ),
         )
 
     @cached_property
@@ -104,7 +106,7 @@ class GroupAnalysis:
         """Of the meters that count, and of what is modelled."""
         return [
             self.split(device)
-            for device in self.whole.devices
+            for device in self.analysis.devices
             if device.curve is not None
             and (device.source.in_total or device.source.provenance is Provenance.MODELLED)
         ]
@@ -124,7 +126,7 @@ class GroupAnalysis:
     def rest(self) -> dict[str, Any]:
         """What was used in no training's time, in J: the start of Python, what is in between."""
         joules = _summed([(split, split.rest_j) for split in self.splits])
-        outside = _between(_union(self.time_ns.values()), self.whole.run)
+        outside = _between(_union(self.time_ns.values()), self.analysis.run)
         return joules | {"duration_s": sum(end - begin for begin, end in outside) / 1e9}
 
     def training_shares(self, number: int) -> bool:
@@ -144,25 +146,25 @@ class TrainingAnalysis(AnalysisFromSamples):
         self, group: GroupAnalysis, number: int, part_s: tuple[float, float] | None = None
     ):
         reader = group.readers[number]
-        whole = bounds_of(reader)
-        mine = [
+        bounds = bounds_of(reader)
+        meters = [
             meter
-            for meter in group.whole.meters
+            for meter in group.analysis.meters
             if number in group.users[meter.source.id] or not meter.source.is_accelerator
         ]
         self.shared = frozenset(
-            meter.source.id for meter in mine if number in group.shared_by(meter.source)
+            meter.source.id for meter in meters if number in group.shared_by(meter.source)
         )
         self._recompute = True  # a recorder of several ranks leaves no statistics of one
-        names = {meter.source.id for meter in mine}
-        self.series = [_cut(s, whole) for s in group.whole.series if s.source.id in names]
+        names = {meter.source.id for meter in meters}
+        self.series = [_cut(s, bounds) for s in group.analysis.series if s.source.id in names]
         RunAnalysis.__init__(
             self,
             reader,
-            whole if part_s is None else part_of(whole, *part_s),
+            bounds if part_s is None else part_of(bounds, *part_s),
             [
                 device_energy.MeterReadings(self._counted(meter.source), meter.summary)
-                for meter in mine
+                for meter in meters
             ],
         )
         _note_thinned(self)
@@ -177,14 +179,14 @@ class TrainingAnalysis(AnalysisFromSamples):
         return super()._statistics(source, rank) if read > 1 else None
 
     def owner_of(self, source: Source) -> PhaseTotals | None:
-        """None of a shared device, whoever uses it."""
+        """A shared device has no owner: its energy goes to no training's phases."""
         return None if source.id in self.shared else super().owner_of(source)
 
 
 def glance_at_group(path: Path) -> dict[str, Any]:
     """What a list of runs shows of a group, and by number of each of its trainings.
 
-    None of a long one, of which all samples had to be read.
+    Nothing for a long run: all of its samples would have to be read.
 
     Raises:
         StoreError: it cannot be read.
@@ -204,7 +206,7 @@ def glance_at_group(path: Path) -> dict[str, Any]:
             },
         }
     of_group = {
-        "total": totals(group.whole, Tariffs())[0],
+        "total": totals(group.analysis, Tariffs())[0],
         "shared": group.shared(),
         "rest": group.rest(),
     }
@@ -220,12 +222,12 @@ def _note_thinned(analysis: RunAnalysis) -> None:
 
 def _summed(parts: Sequence[tuple[Split, float]]) -> dict[str, float | None]:
     """Measured and modelled joules apart; None where no meter says any."""
-    found: dict[str, float | None] = {"energy_j": None, "modelled_energy_j": None}
+    sums: dict[str, float | None] = {"energy_j": None, "modelled_energy_j": None}
     for split, joules in parts:
         modelled = split.source.provenance is Provenance.MODELLED
         name = "modelled_energy_j" if modelled else "energy_j"
-        found[name] = (found[name] or 0.0) + joules
-    return found
+        sums[name] = (sums[name] or 0.0) + joules
+    return sums
 
 
 def _cut(series: Series, run: Interval) -> Series:

@@ -163,7 +163,7 @@ class PhaseEngine:
         others = self._machine.threads_elsewhere()
         elsewhere = (
             f"{others} other thread{'s' * (others != 1)} trained at the same time: their steps are "
-            "counted, their phases are not recorded"
+            "counted; phases, their energy and the time of a step are one thread's"
             if others
             else ""
         )
@@ -244,8 +244,6 @@ class PhaseEngine:
     def _do_chores(self) -> int:
         """What a closed step allows but not every step needs; returns when it is due again."""
         steps = self._machine.steps
-        if self._machine.every_step and self._root_finder is not None:
-            self._root_finder.step_closed()
         if steps == 1:
             self._overhead.begin(self.ring.offered())
         self._flush()

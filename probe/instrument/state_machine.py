@@ -47,7 +47,8 @@ cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int, STEPPED=cython
 cython.declare(STEP_ELSEWHERE=cython.int)
 cython.declare(FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
 cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
-cython.declare(CHECKPOINT=cython.int, STARTUP=cython.int, COMPILE=cython.int)
+cython.declare(CHECKPOINT=cython.int, SAVING_ON=cython.int)
+cython.declare(STARTUP=cython.int, COMPILE=cython.int)
 cython.declare(PRE=cython.int, TAIL=cython.int, RESUMED=cython.int, EXHAUSTED=cython.int)
 cython.declare(LOADING=cython.int, FIRST_LOADING=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
@@ -55,7 +56,8 @@ STEPPED, STEP_ELSEWHERE = int(Record.STEPPED), int(Record.STEP_ELSEWHERE)
 FORWARD, BACKWARD = int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
-CHECKPOINT, STARTUP, COMPILE = int(Code.CHECKPOINT), int(Code.STARTUP), int(Code.COMPILE)
+CHECKPOINT, SAVING_ON = int(Code.CHECKPOINT), int(Code.SAVING_ON)
+STARTUP, COMPILE = int(Code.STARTUP), int(Code.COMPILE)
 PRE, TAIL = int(Code.PRE), int(Code.TAIL)
 RESUMED, EXHAUSTED = int(Code.RESUMED), int(Code.EXHAUSTED)
 LOADING, FIRST_LOADING = int(Code.LOADING), int(Code.FIRST_LOADING)
@@ -82,7 +84,7 @@ class PhaseStateMachine:
     cython.declare(_write=object, _optimizing=cython.ulonglong, _current=cython.int)
     cython.declare(_plain=cython.bint, _loading=cython.bint, _pending=cython.bint)
     cython.declare(_unstepped=cython.bint, _idle=cython.int, _communication=cython.bint)
-    cython.declare(_recompute=cython.bint, _root=cython.ulonglong, _saving=cython.bint)
+    cython.declare(_recompute=cython.bint, _root=cython.ulonglong, _saving=cython.int)
     _backward: bool = cython.declare(cython.bint, visibility="public")
     _forward: int = cython.declare(cython.int, visibility="public")  # its code; 0: none
     cython.declare(_closure=cython.bint, _wrapped=cython.bint, _fused=cython.bint)
@@ -156,7 +158,7 @@ class PhaseStateMachine:
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
         self.evaluates = False  # the finder knows that an evaluation goes on
-        self.every_step = False  # chores are due at every step
+        self.every_step = False  # the finder is told of every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
         self._warn, self._chores = warn, chores
@@ -164,7 +166,8 @@ class PhaseStateMachine:
         self._unreduced = 0  # forwards of DDP since the last that reduces
         self._idle = STARTUP  # the phase when none of the flags below is set
         self._backward = self._recompute = self._communication = self._loading = False
-        self._saving = self._compiling = False
+        self._saving = 0  # SAVING_ON while a checkpoint is saved
+        self._compiling = False
         self._iterates = False  # the next batch is the first of an iteration
         self.loaded = False  # a batch was loaded since the last training forward or backward
         self._forward = 0  # FORWARD, EVAL, INFERENCE, NO_GRAD
@@ -193,7 +196,7 @@ class PhaseStateMachine:
         if self._communication:
             return COMMUNICATION
         if self._saving:
-            return CHECKPOINT
+            return self._saving
         if self._recompute:
             return RECOMPUTE
         if self._backward:
@@ -487,7 +490,7 @@ class PhaseStateMachine:
         """Enter a collective that blocks, or the wait for one."""
         if get_ident() != self.thread:
             return self._enter_thread_ring(COMMUNICATION, False) if self._backward else None
-        if self._communication:
+        if self._communication or self._saving:
             return None
         self._communication = True
         self._mark(COMMUNICATION)
@@ -503,18 +506,28 @@ class PhaseStateMachine:
 
     def checkpoint_begin(self) -> Any:
         """Enter the saving of a checkpoint."""
+        return self._save(CHECKPOINT)
+
+    def checkpoint_end(self, token: Any) -> None:
+        """Leave the saving of a checkpoint, or the wait for one."""
+        self._saving = 0
+        self._mark(self.base())
+
+    def checkpoint_wait_begin(self) -> Any:
+        """Enter the wait for a checkpoint that another thread saves: no other visit."""
+        return self._save(SAVING_ON)
+
+    @cython.final
+    @cython.cfunc
+    def _save(self, code: cython.int) -> Any:
+        """Be in ``checkpoint`` from now on; what happens inside, collectives too, is part of it."""
         if get_ident() != self.thread or self._saving:
             return None
         if self._pending:
             self._close_if_due()
-        self._saving = True
-        self._mark(self.base())
+        self._saving = SAVING_ON
+        self._mark(code if not (self._compiling or self._communication) else self.base())
         return True
-
-    def checkpoint_end(self, token: Any) -> None:
-        """Leave the saving of a checkpoint."""
-        self._saving = False
-        self._mark(self.base())
 
     def compile_begin(self) -> Any:
         """Enter torch's compiler."""
@@ -671,8 +684,8 @@ class PhaseStateMachine:
         if self._pending:
             self._close_step()  # of the thread before
         self._loading = self._backward = self._recompute = self._communication = False
-        self._saving = self._wrapped = False
-        self._forward = 0
+        self._wrapped = False
+        self._forward = self._saving = 0
         self._optimizing = 0
         self.thread = get_ident()
         return True
@@ -732,7 +745,9 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _between_steps(self, now_ns: cython.ulonglong) -> None:
-        if now_ns >= self._chores_due_ns or self.every_step:
+        if self.every_step and self.finder is not None:
+            self._call(self.finder.step_closed)
+        if now_ns >= self._chores_due_ns:
             due_ns = self._call(self._chores)
             self._chores_due_ns = due_ns or 0
         if self.rest is not None:

@@ -86,6 +86,7 @@ class Code(IntEnum):
     LOADING = 17  # provisional: a loader's batch; eval if it is an evaluation's, else data
     FIRST_LOADING = 18  # the same, where an iteration over a loader begins
     EXHAUSTED = 19  # other, after a loading in which no batch came: an epoch's end
+    SAVING_ON = 20  # checkpoint: goes on, or waits for one that another thread saves
     USER = 64
 
 

@@ -25,8 +25,8 @@ def with_checksum(value: Any, name: str, *, compact: bool) -> bytes:
         body = plain[:-1] + (", " if value else "")
         text = body + (json.dumps(mark)[1:] if isinstance(value, dict) else json.dumps(mark) + "]")
     else:
-        whole = {**value, **mark} if isinstance(value, dict) else [*value, mark]
-        text = json.dumps(whole, indent=1)
+        marked = {**value, **mark} if isinstance(value, dict) else [*value, mark]
+        text = json.dumps(marked, indent=1)
     return text.encode() + b"\n"
 
 

@@ -131,14 +131,14 @@ def _member(value: Any) -> Member | None:
         )
     except (TypeError, KeyError, AttributeError):
         return None
-    whole = [getattr(member, name) for name in _WHOLE] + list(launcher)
+    integers = [getattr(member, name) for name in _WHOLE] + list(launcher)
     if member.local_rank is not None:
-        whole.append(member.local_rank)
+        integers.append(member.local_rank)
     words = (member.host, member.boot_id, member.rings, member.prefix)
     plain = (
         member.role in ROLES
         and len(launcher) == 2
-        and all(files.is_whole(number) for number in whole)
+        and all(files.is_whole(number) for number in integers)
         and all(isinstance(word, str) and "\0" not in word for word in words)
         and isinstance(member.info, dict)
     )

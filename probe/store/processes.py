@@ -17,6 +17,14 @@ def boot_id() -> str:
         return ""
 
 
+def pid_namespace() -> int:
+    """Identity of this pid namespace; 0 where unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
 def start_ticks(pid: int) -> int | None:
     """Start time of a process in clock ticks since boot; None if it is not there.
 

@@ -27,8 +27,7 @@ from .clocks import clocks
 from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
-from .processes import boot_id, is_alive
-from .runs import pid_namespace
+from .processes import boot_id, is_alive, pid_namespace
 from .segment_reader import has_thinned, read_segment, segment_files, table_of
 from .segments import LEDGER, SAMPLES
 from .steps import between
@@ -114,8 +113,8 @@ class RunReader:
         self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         self.members: list[Member] = self._own(read_members(self.store, self.damaged.add))
         if place is not None:
-            whole = files.read_run_file(self.store)
-            self.meta = {key: whole[key] for key in _OF_GROUP if key in whole} | self.meta
+            group = files.read_run_file(self.store)
+            self.meta = {key: group[key] for key in _OF_GROUP if key in group} | self.meta
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..clock import Anchor
 from ..errors import ForeignRunError, StoreError, UnknownRunError
-from ..model import SCHEMA_VERSION, RunStatus
-from ..redact import redact_command, redact_config
 from . import files, layout
 from .new_files import is_own_folder, make_folder_here, owner_of_new_files
-from .processes import boot_id
+from .new_run_file import new_run_file
 from .sharing import make_run_folder, private_line, wanted
 from .trainings import is_group, numbers, single
 from .untrusted import is_regular
@@ -45,30 +40,7 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
         StoreError: the directory cannot be made or written, or another host of this name is in it.
     """
     run = directory / run_id
-    anchor = Anchor.now()
-    value = {
-        "schema": SCHEMA_VERSION,
-        "id": run_id,
-        "status": RunStatus.RUNNING,
-        "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
-        "anchor": {"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
-        "begin_ns": anchor.monotonic_ns,
-        "host": layout.node_name(),
-        "boot_id": boot_id(),
-        "pid_namespace": pid_namespace(),
-        "python": sys.version.split()[0],
-        "command": list(sys.argv),
-        "share": wanted(),
-        **fields,
-    }
-    value["command"] = redact_command(value["command"])
-    value["config"] = redact_config(value.get("config"))
-    size = len(json.dumps(value))
-    if size > _LARGEST_BYTES:
-        raise StoreError(
-            f"config=… is too large to be kept ({size >> 10} KiB, at most {_LARGEST_BYTES >> 10}): "
-            "give the settings that matter"
-        )
+    value = new_run_file({"id": run_id, "share": wanted(), **fields})
     try:
         directory.mkdir(parents=True, exist_ok=True)
         make_run_folder(run, value["share"], exist_ok=shared)
@@ -83,7 +55,6 @@ def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, 
     return run
 
 
-_LARGEST_BYTES = files.JSON_BYTES // 2  # the recorder adds to run.json
 _OF_NODE = (
     "schema",
     "status",
@@ -115,14 +86,6 @@ def _join(run: Path, value: dict[str, Any]) -> None:
             f"two hosts of this job are both called {value['host']}: give each a "
             "name of its own with PROBE_NODE=…"
         )
-
-
-def pid_namespace() -> int:
-    """Identity of this pid namespace; 0 where unknown."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return 0
 
 
 def list_runs(directory: Path) -> list[Path]:
@@ -160,9 +123,9 @@ def find_run(reference: str, directory: Path) -> Path:
     as_path = Path(reference).expanduser()
     if is_regular(as_path / layout.RUN_FILE):
         return as_path.absolute()
-    whole, slash, number = reference.rpartition("/")
+    group, slash, number = reference.rpartition("/")
     if slash and number.isdecimal() and len(number) < 7:
-        return _training(find_run(whole, directory), int(number))
+        return _training(find_run(group, directory), int(number))
     runs = list_runs(directory)
     if reference == "latest":
         if runs:

@@ -13,21 +13,16 @@ import errno
 import fcntl
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..clock import Anchor
 from ..errors import StoreError, UsageError
-from ..model import SCHEMA_VERSION, RunStatus
-from ..redact import redact_command, redact_config
 from . import files, layout
 from .members import read_members
 from .new_files import make_folder_here
-from .processes import boot_id
+from .new_run_file import new_run_file
 from .untrusted import is_regular
 
 _NAMED = re.compile(r"training-([1-9]\d{0,5})\Z")
@@ -96,9 +91,9 @@ def take_number(
         fields: of the training's run.json, where this process is its first.
 
     Raises:
-        StoreError: the run's directory cannot be written.
+        StoreError: the run's directory cannot be written, or what is given is too large.
     """
-    value = _about(run, {**fields, "job_key": key})
+    value = new_run_file({"group": run.name, **fields, "job_key": key})
     try:
         if key is None:
             return _begin(run, value)
@@ -112,7 +107,7 @@ def take_number(
 
 
 def _begin(run: Path, value: dict[str, Any]) -> int:
-    """Take the next number that nobody has, and write what is known of the training."""
+    """Take the lowest number above all that are taken, and write the training's first run.json."""
     number = max(_taken(run), default=0) + 1
     while not make_folder_here(layout.training_dir(run, number)):
         number += 1
@@ -133,27 +128,6 @@ def _goes_on(run: Path, number: int, key: str, rank: int, attempt: int) -> bool:
     if any(m.rank == rank for m in latest):
         return False
     return not latest or any(m.alive() for m in latest)
-
-
-def _about(run: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """The first run.json of a training, without its id."""
-    anchor = Anchor.now()
-    value = {
-        "schema": SCHEMA_VERSION,
-        "group": run.name,
-        "status": RunStatus.RUNNING,
-        "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
-        "anchor": {"monotonic_ns": anchor.monotonic_ns, "wall_ns": anchor.wall_ns},
-        "begin_ns": anchor.monotonic_ns,
-        "host": layout.node_name(),
-        "boot_id": boot_id(),
-        "python": sys.version.split()[0],
-        "command": list(sys.argv),
-        **fields,
-    }
-    value["command"] = redact_command(value["command"])
-    value["config"] = redact_config(value.get("config"))
-    return value
 
 
 @contextlib.contextmanager

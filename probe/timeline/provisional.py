@@ -36,6 +36,7 @@ def resolve(
     """(final codes, inferred, places that only later rows can decide)."""
     final, inferred = raw.copy(), np.zeros(len(raw), np.bool_)
     final[raw == Code.RESUMED] = Code.OPTIMIZER
+    final[raw == Code.SAVING_ON] = Code.CHECKPOINT
     final[raw == Code.EXHAUSTED] = Code.OTHER
     index = np.arange(len(raw))
     mark = kind == Record.MARK

@@ -113,7 +113,7 @@ class SpanDecoder:
         entered = entry & ~((raw == Code.TAIL) & (final == Code.FORWARD))
         # Loading for an evaluation is part of it; what gave no batch is no loading of one.
         entered &= ~(loads(raw) & ((final != Code.DATA) | gives_nothing(raw)))
-        entered &= raw != Code.RESUMED
+        entered &= (raw != Code.RESUMED) & (raw != Code.SAVING_ON)
         entered &= ~((raw == Code.STARTUP) & self._resumes(raw))
         table = SpanTable(
             points.time[:n],
@@ -205,7 +205,8 @@ def _entries(kind: Ints, raw: Ints, before: int) -> tuple[Ints, Bools]:
     index = np.arange(len(raw))
     raw = np.where(raw == Code.FIRST_LOADING, Code.LOADING, raw)
     passing = (raw == Code.COMMUNICATION) | (raw == Code.RECOMPUTE)
-    passing |= (raw == Code.CHECKPOINT) | (raw == Code.COMPILE) | (raw >= Code.USER)
+    passing |= (raw == Code.CHECKPOINT) | (raw == Code.SAVING_ON)
+    passing |= (raw == Code.COMPILE) | (raw >= Code.USER)
     own = np.maximum.accumulate(np.where(passing, -1, index))
     steady = np.where(own < 0, before, raw[np.maximum(own, 0)])
     under = np.concatenate([[before], steady[:-1]])

@@ -81,6 +81,7 @@ class Watched:
             int(Code.TAIL): "tail",
             int(Code.NO_GRAD): "no_grad",
             int(Code.RESUMED): "resumed",
+            int(Code.SAVING_ON): "saving_on",
             int(Code.EXHAUSTED): "exhausted",
             int(Code.LOADING): "data",
             int(Code.FIRST_LOADING): "data",

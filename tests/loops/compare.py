@@ -23,7 +23,13 @@ class Difference:
 
 
 def differences(
-    true: Mapping[str, Any], steps: int, count: Mapping[str, int], seconds: Mapping[str, float]
+    true: Mapping[str, Any],
+    steps: int,
+    count: Mapping[str, int],
+    seconds: Mapping[str, float],
+    *,
+    share: float = SHARE,
+    each_s: float = EACH_S,
 ) -> list[Difference]:
     """What of the recorded counts and seconds is not true.
 
@@ -32,6 +38,8 @@ def differences(
         steps: seen.
         count: seen, by phase.
         seconds: seen, by phase.
+        share: of the true seconds that those seen may differ by, or
+        each_s: so much an occurrence, whichever is more.
     """
     wrong = [] if steps == true["steps"] else [Difference("steps", true["steps"], steps)]
     for phase in PHASES:
@@ -39,6 +47,6 @@ def differences(
         if often != seen:
             wrong.append(Difference(f"{phase} count", often, seen))
         true_s, seen_s = true["seconds"].get(phase, 0.0), seconds.get(phase, 0.0)
-        if abs(seen_s - true_s) > max(SHARE * true_s, EACH_S * max(often, 1)):
+        if abs(seen_s - true_s) > max(share * true_s, each_s * max(often, 1)):
             wrong.append(Difference(f"{phase} seconds", true_s, seen_s))
     return wrong

@@ -88,6 +88,19 @@ def test_threads_that_train_at_once(tmp_path: Path) -> None:
     assert "trained at the same time: their steps are counted" in line
 
 
+def test_a_model_and_an_optimizer_of_its_own_for_every_step(tmp_path: Path) -> None:
+    """Of the many roots those that are gone make place for others."""
+    steps = 300
+    with watched(tmp_path) as run:
+        for _ in range(steps):
+            model = torch.nn.Linear(8, 8)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            model(torch.randn(4, 8)).square().mean().backward()
+            optimizer.step()
+    assert run.steps == run.counts["forward"] == run.counts["backward"] == steps
+    assert run.engine.all_warnings() == [] and not run.inferred
+
+
 @pytest.mark.parametrize("name", ["plain", "gan", "lbfgs", "q_learning", "written_by_data"])
 def test_losses_and_weights_are_the_same_bits(name: str, tmp_path: Path) -> None:
     def trained(watch: bool) -> list[bytes]:

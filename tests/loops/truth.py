@@ -179,7 +179,7 @@ class Truth:
                     phase = "eval" if in_evaluation else "train"
                 counts.count["data"] += event.tag == "train"
                 counts.seconds["data" if phase == "train" else "eval"] += seconds
-            elif event.kind == SAVE:
+            elif event.kind == SAVE and (event.inside is None or event.inside.kind != SAVE):
                 counts.count["checkpoint"] += 1
                 counts.seconds["checkpoint"] += seconds
             elif event.kind == STEP:

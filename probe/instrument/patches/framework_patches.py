@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch.compiler import is_compiling
 
+from ...ring.layout import Code
 from .patching import Session, Wrap
 
+INFERENCE, OTHER = int(Code.INFERENCE), int(Code.OTHER)
 Call = Callable[..., Any]
 
 
-def timed(signal: str) -> Wrap:
-    """Make wrappers that call ``{signal}_begin`` and ``{signal}_end`` of the machine."""
-    begin, end = f"{signal}_begin", f"{signal}_end"
+def timed(signal: str, *, begun_by: str = "") -> Wrap:
+    """Make wrappers that call ``{signal}_begin``, or ``begun_by``, and ``{signal}_end``."""
+    begin, end = begun_by or f"{signal}_begin", f"{signal}_end"
 
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
@@ -77,6 +80,7 @@ def framework_step(optimizer_of: Call, *, part: bool = False, whole: bool = Fals
 
 
 _saving = timed("checkpoint")
+_waiting = timed("checkpoint", begun_by="checkpoint_wait_begin")
 
 
 def _on_serialization(session: Session, module: ModuleType) -> None:
@@ -103,30 +107,69 @@ def _saves(*names: str) -> Callable[[Session, ModuleType], None]:
     return install
 
 
-def _acting(acts: bool) -> Wrap:
-    """Make wrappers inside which forwards without gradients are inference, or are not."""
+def _futures(save: Wrap) -> Wrap:
+    """Make wrappers of what returns while another thread saves: waits for it are of that save."""
+
+    def wrap(original: Call, session: Session) -> Call:
+        inner = save(original, session)
+
+        @functools.wraps(original)
+        def begin_saving(*args: Any, **kwargs: Any) -> Any:
+            begun = inner(*args, **kwargs)
+            if not is_compiling() and session.machine is not None:
+                for future in (
+                    begun,
+                    getattr(begun, "staging_completion", None),
+                    getattr(begun, "upload_completion", None),
+                ):
+                    # A name of the future's own: other futures stay as they are.
+                    if isinstance(future, Future) and "result" not in vars(future):
+                        future.result = _waiting(future.result, session)  # type: ignore[method-assign]
+            return begun
+
+        return begin_saving
+
+    return wrap
+
+
+def _on_distributed_checkpoint(session: Session, module: Any) -> None:
+    saver = module.state_dict_saver
+    for owner in (saver, module):
+        session.patch(owner, "save", _saving)
+        session.patch(owner, "save_state_dict", _saving)
+        session.patch(owner, "async_save", _futures(_saving))
+    # What these call, since they may have been imported by name.
+    session.patch(saver, "_save_state_dict", _saving)
+    session.patch(module.staging.DefaultStager, "stage", _saving)
+    session.patch(module.staging.BlockingAsyncStager, "stage", _saving)
+    for executor in ("_ThreadBasedAsyncCheckpointExecutor", "_ProcessBasedAsyncCheckpointExecutor"):
+        session.patch(getattr(saver, executor), "execute_save", _futures(_waiting))
+
+
+def _means(phase: int) -> Wrap:
+    """Make wrappers inside which forwards without gradients are this phase; 0: as anywhere."""
 
     def wrap(original: Call, session: Session) -> Call:
         @functools.wraps(original)
-        def acting(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             machine = session.machine
             finder = None if machine is None else machine.finder
             if finder is None:
                 return original(*args, **kwargs)
-            before, finder.acts = finder.acts, acts
+            before, finder.meaning = finder.meaning, phase
             try:
                 return original(*args, **kwargs)
             finally:
-                finder.acts = before
+                finder.meaning = before
 
-        return acting
+        return call
 
     return wrap
 
 
 def _on_rollouts(owner: str) -> Callable[[Session, ModuleType], None]:
     def install(session: Session, module: ModuleType) -> None:
-        session.patch(getattr(module, owner), "collect_rollouts", _acting(True))
+        session.patch(getattr(module, owner), "collect_rollouts", _means(INFERENCE))
 
     return install
 
@@ -143,9 +186,9 @@ def _on_deepspeed(session: Session, module: ModuleType) -> None:
 
 FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.serialization": _on_serialization,
-    "torch.distributed.checkpoint": _saves("save", "async_save", "save_state_dict"),
-    "torch.distributed.checkpoint.state_dict_saver": _saves("save", "async_save"),
-    "safetensors.torch": _saves("save_file", "save_model"),
+    "torch.distributed.checkpoint": _on_distributed_checkpoint,
+    # The last two are below the others, which may have been imported by name.
+    "safetensors.torch": _saves("save_file", "save_model", "save", "serialize_file", "serialize"),
     "transformers.modeling_utils": _saves("PreTrainedModel.save_pretrained"),
     "transformers.trainer": _saves("Trainer._save_checkpoint", "Trainer.save_model"),
     "accelerate.accelerator": _saves("Accelerator.save_state", "Accelerator.save_model"),
@@ -154,11 +197,15 @@ FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     "keras.src.optimizers.base_optimizer": lambda s, m: s.patch(
         m.BaseOptimizer, "apply", framework_step(_itself, whole=True)
     ),
+    "keras.src.trainers.trainer": lambda s, m: s.patch(
+        m.Trainer,
+        "_symbolic_build",
+        _means(OTHER),  # a call for the shapes
+    ),
     "keras.src.saving.saving_lib": _saves("save_model", "save_weights_only"),
+    "keras.src.legacy.saving.legacy_h5_format": _saves("save_model_to_hdf5"),
     "stable_baselines3.common.on_policy_algorithm": _on_rollouts("OnPolicyAlgorithm"),
     "stable_baselines3.common.off_policy_algorithm": _on_rollouts("OffPolicyAlgorithm"),
-    "stable_baselines3.common.evaluation": lambda s, m: s.patch(
-        m, "evaluate_policy", _acting(False)
-    ),
+    "stable_baselines3.common.evaluation": lambda s, m: s.patch(m, "evaluate_policy", _means(0)),
     "deepspeed.runtime.engine": _on_deepspeed,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .wrappers import HookTarget
@@ -16,8 +17,13 @@ class Session(HookTarget):
     def patch(self, owner: Any, name: str, wrap: Wrap) -> None:
         """Let ``wrap(original, self)`` stand for ``owner.name``, if it exists, until the end."""
         original = getattr(owner, name, None)
-        if original is not None:
-            self.undo.append(replace(owner, name, wrap(original, self)))
+        if original is None:
+            return
+        wrapper = wrap(original, self)
+        if isinstance(owner, ModuleType):
+            # Where pickle looks for a function; other modules may hold it by the same name.
+            wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
+        self.undo.append(replace(owner, name, wrapper))
 
 
 def replace(owner: Any, name: str, by: Any) -> Callable[[], bool]:

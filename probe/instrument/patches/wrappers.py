@@ -204,7 +204,7 @@ class CallWrapper:
 
 @cython.cclass
 class DiscoveringCall:
-    """Stands for ``nn.Module.__call__`` while modules that nobody named are listened for.
+    """Stands for ``nn.Module.__call__`` while root modules are looked for that no argument named.
 
     A module that is called by no other module is a root; ``hear`` says whether to listen to it.
     """

@@ -15,6 +15,7 @@ from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
 from .discovery import Discovery
+from .held_optimizers import held_optimizers, says_its_steps
 from .owned_parameters import OwnedParameters
 from .unseen_steps import UnseenSteps
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from ..module_kinds.listeners import KindListeners
     from ..state_machine import PhaseStateMachine
 
-_QUIET = 2  # steps without a new root, after which none is listened for
+# Steps without a new root, after which none is listened for; the second where an optimizer has not
+# stepped yet, whose model may not have been called.
+_QUIET, _QUIET_WAITING = 2, 100
 _MOST_ROOTS = 256
 _MOST_NAMES = 32  # of optimizers
 EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
@@ -36,7 +39,7 @@ class _Root:
     def __init__(self, listening: Listening):
         self.listening = listening
         self.trained = False  # its parameters are an optimizer's
-        self.owned = -1  # parameters of optimizers when that was last looked at
+        self.owned = -1  # changes of what optimizers own when that was last looked at
         self.rolls_out = False  # called without gradients before it was trained
         self.step = -2  # in which it was last called without gradients
 
@@ -69,6 +72,8 @@ class RootFinder:
         self._listen_to_kinds = listen_to_kinds
         self._given = [model for model in models if self._is_module(model)]
         self._owned = OwnedParameters()
+        self._waiting: set[int] = set()  # ids of optimizers that have not stepped yet
+        self._made = 0, 0  # id and groups of parameters of the optimizer that was made last
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
         self._roots: dict[int, _Root] = {}
@@ -76,7 +81,7 @@ class RootFinder:
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
         self._unseen = UnseenSteps()
-        self.acts = False  # a framework says that it collects experience
+        self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
 
     # -- life ---------------------------------------------------------------------------
@@ -89,8 +94,10 @@ class RootFinder:
         machine.changed = self._changed
         machine.new_optimizer = self._new_optimizer
         machine.without_gradients = self._without_gradients
-        for optimizer in self._optimizers:
+        for optimizer in [*self._optimizers, *held_optimizers()]:
             self._owned.add(optimizer)
+            if says_its_steps(type(optimizer)):
+                self._waiting.add(id(optimizer))
         for model in self._given:
             self._listen(model)
         if self._given:
@@ -117,7 +124,9 @@ class RootFinder:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer exists: a training will begin."""
+        self._made = id(optimizer), len(optimizer.param_groups)
         self._owned.add(optimizer)
+        self._waiting.add(id(optimizer))
         self._arm()
 
     def evaluation_begins(self) -> None:
@@ -142,7 +151,8 @@ class RootFinder:
         steps = self._machine.steps
         if not self.hash:
             self._identify_trained()
-        if steps - self._quiet_from >= _QUIET:
+        if steps - self._quiet_from >= (_QUIET_WAITING if self._waiting else _QUIET):
+            self._waiting.clear()
             self._machine.evaluates = False
             self._machine.every_step = False
             self.discovery.disarm()
@@ -170,11 +180,20 @@ class RootFinder:
         """A module is called from outside of all roots: the listener, if it is one from now on."""
         if self._is_heard(module):
             return None  # its own listener hears the call, or is below a later patch
-        if len(self._roots) >= _MOST_ROOTS or next(module.parameters(), None) is None:
+        if not living_modules.has_parameters(module):
             return None  # a loss, a metric, a preprocessing
+        if len(self._roots) >= _MOST_ROOTS:
+            self._forget_dead()  # of a loop that makes a model at every step
+            if len(self._roots) >= _MOST_ROOTS:
+                return None
         listener = self._listen(module)
         self._quiet_from = self._machine.steps
         return listener
+
+    def _forget_dead(self) -> None:
+        for key, root in list(self._roots.items()):
+            if root.listening.module() is None:
+                del self._roots[key]
 
     def _is_heard(self, module: Any) -> bool:
         root = self._roots.get(id(module))
@@ -197,7 +216,9 @@ class RootFinder:
 
     def _new_optimizer(self, optimizer: Any) -> int:
         """An optimizer steps for the first time: returns the code of its name."""
-        self._owned.add(optimizer)
+        self._waiting.discard(id(optimizer))
+        if self._made != (id(optimizer), len(optimizer.param_groups)):
+            self._owned.add(optimizer)
         self._arm()
         kind = type(optimizer).__name__
         number = self._numbers[kind] = self._numbers.get(kind, 0) + 1
@@ -231,8 +252,8 @@ class RootFinder:
         root = self._roots.get(id(module))
         if root is None:
             return NO_GRAD
-        if self.acts:
-            return INFERENCE
+        if self.meaning:
+            return self.meaning
         before, root.step = root.step, machine.steps
         if self._is_trained(root, module):
             if not module.training:
@@ -253,8 +274,8 @@ class RootFinder:
             written = self._unseen.parameters()
             root.trained = any(p is w for p in module.parameters() for w in written)
             return root.trained or not (written or module.training)
-        if root.owned != len(self._owned):
-            root.owned = len(self._owned)
+        if root.owned != self._owned.changes:
+            root.owned = self._owned.changes
             root.trained = any(p in self._owned for p in module.parameters())
         return root.trained
 

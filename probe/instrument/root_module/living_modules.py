@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
@@ -15,6 +13,16 @@ _ORDINARY_WRAPPERS = ("module", "_orig_mod")  # DDP, FSDP, DeepSpeed; torch.comp
 def is_module(item: object) -> bool:
     """Whether it is a torch module, by type: on proxies isinstance may import whole packages."""
     return nn.Module in type(item).__mro__
+
+
+def has_parameters(module: nn.Module) -> bool:
+    """Whether it has any. Torch's own iterator takes five times as long to find the first."""
+    return _has_parameters(module) or next(module.parameters(), None) is not None
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    own = module.__dict__.get("_parameters") or {}
+    return any(p is not None for p in own.values()) or any(map(_has_parameters, _children(module)))
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
@@ -35,27 +43,6 @@ def parameters_hash(*modules: nn.Module) -> str:
         name = ".".join(part for part in name.split(".") if part != "_orig_mod")
         lines.append(f"{name} {shape}\n")
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
-
-
-def optimizers() -> list[Any]:
-    """Living optimizers, for runs whose optimizer hooks never fire (compiled steps)."""
-    from torch.optim import Optimizer
-
-    if not any(_was_made(kind) for kind in _kinds(Optimizer)):
-        return []  # objects in memory are many
-    return [item for item in gc.get_objects() if Optimizer in type(item).__mro__]
-
-
-def _kinds(kind: type) -> Iterator[type]:
-    inner: type
-    for inner in kind.__subclasses__():
-        yield inner
-        yield from _kinds(inner)
-
-
-def _was_made(kind: Any) -> bool:
-    """Whether there ever was such an optimizer: torch wraps a class's step when one is made."""
-    return bool(getattr(kind.step, "hooked", False))
 
 
 def owned(optimizer: Any) -> list[Any]:

@@ -18,6 +18,8 @@ from .storage import StorageStage
 from .summary import SummaryStage
 from .timelines import Timelines
 
+HOLE_NS = 1_000_000_000  # a recorder takes as long to start, and sensors are read once a second
+
 
 class Pipeline:
     """Sources and readings go to every stage; spans go on once their timelines have settled."""
@@ -25,7 +27,7 @@ class Pipeline:
     def __init__(self, run: Path, epoch: int, begin_ns: int, clock: Clock, disk: DiskGuard):
         """``begin_ns``: when the run began."""
         self._run, self._clock, self._disk = run, clock, disk
-        self._first = epoch == 1
+        self._first, self._begin_ns = epoch == 1, begin_ns
         self.storage = StorageStage(run, epoch, clock)
         self._timelines = Timelines()
         self._attribution = AttributionStage(run, begin_ns, clock)
@@ -107,9 +109,13 @@ class Pipeline:
             )
 
     def note_hole(self) -> None:
-        """What was not sampled before this recorder took over is a Gap."""
+        """What was not sampled before this recorder took over is a Gap.
+
+        There need be none: the one before may have been slow, not dead, or had not begun yet.
+        """
         from ...store.reader import last_sample_ns
 
         now_ns = self._clock.now_ns()
-        before_ns = last_sample_ns(node_dir(self._run)) or now_ns
-        self.lost([Gap("recorder", before_ns, now_ns, "the recorder was restarted")])
+        before_ns = last_sample_ns(node_dir(self._run)) or self._begin_ns
+        if now_ns - before_ns >= HOLE_NS:
+            self.lost([Gap("recorder", before_ns, now_ns, "the recorder was restarted")])

@@ -2,11 +2,11 @@
 
 Everything is done in one way: a new file is written, synced and given a name that covers others
 (:mod:`probe.store.segment_names`); from then on those count no more. They are removed some minutes
-later, when nobody reads them any longer who found them in their place. So a kill at any moment
-leaves every row counted once, and what was begun is done again.
+later, when a reader that listed the folder before has finished with them. So a kill at any moment
+leaves every row counted once, and unfinished work is done again.
 
 Joins are of fixed numbers (1–12, 13–24, …; 1–288), so that two recorders that do the same work, one
-of which is superseded and does not know it yet, make the same files.
+of which has been replaced and does not know it yet, make the same files.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class FolderUpkeep:
         return self.folder / "cold" / f"{name.stem}.parquet"
 
     def _names(self, pattern: str) -> dict[Path, SegmentName]:
-        found = ((path, parse(path.stem)) for path in self.folder.glob(pattern))
-        return {path: name for path, name in found if name is not None}
+        parsed = ((path, parse(path.stem)) for path in self.folder.glob(pattern))
+        return {path: name for path, name in parsed if name is not None}
 
     def _sealed(self, writer: str) -> list[SegmentName]:
         """Sealed segments of a writer that count."""
@@ -201,26 +201,26 @@ class FolderUpkeep:
             if len(parts) > 1 and over and self._may_join(parts, size):
                 hot = self._names(f"hot/{writer}-*.arrows").items()
                 if all(n.first > end or path in self._unneeded_since for path, n in hot):
-                    whole = SegmentName(writer, parts[0].first, parts[-1].last, parts[0].thin)
-                    yield f"join {whole.stem}", partial(self._join, whole, parts)
+                    joined = SegmentName(writer, parts[0].first, parts[-1].last, parts[0].thin)
+                    yield f"join {joined.stem}", partial(self._join, joined, parts)
 
     def _may_join(self, parts: list[SegmentName], size: int) -> bool:
         footers = [self._footer(name) for name in parts]
         if any(footer is None for footer in footers) or len({name.thin for name in parts}) > 1:
             return False
-        known = [footer for footer in footers if footer is not None]
+        readable = [footer for footer in footers if footer is not None]
         return (
             (size == JOINED[0] or parts[0].thin)  # what will be thinned soon is joined then
-            and sum(footer.bytes for footer in known) <= _MOST_BYTES
-            and sum(footer.inflated for footer in known) <= _MOST_INFLATED
+            and sum(footer.bytes for footer in readable) <= _MOST_BYTES
+            and sum(footer.inflated for footer in readable) <= _MOST_INFLATED
         )
 
-    def _join(self, whole: SegmentName, parts: list[SegmentName]) -> None:
-        if whole.table == "samples":
+    def _join(self, joined: SegmentName, parts: list[SegmentName]) -> None:
+        if joined.table == "samples":
             self._with_rollups(parts)
             folder = self.folder / "rollup"
-            join_rollups(folder, [name.stem for name in parts], whole.stem, self.fence)
-        self._write(whole, parts, lambda batches: iter(batches))
+            join_rollups(folder, [name.stem for name in parts], joined.stem, self.fence)
+        self._write(joined, parts, lambda batches: iter(batches))
 
     def _with_rollups(self, names: list[SegmentName]) -> None:
         """Make rollups that are missing while there is something to make them of."""
@@ -229,7 +229,7 @@ class FolderUpkeep:
             if not name.thin and not rollup_of(self.folder / "rollup", label, name.stem).exists():
                 roll_up(self._path(name), self.folder, self.fence)
 
-    def _write(self, whole: SegmentName, parts: list[SegmentName], rule: Thinner) -> None:
+    def _write(self, target: SegmentName, parts: list[SegmentName], rule: Thinner) -> None:
         paths = [self._path(name) for name in parts]
         damaged: list[Path] = []
 
@@ -243,7 +243,7 @@ class FolderUpkeep:
         closed = [f.closed_ns for f in footers if f.closed_ns is not None]
         about = {CLOSED_NS: str(max(closed))} if closed else {}
         write_sealed(
-            self._path(whole), footers[0].schema, rule(rows()), about=about, fence=self.fence
+            self._path(target), footers[0].schema, rule(rows()), about=about, fence=self.fence
         )
         with contextlib.suppress(OSError):
-            self._footers[self._path(whole)] = read_footer(self._path(whole))
+            self._footers[self._path(target)] = read_footer(self._path(target))

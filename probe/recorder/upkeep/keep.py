@@ -69,8 +69,8 @@ class EdgeThinner:
                 batch.column(name).to_numpy().astype(np.int64)
                 for name in ("time_ns", "kind", "code", "payload")
             )
-            whole = in_kept_minute(time_ns) | (self._steps(kind, payload) < FIRST_STEPS)
-            keep = whole | (kind == Record.END) | self._ends(kind, whole)
+            unthinned = in_kept_minute(time_ns) | (self._steps(kind, payload) < FIRST_STEPS)
+            keep = unthinned | (kind == Record.END) | self._ends(kind, unthinned)
             rest = np.flatnonzero(np.isin(kind, _LAST_COUNTS) & ~keep)
             order, first = _groups(kind[rest] << 16 | code[rest], time_ns[rest] // EVERY_NS)
             rest = rest[order]
@@ -93,16 +93,16 @@ class EdgeThinner:
         # A step's closing row is the last one of the step.
         return np.asarray(numbers[np.searchsorted(closes, np.arange(len(kind)))], np.int64)
 
-    def _ends(self, kind: Ints, whole: Bools) -> Bools:
+    def _ends(self, kind: Ints, unthinned: Bools) -> Bools:
         """The mark that ends what went on when a kept minute was over."""
         marks = (kind == Record.MARK) | (kind == Record.LEAVE)
         ends = np.zeros(len(kind), np.bool_)
-        before = np.concatenate([[self._open], whole[:-1]])
-        for place in np.flatnonzero(before & ~whole).tolist():
+        before = np.concatenate([[self._open], unthinned[:-1]])
+        for place in np.flatnonzero(before & ~unthinned).tolist():
             later = np.flatnonzero(marks[place:])
             if len(later):
                 ends[place + later[0]] = True
-        self._open = bool(whole[-1]) if len(whole) else self._open
+        self._open = bool(unthinned[-1]) if len(unthinned) else self._open
         return ends
 
 

@@ -28,7 +28,7 @@ _OF_REPORT = ("sources", "overhead", "recorder", "machine", "carbon", "cost", "a
 def build_group(path: Path, *, tariffs: Tariffs, with_rates: bool = True) -> dict[str, Any]:
     """Read a group. Raises StoreError, StoreVersionError."""
     group = GroupAnalysis(path)
-    whole = of_group(group.whole, tariffs)
+    whole = of_group(group.analysis, tariffs)
     runs = [
         of_training(group.training(number), tariffs, with_rates=with_rates)
         for number in group.readers
@@ -64,7 +64,7 @@ def _member(number: int, report: dict[str, Any], group: GroupAnalysis) -> dict[s
         "status": run["status"],
         "ended_by": run["ended_by"],
         "exit_code": run["exit_code"],
-        "begin_s": (begin_ns - group.whole.run[0]) / 1e9,
+        "begin_s": (begin_ns - group.analysis.run[0]) / 1e9,
         "duration_s": run["duration_s"],
         "ranks": run["ranks"],
         "steps": run["steps"],

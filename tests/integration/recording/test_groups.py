@@ -15,16 +15,22 @@ from tests.fakes.nvml import NvmlRig
 
 pytestmark = pytest.mark.alone
 
+CORE = """
+import time, torch
+def train(steps, rest_s=0.005, model=None):
+    model = model or torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).mean().backward()
+        optimizer.step()
+        time.sleep(rest_s)
+"""
+
 TRAIN = """
-import sys, time, torch
-steps, rest_s = int(sys.argv[1]), float(sys.argv[2])
-model = torch.nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(steps):
-    optimizer.zero_grad()
-    model(torch.ones(4, 8)).mean().backward()
-    optimizer.step()
-    time.sleep(rest_s)
+import sys
+from core import train
+train(int(sys.argv[1]), float(sys.argv[2]))
 """
 
 SWEEP = """
@@ -42,6 +48,7 @@ sys.exit(max(child.wait() for child in begun))
 
 def ran(tmp_path: Path, *command: str, rig: NvmlRig | None = None, code: int = 0) -> dict[str, Any]:
     """Run a command below `probe run`; its report."""
+    processes.write(tmp_path / "core.py", CORE)
     processes.write(tmp_path / "train.py", TRAIN)
     extra = rig.env() if rig is not None else {}
     done = processes.probe(
@@ -149,18 +156,6 @@ def test_one_training_is_the_run_itself(tmp_path: Path) -> None:
     assert "has 1 training" in refused.stderr
 
 
-CORE = """
-import time, torch
-def train(steps):
-    model = torch.nn.Linear(8, 8)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        model(torch.ones(4, 8)).mean().backward()
-        optimizer.step()
-        time.sleep(0.005)
-"""
-
 POOL = """
 import multiprocessing, sys
 from core import train
@@ -171,16 +166,12 @@ if __name__ == "__main__":
 
 HOGWILD = """
 import sys, torch, torch.multiprocessing as mp
-def work(model):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(10):
-        optimizer.zero_grad()
-        model(torch.ones(4, 8)).mean().backward()
-        optimizer.step()
+from core import train
 if __name__ == "__main__":
     model = torch.nn.Linear(8, 8)
     model.share_memory()
-    workers = [mp.get_context(sys.argv[1]).Process(target=work, args=(model,)) for _ in range(2)]
+    context = mp.get_context(sys.argv[1])
+    workers = [context.Process(target=train, args=(10, 0.005, model)) for _ in range(2)]
     for worker in workers: worker.start()
     for worker in workers: worker.join()
 """
@@ -224,9 +215,17 @@ if __name__ == "__main__":
 """
 
 
+THREADS = """
+import threading
+from core import train
+threads = [threading.Thread(target=train, args=(steps,)) for steps in (100, 110, 120, 130)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
 def members(tmp_path: Path, script: str, *arguments: str) -> list[tuple[int, str]]:
     """(steps, status) of the trainings of a script."""
-    processes.write(tmp_path / "core.py", CORE)
     processes.write(tmp_path / "script.py", script)
     value = ran(tmp_path, "script.py", *arguments)
     return [(m["steps"], m["status"]) for m in value["group"]["members"]]
@@ -268,3 +267,14 @@ def test_ranks_that_one_process_spawned_are_one_run(tmp_path: Path) -> None:
     assert value["run"]["ranks"] == 2
     assert value["run"]["steps"] == 12
     assert [row["steps"] for row in value["ranks"]] == [12, 12]
+
+
+def test_threads_of_one_process_are_one_run_with_the_steps_of_all(tmp_path: Path) -> None:
+    processes.write(tmp_path / "script.py", THREADS)
+    value = ran(tmp_path, "script.py")
+    assert "group" not in value
+    assert value["run"]["steps"] == 100 + 110 + 120 + 130
+    (line,) = [line for line in value["warnings"] if "threads" in line]
+    assert line.startswith("3 other threads trained at the same time: their steps are counted")
+    listed = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
+    assert [row["steps"] for row in listed] == [value["run"]["steps"]]

@@ -95,6 +95,17 @@ def test_a_recorder_takes_over(death: str, tmp_path: Path) -> None:
     check_total(report, run)
 
 
+@pytest.mark.parametrize("late_s", [0.0, 5.0])
+def test_a_recorder_that_had_not_begun_is_replaced(late_s: float, tmp_path: Path) -> None:
+    """Nothing is missing where the next one is as early; else the hole begins with the run."""
+    run = VirtualRun(tmp_path, SECONDS)
+    assert claim(run.path, 1)
+    run.clock.sleep(late_s)
+    run.record(epoch=2)
+    holes = [gap for gap in RunReader(run.path).gaps() if gap.what == "recorder"]
+    assert [round((gap.end_ns - gap.begin_ns) / 1e9) for gap in holes] == ([5] if late_s else [])
+
+
 def _kill() -> None:
     raise Killed
 

@@ -48,6 +48,21 @@ class TestModelStaysUsable:
         assert torch.equal(torch.compile(loaded, backend="eager")(x), model(x))
         assert state == list(model.state_dict())
 
+    def test_functions_can_be_pickled(self, tmp_path: Path) -> None:
+        """As for `mp.Process(target=torch.save)`: a child without us finds torch's own there."""
+        from torch.distributed import checkpoint
+
+        def functions() -> list[Any]:
+            return [torch.save, torch.distributed.all_reduce, checkpoint.save]
+
+        own = functions()
+        with watched(tmp_path):
+            patched = functions()
+            assert all(f is not p for f, p in zip(own, patched, strict=True))
+            pickled = [pickle.dumps(p) for p in patched]
+            assert [pickle.loads(p) for p in pickled] == patched
+        assert [pickle.loads(p) for p in pickled] == own
+
     @pytest.mark.filterwarnings("ignore")
     def test_jit(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())

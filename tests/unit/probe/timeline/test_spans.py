@@ -22,6 +22,7 @@ D, F, B, R, C = Code.LOADING, Code.FORWARD, Code.BACKWARD, Code.RECOMPUTE, Code.
 O, E, X, PRE, TAIL = Code.OPTIMIZER, Code.EVAL, Code.OTHER, Code.PRE, Code.TAIL  # noqa: E741
 N, I, AGAIN, NOTHING = Code.NO_GRAD, Code.INFERENCE, Code.RESUMED, Code.EXHAUSTED  # noqa: E741
 FIRST, DATA = Code.FIRST_LOADING, int(Code.DATA)
+SAVE, SAVING_ON = Code.CHECKPOINT, Code.SAVING_ON
 USER = int(Code.USER)
 
 
@@ -92,7 +93,8 @@ def oracle(table: Any) -> list[tuple[int, int, int, int, bool]]:
             final = without_gradients(points, i)
         if raw in (D, FIRST):
             final = loading(points, i)
-        final = {int(AGAIN): int(O), int(NOTHING): int(X)}.get(int(final), final)
+        settled = {int(AGAIN): int(O), int(NOTHING): int(X), int(SAVING_ON): int(SAVE)}
+        final = settled.get(int(final), final)
         spans.append((at, points[i + 1][0], final, step, inferred))
     return spans
 
@@ -123,7 +125,7 @@ def loading(points: Any, i: int) -> int:
 
 
 codes = st.sampled_from(
-    [D, FIRST, F, B, R, C, O, E, X, PRE, TAIL, N, I, AGAIN, NOTHING, USER, "step"]
+    [D, FIRST, F, B, R, C, O, E, X, PRE, TAIL, N, I, AGAIN, NOTHING, SAVE, SAVING_ON, USER, "step"]
 )
 
 
@@ -203,6 +205,12 @@ def test_counts_do_not_see_interruptions() -> None:
     table = decode(rows(F, TAIL, B, C, B, R, B, C, B, X, B, X, O, C, O, X, USER, X, "end"))
     assert counts(table) == {F: 1, B: 2, C: 3, R: 1, O: 1, X: 3, USER: 1}
     assert table.micro[-1] == 2
+
+
+def test_a_save_that_goes_on_is_no_other_visit() -> None:
+    table = decode(rows(F, SAVE, USER, SAVING_ON, X, F, SAVING_ON, X, "end"))
+    assert counts(table)[int(SAVE)] == 1 and counts(table)[int(F)] == 2
+    assert sum(s for (_, code), s in seconds(table).items() if code == SAVE) == pytest.approx(30e-9)
 
 
 def test_a_phase_over_a_steps_end_counts_once() -> None:
