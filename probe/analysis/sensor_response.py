@@ -10,6 +10,7 @@ from typing import Any
 
 from ..attribution.estimate import WIDENED_P, Estimate
 from ..attribution.identifiability import REFUSED_P
+from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.response.response import Kind, Response
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
@@ -52,7 +53,7 @@ _WIDENED = "all intervals are 1.5 times as wide; a longer run, or `probe calibra
 def sampling_error_j(estimated: Estimate) -> float:
     """By how much a part-time meter's total is off because it is a sample; else 0."""
     solution = estimated.solution
-    return 2 * abs(solution.missed_j) if solution.part_time else 0.0
+    return 2 * abs(PhaseEnergies(solution).missed_j) if solution.part_time else 0.0
 
 
 def note(estimated: Estimate) -> str:

@@ -121,7 +121,7 @@ def estimate(
     mode = averaged.mode
     timing = mode.timing_shift()
     cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
-    fit_p = mode.fit_p()
+    fit_p = mode.solution.fit_p()
     if fit_p < WIDENED_P:
         cov = WIDER**2 * cov
     energy = averaged.energy_j
@@ -150,7 +150,7 @@ def estimate(
         prior_cov,
         timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
-        float(stdtrit(max(mode.blocks - 1, 2), 0.5 + LEVEL / 2)),
+        float(stdtrit(max(plain.blocks - 1, 2), 0.5 + LEVEL / 2)),
         statistics,
         plain,
         fit_p,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..response.nuisance import Tie
+from .energies import PhaseEnergies
 from .lanes import Lane
 from .solution import Model, Solution
 from .solve import DurationModel
@@ -29,11 +30,10 @@ Solve = Callable[[Model], Solution]
 class Averaged:
     """All models of a run together."""
 
-    mode: Solution  # the likeliest of them
+    mode: PhaseEnergies  # of the likeliest of them
     plain: Solution  # the likeliest without durations and a free kernel
     energy_j: Floats  # (k,)
     cov: Floats  # (k, k)
-    weights: tuple[tuple[Model, float], ...]
 
 
 def average(statistics: Statistics, spread: float) -> Averaged:
@@ -68,16 +68,20 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     weight[depends] /= max(1, len(lengths))
     weight[weight < _LEAST_WEIGHT] = 0.0
     weight /= weight.sum()
-    some = [(s, float(w)) for s, w in zip(solutions, weight, strict=True) if w > 0]
-    energy = sum((w * s.energy_j for s, w in some), np.zeros(len(mode.energy_j)))
+    some = [(PhaseEnergies(s), float(w)) for s, w in zip(solutions, weight, strict=True) if w > 0]
+    energy = np.sum([w * e.energy_j for e, w in some], axis=0)
     # What is known of responses and borders is averaged; of durations it is the mode's own.
-    kind = [(s, w) for s, w in some if s.model.lengths == base.lengths and not s.model.free]
-    total = sum(w for _, w in kind)
-    cov = sum((w / total * s.energy_cov for s, w in kind), np.zeros_like(mode.energy_cov))
-    for solution, w in some:
-        off = solution.energy_j - energy
+    alike = [(e, w) for e, w in some if _is_like(e.model, base)] or some
+    total = sum(w for _, w in alike)
+    cov = np.sum([w / total * e.cov for e, w in alike], axis=0)
+    for energies, w in some:
+        off = energies.energy_j - energy
         cov = cov + w * np.outer(off, off)
-    return Averaged(mode, best, energy, cov, tuple((s.model, w) for s, w in some))
+    return Averaged(PhaseEnergies(mode), best, energy, cov)
+
+
+def _is_like(model: Model, other: Model) -> bool:
+    return model.lengths == other.lengths and not model.free
 
 
 def varying_phases(statistics: Statistics) -> list[int]:

