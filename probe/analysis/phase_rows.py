@@ -218,9 +218,9 @@ def _with_visits(
     within = low <= energy.energy_j <= high
     if not within or half > RESOLVED_HALF * by_time.energy_j or energy.why == "locked":
         return energy
-    return PhaseEstimate(
-        energy.energy_j, min(low, energy.low_j), max(high, energy.high_j), Status.RESOLVED
-    )
+    if energy.status is Status.RESOLVED:
+        low, high = min(low, energy.low_j), max(high, energy.high_j)
+    return PhaseEstimate(energy.energy_j, low, high, Status.RESOLVED)
 
 
 def _remainder(parts: Sequence[PhasePart], total: tuple[float, float]) -> PhaseEstimate | None:
