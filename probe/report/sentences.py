@@ -101,7 +101,8 @@ def meters_off(report: dict[str, Any]) -> list[tuple[str, str]]:
                 "for this card; the energies above are as it shows them"
             )
         else:
-            line = f"may be off by ±{100 * errors['gain']:.0f} %, all phases alike, beside the intervals"
+            share = f"±{100 * errors['gain']:.0f} %"
+            line = f"may be off by {share}, all phases alike, beside the intervals"
         devices.setdefault(line, []).append(source["device"])
     return [(", ".join(names), line) for line, names in devices.items()]
 
