@@ -193,6 +193,7 @@ class Recorder:
         self._rings.find(self._members)
         self._release()
         self._metrics.poll()
+        self._pipeline.search_on()
 
     def _release(self) -> None:
         """Trainings that ended while their `probe run` goes on: a sweep may have thousands."""

@@ -33,6 +33,7 @@ from .timelines import Settled, Timelines
 
 _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
+_PIECES = 1  # of a search at once: some 50 ms
 _MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
 
 
@@ -148,6 +149,16 @@ class AttributionStage:
             self._advance()
         self._watch_cost(time.thread_time() - began)
 
+    def search_on(self) -> None:
+        """Go on with the search for one meter's response: it costs a second, so in pieces."""
+        with self._guard():
+            for meter in list(self._meters.values()):
+                if meter.rank is not None and not meter.accumulator.statistics.lanes:
+                    with self._only(meter):
+                        meter.accumulator.advance(pieces=_PIECES)
+                        if meter.accumulator.searching:
+                            return
+
     def _watch_cost(self, cpu_s: float) -> None:
         """Use fewer updates after two costly checks in a row: one may be the search for lags."""
         self._cpu_s += cpu_s
@@ -175,15 +186,12 @@ class AttributionStage:
                 with self._only(meter):
                     meter.accumulator.feed_spans(clocks[clock])
         self._used |= taken.keys()
-        searching = False
         for meter in list(self._meters.values()):
             if meter.rank is not None:
                 with self._only(meter):
                     self._feed(meter)
-                    # The search for a response costs a second: one meter at a time, in pieces.
-                    if meter.accumulator.statistics.lanes or not searching:
-                        meter.accumulator.advance(pieces=1)
-                    searching |= meter.accumulator.searching
+                    if meter.accumulator.statistics.lanes:
+                        meter.accumulator.advance()
 
     @contextlib.contextmanager
     def _only(self, meter: _AttributedMeter) -> Iterator[None]:

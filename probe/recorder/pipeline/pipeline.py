@@ -69,6 +69,10 @@ class Pipeline:
         with self._disk():
             self._summary.advance(members)
 
+    def search_on(self) -> None:
+        """A piece of what is too dear to be done at once."""
+        self._attribution.search_on()
+
     def _settle(self, now_ns: int | None) -> None:
         settled = self._timelines.take(now_ns)
         self._attribution.spans(settled, self._timelines.lost)
