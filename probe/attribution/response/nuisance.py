@@ -66,22 +66,33 @@ ODDS = {
 }
 
 
-def response_columns(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+def response_columns(
+    shown: ShownTime,
+    watts: Floats,
+    ends_s: Floats,
+    response: Response,
+    *,
+    derivatives_only: bool = False,
+) -> Floats:
     """Columns of the response's own parameters and of responses far from it; (n, EXTRAS).
 
     A column is zero where the response has no such parameter.
 
     Args:
+        derivatives_only: leave the responses far from it zero.
         watts: what each slice draws, (slices,).
         ends_s: ends of the n intervals, the first one's begin before them, (n + 1,).
     """
     out = np.zeros((len(ends_s) - 1, EXTRAS))
-    later = np.array([0.0, _STEP_S, -_STEP_S, *LAGS_S])
-    same, parts = _same_kernel(shown, watts, ends_s, response, later)
+    later = np.array([0.0, _STEP_S, -_STEP_S, *(() if derivatives_only else LAGS_S)])
+    same = _delayed(shown, watts, ends_s, response, later)
     base = same[0]
     out[:, 0] = (same[1] - same[2]) / (2e3 * _STEP_S)
-    out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
-    out[:, DERIVATIVES + len(LAGS_S) :] = (parts - base).T
+    if not derivatives_only:
+        out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
+        if response.kind is not Kind.PART_TIME:
+            parts = _part_time(shown, watts, ends_s, response)
+            out[:, DERIVATIVES + len(LAGS_S) :] = (parts - base).T
 
     def energies(other: Response) -> Floats:
         return shown.energies(watts, ends_s, other)
@@ -109,27 +120,26 @@ def response_columns(shown: ShownTime, watts: Floats, ends_s: Floats, response: 
     return out
 
 
-def _same_kernel(
+def _delayed(
     shown: ShownTime, watts: Floats, ends_s: Floats, response: Response, later_s: Floats
-) -> tuple[Floats, Floats]:
-    """What the same kernel shows with more delay, (delays, n), and part-time, (PARTS, n)."""
-    at = ends_s - response.delay_s - later_s[:, None]
+) -> Floats:
+    """What the same kernel shows with more delays (d,); (d, n)."""
     if response.kind is Kind.PART_TIME:
-        part_s = response.part_s
-        windows = shown.windows(ends_s, part_s)
-        late = windows.ends_s - response.delay_s - later_s[:, None]
-        ends, begins = shown.energy_until(watts, np.stack([late, late - part_s]), response)
-        same = np.stack([windows.summed(e) for e in ends - begins])
-        return same, np.repeat(same[:1], len(PARTS), axis=0)
+        windows = shown.windows(ends_s, response.part_s)
+        at = windows.ends_s - response.delay_s - later_s[:, None]
+        ends, begins = shown.energy_until(watts, np.stack([at, at - response.part_s]), response)
+        return np.stack([windows.summed(energies) for energies in ends - begins])
+    at = ends_s - response.delay_s - later_s[:, None]
+    return np.diff(shown.energy_until(watts, at, response), axis=1)
+
+
+def _part_time(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+    """What part-time sensors with the same kernel show, (PARTS, n)."""
     windows = shown.windows(ends_s, 1.0)
     lengths_s = shown.period_s * np.array(PARTS)[:, None]
-    begins = windows.ends_s - response.delay_s - lengths_s
     ends = windows.ends_s - response.delay_s
-    flat = np.concatenate([at.ravel(), ends, begins.ravel()])
-    until = shown.energy_until(watts, flat, response)
-    same = np.diff(until[: at.size].reshape(at.shape), axis=1)
-    gaps = until[at.size :][: len(ends)] - until[at.size + len(ends) :].reshape(begins.shape)
-    return same, np.stack([windows.summed(g) for g in gaps / lengths_s])
+    until = shown.energy_until(watts, np.concatenate([ends[None], ends - lengths_s]), response)
+    return np.stack([windows.summed(gap) for gap in (until[0] - until[1:]) / lengths_s])
 
 
 def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..arrays import Floats
 
-MEMORY = 16.0  # lags after which nothing of a power is left to show (1e-7)
+MEMORY = 13.0  # lags after which nothing of a power is left to show (2e-6)
 _SMALLEST_S = 3e-4  # a shorter lag or window changes nothing that can be seen
 
 

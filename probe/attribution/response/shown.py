@@ -22,9 +22,8 @@ from .response import Kind, Response
 class _Recent(NamedTuple):
     """The k slices before each of m instants that a kernel remembers."""
 
-    slice: Ints  # (m, k) which
-    begin_s: Floats  # (m, k) their ages: how long before the instant they began…
-    end_s: Floats  # (m, k) …and ended
+    slice: Ints  # (m, k) which, the newest first
+    age_s: Floats  # (m, k + 1) how long before the instant their borders were, the newest first
 
 
 class Windows(NamedTuple):
@@ -104,8 +103,7 @@ class ShownTime:
         shown = self.elapsed(at_s)
         if response.memory_s > 0:
             recent = self._remembered(at_s, response)
-            held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
-            shown -= self._by_column(recent.slice, held)
+            shown -= self._by_column(recent.slice, np.diff(response.withheld(recent.age_s)))
         return shown
 
     def _mixture(self, at_s: Floats, response: Response) -> Floats:
@@ -113,9 +111,7 @@ class ShownTime:
             place, _ = self._place(at_s)
             return self._by_column(place[:, None], np.ones((len(place), 1)))
         recent = self._remembered(at_s, response)
-        return self._by_column(
-            recent.slice, response.unseen(recent.end_s) - response.unseen(recent.begin_s)
-        )
+        return self._by_column(recent.slice, -np.diff(response.unseen(recent.age_s)))
 
     def _by_column(self, which: Ints, weight: Floats) -> Floats:
         """Weights (m, k) of slices, summed by column and count; (m, width)."""
@@ -148,7 +144,7 @@ class ShownTime:
         out = energy[place] + watts[place] * into
         if response.memory_s > 0:
             recent = self._remembered(flat, response)
-            held = response.withheld(recent.begin_s) - response.withheld(recent.end_s)
+            held = np.diff(response.withheld(recent.age_s))
             out -= np.einsum("mk,mk->m", held, watts[recent.slice])
         return np.asarray(out).reshape(at_s.shape)
 
@@ -168,7 +164,7 @@ class ShownTime:
             out = total[place]
             if response.memory_s > 0:
                 recent = self._remembered(at_s, response)
-                weight = response.unseen(recent.begin_s)
+                weight = response.unseen(recent.age_s[:, 1:])
                 out = out - np.matmul(weight[:, None], steps[recent.slice])[:, 0]
             return np.asarray(out)
 
@@ -189,14 +185,10 @@ class ShownTime:
         place, _ = self._place(at_s)
         oldest = np.searchsorted(self.edges_s, at_s - response.memory_s, "right") - 1
         number = int((place - np.clip(oldest, 0, None)).max(initial=0)) + 1
-        back = np.arange(number)
-        which = place[:, None] - back
-        outside = which < 0
-        which = np.maximum(which, 0)
-        begin = at_s[:, None] - self.edges_s[which]
-        end = np.maximum(at_s[:, None] - self.edges_s[which + 1], 0.0)
+        border = place[:, None] + 1 - np.arange(number + 1)
+        age = at_s[:, None] - self.edges_s[np.maximum(border, 0)]
+        age[:, 0] = 0.0
         # The meter had settled in what ran before: the oldest slice stands for all before it.
-        begin[:, -1] = np.inf
-        begin[which == 0] = np.inf
-        end[outside] = np.inf
-        return _Recent(which, begin, end)
+        age[:, -1] = np.inf
+        age[border <= 0] = np.inf
+        return _Recent(np.maximum(border[:, 1:], 0), age)

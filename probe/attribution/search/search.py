@@ -25,7 +25,7 @@ USUAL = Response.of(0.0, 0.008)
 _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
 _DELAYS_S = (-0.004, 0.062)
 _DELAY_STEP_S = (0.002, 0.004)
-_DELAYS_A_CYCLE = 12
+_DELAYS_A_CYCLE, _MOST_DELAYS = 12, 40
 _PARTS = (0.5, 0.25, 0.1)
 _WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
 _FEWEST = 8
@@ -58,7 +58,8 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     parts: list[tuple[float, Response]] = []
     period_s = stretch.period_s
     for part in _PARTS:
-        delays = np.arange(0, period_s * (1 - part) + 0.012, 0.004).tolist()
+        last_s = period_s * (1 - part) + 0.012
+        delays = np.arange(0, last_s, max(0.004, last_s / _MOST_DELAYS)).tolist()
         for tau_s in (0.0, 0.008):
             parts += _scan(slim, [Response.part_time(part * period_s, d, tau_s) for d in delays])
         yield None

@@ -89,7 +89,9 @@ class Trial:
         if not derive:
             return
         per_slice = self.watts[slices.shown.slices.column]
-        extra = response_columns(slices.shown, per_slice, stretch.ends_s, response)
+        extra = response_columns(
+            slices.shown, per_slice, stretch.ends_s, response, derivatives_only=True
+        )
         extra = extra[stretch.usable, :DERIVATIVES]
         white = np.concatenate([white[:, :1], whitened(extra, gain), white[:, 1:]], axis=1)
         size = known.fold.shape[1]
