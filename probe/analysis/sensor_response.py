@@ -34,7 +34,7 @@ def response_row(estimated: Estimate) -> dict[str, Any]:
 def fit_row(estimated: Estimate) -> dict[str, Any]:
     """``sources[].fit``."""
     ok = estimated.fit_p >= WIDENED_P
-    refused = estimated.fit_p < REFUSED_P
+    refused = estimated.fit_p < REFUSED_P and not any(estimated.statistics.unsure_s)
     return {
         "ok": ok,
         "p": estimated.fit_p,
@@ -72,7 +72,7 @@ def note(estimated: Estimate) -> str:
 
 def fit_warning(estimated: Estimate, label: str) -> str | None:
     """A line if the readings are not those of any sensor in the family."""
-    if estimated.fit_p >= REFUSED_P:
+    if estimated.fit_p >= REFUSED_P or any(estimated.statistics.unsure_s):
         return None
     return (
         f"{label}: its meter is none that we know (a misfit as large has a chance of "

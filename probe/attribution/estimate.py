@@ -90,6 +90,7 @@ class Estimate:
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
                 fit_p=self.fit_p,
+                dates_waver=any(self.statistics.unsure_s),
                 floor_j=float(pick @ self.floor_j),
             )
         )

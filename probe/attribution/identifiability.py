@@ -25,6 +25,7 @@ class Evidence:
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
     fit_p: float = 1.0  # of the test of the fit
+    dates_waver: bool = False  # all of them together: that alone makes a misfit
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
@@ -59,10 +60,11 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
-    if evidence.fit_p < REFUSED_P:
+    misfit = evidence.fit_p < REFUSED_P
+    if misfit and not evidence.dates_waver:
         return Status.NOT_IDENTIFIABLE, "fit"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
-        return Status.RESOLVED, ""
+        return (Status.WEAK, "fit") if misfit else (Status.RESOLVED, "")
     failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"
     if evidence.resolution >= 0.8 and timing <= 0.5 and half <= WEAK_HALF:
         return Status.WEAK, failed
