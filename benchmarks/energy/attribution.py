@@ -199,13 +199,13 @@ def summary(scene: Scene, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _figures(results: Sequence[dict[str, Any]], way: str) -> dict[str, Any]:
-    mine = [r[way] for r in results]
+    judged = [r[way] for r in results]
     held, resolved, half, share, held_truth = (
-        np.array([r[name] for r in mine])
+        np.array([r[name] for r in judged])
         for name in ("held", "resolved", "half", "share", "held_truth")
     )
     names = results[0]["names"]
-    misattributed = [r["misattributed"] for r in mine]
+    misattributed = [r["misattributed"] for r in judged]
     forward, backward = names.index("forward"), names.index("backward")
     each = resolved.sum(0)
     return {
@@ -224,11 +224,11 @@ def _figures(results: Sequence[dict[str, Any]], way: str) -> dict[str, Any]:
         "resolved_energy": round(100 * float(np.median((resolved * share).sum(1))), 1),
         "half_width_forward": round(float(np.median(half[:, forward])), 2),
         "half_width_forward_backward": round(float(np.median(half[:, [forward, backward]])), 2),
-        "refused": sum(r["refused"] for r in mine),
-        "window_ms": round(float(np.median([r["window_ms"] for r in mine])), 2),
-        "closure": float(max(r["closure"] for r in mine)),
-        "ms_per_update": round(float(np.mean([r["ms_per_update"] for r in mine])), 3),
-        "reads_per_s": round(float(np.mean([r["reads_per_s"] for r in mine])), 1),
+        "refused": sum(r["refused"] for r in judged),
+        "window_ms": round(float(np.median([r["window_ms"] for r in judged])), 2),
+        "closure": float(max(r["closure"] for r in judged)),
+        "ms_per_update": round(float(np.mean([r["ms_per_update"] for r in judged])), 3),
+        "reads_per_s": round(float(np.mean([r["reads_per_s"] for r in judged])), 1),
     }
 
 
@@ -342,11 +342,12 @@ def line(scene: Scene, figures: dict[str, Any]) -> str:
     number = ours["resolved_intervals"]
     held = f"{100 * ours['resolved_held'] / number:.1f}" if number else "-"
     worst = min(ours["held_by_phase"].values(), default=float("nan"))
-    told = f"{given['misattributed']:.2f}" if given else "-"
+    given_share = f"{given['misattributed']:.2f}" if given else "-"
     ratio = f"{ours['half_width_forward'] / given['half_width_forward']:.1f}" if given else "-"
     return (
         f"  {scene.name:26}{scene.step:10}{ours['misattributed']:>7.2f}"
-        f"{ours['misattributed_p95']:>7.2f}{told:>7}{figures['others'].get('endpoints', 0):>7.1f}"
+        f"{ours['misattributed_p95']:>7.2f}{given_share:>7}"
+        f"{figures['others'].get('endpoints', 0):>7.1f}"
         f"{figures['others'].get('time split', 0):>7.1f}{held:>8}{number:>6}{worst:>7.0f}"
         f"{ours['resolved_phases']:>6.0f}{ours['resolved_energy']:>5.0f}"
         f"{ours['half_width_forward']:>7.1f}{ratio:>6}{figures['named']:>6.0f}  "

@@ -22,16 +22,16 @@ class PhaseEnergies:
     @cached_property
     def spread(self) -> Floats:
         """Matrix (k, p) from what is solved for to energies."""
-        known = self.solution.unknowns
-        matrix = np.zeros((len(self._statistics.columns.owners), len(known.owner)))
-        slices = np.flatnonzero(known.owner >= 0)
-        matrix[known.owner[slices], slices] = known.time_s[slices]
-        for place in np.flatnonzero(known.owner == BORDER).tolist():
+        layout = self.solution.unknowns
+        matrix = np.zeros((len(self._statistics.columns.owners), len(layout.owner)))
+        slices = np.flatnonzero(layout.owner >= 0)
+        matrix[layout.owner[slices], slices] = layout.time_s[slices]
+        for place in np.flatnonzero(layout.owner == BORDER).tolist():
             late, share = self._late(place)
-            phase = known.border[place]
-            matrix[phase, place] += late * known.total[place]
+            phase = layout.border[place]
+            matrix[phase, place] += late * layout.total[place]
             for other, part in share.items():
-                matrix[other, place] += (1 - late) * part * known.total[place]
+                matrix[other, place] += (1 - late) * part * layout.total[place]
         return matrix
 
     def _late(self, place: int) -> tuple[float, dict[int, float]]:
@@ -40,11 +40,11 @@ class PhaseEnergies:
         What a late step leaves out is missing in the phase that begins, what an early one adds
         belongs to the phase before.
         """
-        known, columns = self.solution.unknowns, self._statistics.columns
+        layout, columns = self.solution.unknowns, self._statistics.columns
         owners = columns.owners
         error_s = max(float(self.solution.cov[place, place]) ** 0.5, 1e-6)
         late = 0.5 * (1 + float(np.tanh(1.2 * self.solution.fitted.value[place] / error_s)))
-        phase = int(known.border[place])
+        phase = int(layout.border[place])
         counts: dict[int, float] = {}
         for code, count in self._statistics.before.get(owners[phase], {}).items():
             owner = columns.owner_of(code) if code in columns.first else None
@@ -57,14 +57,14 @@ class PhaseEnergies:
     @cached_property
     def _border_doubt(self) -> Floats:
         """Covariance (k, k) of the energies from not knowing to which side of a border they go."""
-        known = self.solution.unknowns
+        layout = self.solution.unknowns
         number = len(self._statistics.columns.owners)
         out = np.zeros((number, number))
-        for place in np.flatnonzero(known.owner == BORDER).tolist():
+        for place in np.flatnonzero(layout.owner == BORDER).tolist():
             late, share = self._late(place)
             square = self.solution.fitted.value[place] ** 2 + self.solution.cov[place, place]
-            doubt = late * (1 - late) * square * known.total[place] ** 2
-            phase = int(known.border[place])
+            doubt = late * (1 - late) * square * layout.total[place] ** 2
+            phase = int(layout.border[place])
             for other, part in share.items():
                 out[phase, phase] += part * doubt
                 out[other, other] += part * doubt

@@ -138,13 +138,13 @@ class Solution:
         own = np.flatnonzero(self.unknowns.owner >= 0)
         rest = np.flatnonzero(self.unknowns.owner < 0)
         gram, moment = self.normal.gram, self.normal.moment
-        known = self.unknowns
-        part = known._replace(
-            fold=known.fold[:, np.append(0, 1 + own)],
-            time_s=known.time_s[own],
-            owner=known.owner[own],
-            border=known.border[own],
-            total=known.total[own],
+        layout = self.unknowns
+        part = layout._replace(
+            fold=layout.fold[:, np.append(0, 1 + own)],
+            time_s=layout.time_s[own],
+            owner=layout.owner[own],
+            border=layout.border[own],
+            total=layout.total[own],
         )
         inside, square = gram[np.ix_(own, own)], self.normal.square
         if not len(rest):
@@ -162,11 +162,11 @@ class Solution:
 
     def powers(self) -> tuple[Floats, Floats]:
         """(mean power per owner in W, (k,); slope per free duration in W, one for each)."""
-        known = self.unknowns
-        slices = known.owner >= 0
-        energy = np.bincount(known.owner[slices], (self.fitted.value * known.time_s)[slices])
-        time = np.bincount(known.owner[slices], known.time_s[slices])
-        return energy / np.maximum(time, 1e-12), self.fitted.value[known.owner == DURATION]
+        layout = self.unknowns
+        slices = layout.owner >= 0
+        energy = np.bincount(layout.owner[slices], (self.fitted.value * layout.time_s)[slices])
+        time = np.bincount(layout.owner[slices], layout.time_s[slices])
+        return energy / np.maximum(time, 1e-12), self.fitted.value[layout.owner == DURATION]
 
     def column_powers(self, width: int) -> Floats:
         """Power in W of every column, (width,); the mean where none was seen."""

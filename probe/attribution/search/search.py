@@ -118,7 +118,7 @@ def calibrated(stretch: Stretch, response: Response) -> LikelyLanes:
 
 def measured(stretch: Stretch) -> tuple[Response, float, float]:
     """The likeliest response, and the standard errors of its delay and its lag or window, in s."""
-    likely = next(found for found in search(stretch) if found is not None)
+    likely = next(lanes for lanes in search(stretch) if lanes is not None)
     response, tie, _ = likely.lanes[0]
     trial = Trial(Slices.of(stretch, stretch.columns), response, tie, likely.gains[0])
     mean_ms, variance_ms2 = np.sqrt(np.diag(trial.step_cov))[:2].tolist()

@@ -77,13 +77,13 @@ class Trial:
         total = float(slices.joules.sum())
         sums = white.T @ white
         scores = [float(score(sums, len(white), u, total)) for u in slices.models]
-        known = slices.models[int(np.argmin(scores))]
-        normal = Normal.of(sums, len(white), known)
+        layout = slices.models[int(np.argmin(scores))]
+        normal = Normal.of(sums, len(white), layout)
         belief = prior_of(normal, total)
         self.score = min(scores)
         self.cost = self.score + distance(response, tie)
         fitted = fit(normal, belief)
-        self.watts = _column_powers(known, slices.shown.width, fitted.value, total)
+        self.watts = _column_powers(layout, slices.shown.width, fitted.value, total)
         self.step: Floats = np.zeros(DERIVATIVES)
         self.step_cov: Floats = np.zeros((DERIVATIVES, DERIVATIVES))
         if not derive:
@@ -94,18 +94,18 @@ class Trial:
         )
         extra = extra[stretch.usable, :DERIVATIVES]
         white = np.concatenate([white[:, :1], whitened(extra, gain), white[:, 1:]], axis=1)
-        size = known.fold.shape[1]
+        size = layout.fold.shape[1]
         fold = np.zeros((white.shape[1], size + DERIVATIVES))
-        fold[0, :size] = known.fold[0]
-        fold[1 + DERIVATIVES :, :size] = known.fold[1:]
+        fold[0, :size] = layout.fold[0]
+        fold[1 + DERIVATIVES :, :size] = layout.fold[1:]
         fold[1 + np.arange(DERIVATIVES), size + np.arange(DERIVATIVES)] = 1.0
         more = np.zeros(DERIVATIVES)
         some = Unknowns(
             fold,
-            np.append(known.time_s, more),
-            np.append(known.owner, np.full(DERIVATIVES, RESPONSE)),
-            np.append(known.border, np.full(DERIVATIVES, -1)),
-            np.append(known.total, more),
+            np.append(layout.time_s, more),
+            np.append(layout.owner, np.full(DERIVATIVES, RESPONSE)),
+            np.append(layout.border, np.full(DERIVATIVES, -1)),
+            np.append(layout.total, more),
         )
         joint = Normal.of(white.T @ white, len(white), some)
         belief = prior_of(joint, total, response=prior(response, tie, stretch.period_s))
@@ -170,11 +170,11 @@ def score(sums: Floats, rows: int, model: Unknowns, total_j: float) -> Floats:
     return evidence(normal, prior_of(normal, total_j))
 
 
-def _column_powers(known: Unknowns, width: int, value: Floats, total_j: float) -> Floats:
+def _column_powers(layout: Unknowns, width: int, value: Floats, total_j: float) -> Floats:
     """Power in W of every column, (width,); the mean where none was seen."""
-    mean_w = total_j / max(float(known.time_s.sum()), 1e-12)
+    mean_w = total_j / max(float(layout.time_s.sum()), 1e-12)
     watts = np.full(width, mean_w)
-    place = known.fold[1:].argmax(0)[1:]
-    own = known.owner >= 0
+    place = layout.fold[1:].argmax(0)[1:]
+    own = layout.owner >= 0
     watts[place[own]] = value[own]
     return watts
