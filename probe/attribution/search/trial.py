@@ -50,6 +50,7 @@ class Slices:
 
     @classmethod
     def of(cls, stretch: Stretch, columns: Columns) -> Slices:
+        """Cut a stretch into the slices that these columns have."""
         shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
         elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
         lengths = DurationModel(free=tuple(columns.owners))
@@ -57,10 +58,12 @@ class Slices:
         return cls(shown, models, stretch)
 
     def rows(self, response: Response) -> Floats:
+        """Rows of the usable intervals, (u, width)."""
         return self.shown.rows(self.stretch.ends_s, response)[self.stretch.usable]
 
     @property
     def joules(self) -> Floats:
+        """Energy of the usable intervals, (u,)."""
         return self.stretch.joules[self.stretch.usable]
 
 
