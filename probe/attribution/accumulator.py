@@ -36,11 +36,11 @@ from .spans import Spans, SpanSlices, cut
 
 _BLIND_UPDATES = 900  # seen before responses are chosen, at most…
 _BLIND_S = 45.0
-_KNOWN_UPDATES = 100  # the same, of a response that is known: they show the powers
+_KNOWN_UPDATES = 50  # the same, of a response that is known: they show the powers
 _FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
-_TOGETHER_S = 10.0  # updates of so many seconds become rows at once
+_TOGETHER_S = 5.0  # updates of so many seconds become rows at once
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S, _AROUND_S = 0.5, 1.0  # spans around the updates
 _MUCH_SLACK = 2.5  # times the median: an update in so wide a bracket is no end of a row
@@ -88,6 +88,7 @@ class Accumulator:
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
         self._skipped_before = 0
+        self._searched_rows = 0
 
     def resume(self, statistics: Statistics) -> None:
         """Go on from statistics that another accumulator gathered.
@@ -193,6 +194,7 @@ class Accumulator:
             if len(updates) < number and not self._ended:
                 return False
             self._search = self._searched(self._stretch(updates.take(slice(0, number))))
+            self._searched_rows = number
         for done, likely in enumerate(self._search, 1):
             if likely is not None:
                 self._search = None
@@ -225,7 +227,7 @@ class Accumulator:
 
     def _open(self, likely: LikelyLanes) -> None:
         statistics = self.statistics
-        self._lanes.open(likely)
+        self._lanes.open(likely, self._searched_rows)
         statistics.response_from = "run" if self._response is None else "calibration"
         exact = self._finder.exact and self._response is None
         delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)

@@ -17,7 +17,7 @@ from .solution import Model, Solution
 from .solve import PHASE_SPREAD
 from .statistics import Statistics
 
-_REFRESHED_ROWS = 800  # powers that the response's columns assume are solved anew then, doubling
+_REFRESHED_ROWS = 200  # powers that the response's columns assume are solved anew then, doubling
 _RULED_OUT = 60.0  # worse by so much in evidence: its weight is below a thousandth
 
 
@@ -32,8 +32,13 @@ class LaneSet:
         while self._refresh_at <= statistics.mixed_rows:
             self._refresh_at *= 2
 
-    def open(self, likely: LikelyLanes) -> None:
-        """Open a lane per response and, of the likeliest response, one per gain."""
+    def open(self, likely: LikelyLanes, rows: int) -> None:
+        """Open a lane per response and, of the likeliest response, one per gain.
+
+        Args:
+            rows: that showed the powers.
+        """
+        self._refresh_at = max(_REFRESHED_ROWS, 2 * rows)
         (response, tie, power_w), *others = likely.lanes
         lanes = [Lane.empty(response, tie, gain, power_w) for gain in likely.gains]
         lanes += [Lane.empty(r, t, likely.gains[0], p) for r, t, p in others]
