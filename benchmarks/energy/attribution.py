@@ -40,7 +40,6 @@ from probe.analysis.sensor_response import response_row
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.bounds import bounds
 from probe.attribution.estimate import estimate
-from probe.attribution.identifiability import REFUSED_P
 from probe.attribution.response.response import Response
 from probe.attribution.spans import Spans
 from probe.model import Kind, Provenance, Source, Status
@@ -138,7 +137,7 @@ def _judged(scene: Scene, trace: Trace, reads: Any, response: Response | None) -
         "closure": abs(float(estimated.energy_j.sum()) / total - 1),
         "kind": sensor["kind"],
         "window_ms": 1e3 * sensor["window_s"],
-        "refused": estimated.fit_p < REFUSED_P,
+        "refused": estimated.misfit,
         "ms_per_update": 1e3 * used / max(1, statistics.mixed_rows),
         "reads_per_s": reads.per_second,
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..attribution.estimate import WIDENED_P, Estimate
-from ..attribution.identifiability import REFUSED_P
 from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.response.response import Kind, Response
 
@@ -34,7 +33,7 @@ def response_row(estimated: Estimate) -> dict[str, Any]:
 def fit_row(estimated: Estimate) -> dict[str, Any]:
     """``sources[].fit``."""
     ok = estimated.fit_p >= WIDENED_P
-    refused = estimated.fit_p < REFUSED_P and not any(estimated.statistics.unsure_s)
+    refused = estimated.misfit and not estimated.dates_waver
     return {
         "ok": ok,
         "p": estimated.fit_p,
@@ -72,7 +71,7 @@ def note(estimated: Estimate) -> str:
 
 def fit_warning(estimated: Estimate, label: str) -> str | None:
     """A line if the readings are not those of any sensor in the family."""
-    if estimated.fit_p >= REFUSED_P or any(estimated.statistics.unsure_s):
+    if not estimated.misfit or estimated.dates_waver:
         return None
     return (
         f"{label}: its meter is none that we know (a misfit as large has a chance of "

@@ -19,6 +19,10 @@ from .regression.statistics import Statistics
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
 WIDENED_P, WIDER = 0.01, 1.5  # a misfit less likely than this widens all intervals
+REFUSED_P = 0.001  # and than this refuses all phases
+# A part-time sensor's rows hang on the dates of updates, whose errors go on from block to block:
+# smaller probabilities are met by chance.
+REFUSED_PART_TIME_P = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,16 @@ class Estimate:
         """True if the meter looks at a part of each period only."""
         return self.solution.part_time
 
+    @property
+    def misfit(self) -> bool:
+        """True if the readings are not those of a sensor of the family."""
+        return self.fit_p < (REFUSED_PART_TIME_P if self.part_time else REFUSED_P)
+
+    @property
+    def dates_waver(self) -> bool:
+        """True if all dates share an error: that alone makes a misfit."""
+        return any(self.statistics.unsure_s)
+
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
         places = [self.codes.index(code) for code in codes]
@@ -89,8 +103,8 @@ class Estimate:
                 timing_j=abs(float(pick @ self.timing_j)),
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
-                fit_p=self.fit_p,
-                dates_waver=any(self.statistics.unsure_s),
+                misfit=self.misfit,
+                dates_waver=self.dates_waver,
                 floor_j=float(pick @ self.floor_j),
             )
         )

@@ -11,7 +11,6 @@ from ..model import Status
 
 OCCUPIED = 0.55
 RESOLVED_HALF, WEAK_HALF = 0.25, 0.75  # half-width of the interval over the energy
-REFUSED_P = 0.001  # a misfit less likely than this refuses all phases
 _FEWEST_VISITS = 40
 
 
@@ -24,7 +23,7 @@ class Evidence:
     timing_j: float  # shift by the timing guard
     resolution: float  # 1 − variance / prior variance
     occupancy: float | None
-    fit_p: float = 1.0  # of the test of the fit
+    misfit: bool = False  # the readings are not those of a sensor that we know
     dates_waver: bool = False  # all of them together: that alone makes a misfit
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
@@ -60,7 +59,7 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
         return Status.NOT_IDENTIFIABLE, "energy"
     if evidence.occupancy is not None and evidence.occupancy < OCCUPIED:
         return Status.NOT_IDENTIFIABLE, "locked"
-    misfit = evidence.fit_p < REFUSED_P
+    misfit = evidence.misfit
     if misfit and not evidence.dates_waver:
         return Status.NOT_IDENTIFIABLE, "fit"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
