@@ -25,8 +25,9 @@ USUAL = Response.of(0.0, 0.008)
 _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
 _DELAYS_S = (-0.004, 0.062)
 _DELAY_STEP_S = (0.002, 0.004)
-_DELAYS_A_CYCLE, _MOST_DELAYS = 12, 40
-_PARTS = (0.5, 0.25, 0.1)
+_DELAYS_A_CYCLE, _MOST_DELAYS = 12, 50
+_PARTS = (0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
+_PART_GRID = ((0.0, 0.002), (0.008, 0.006))  # lag, step of the delay
 _WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
 _FEWEST = 8
 _SCAN_GAIN = 0.25
@@ -59,15 +60,17 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     period_s = stretch.period_s
     for part in _PARTS:
         last_s = period_s * (1 - part) + 0.012
-        delays = np.arange(0, last_s, max(0.004, last_s / _MOST_DELAYS)).tolist()
-        for tau_s in (0.0, 0.008):
+        for tau_s, step_s in _PART_GRID:
+            delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
             parts += _scan(slim, [Response.part_time(part * period_s, d, tau_s) for d in delays])
         yield None
     gain = _best(points)[0] - _best(parts)[0]
     starts: list[tuple[Tie, Response]] = []
     if gain > -_FAMILY_IS_CLEAR:
         starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
-        starts.append((Tie.PART_SHARP, _best([p for p in parts if p[1].variance_s2 == 0])[1]))
+        sharp = [p for p in parts if p[1].variance_s2 == 0]
+        in_time = [p for p in sharp if p[1].delay_s < 0.0025]
+        starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
     if gain < _FAMILY_IS_CLEAR:
         averages: list[tuple[float, Response]] = []
         for window_s in _WINDOWS_S:
@@ -215,6 +218,7 @@ def _basins(points: Sequence[tuple[float, Response]]) -> list[Response]:
         if all(
             abs(response.mean_s - c.mean_s) > _APART_S
             or abs(response.tau_s - c.tau_s) > _APART_TAU_S
+            or abs(response.part_s - c.part_s) > _APART_S
             for c in chosen
         ):
             chosen.append(response)
