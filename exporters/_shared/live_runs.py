@@ -60,6 +60,12 @@ def which_rank(seat: int) -> dict[str, int]:
     return {"rank": rank} | ({"training": before + 1} if before else {})
 
 
+def began_s(meta: Mapping[str, Any]) -> float | None:
+    """When a run began, in seconds since 1970; None if its file does not say."""
+    begin_ns = meta.get("begin_ns")
+    return None if begin_ns is None else wall_s(meta, int(begin_ns))
+
+
 def wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:
     """A monotonic instant of a run as seconds since 1970."""
     anchor = meta.get("anchor") or {}

@@ -9,15 +9,10 @@ from typing import Any
 from probe.model import DeviceKind, device_kind
 from probe.units import J_PER_KWH
 
+from . import metrics
+from .metrics import MetricDefinition
 from .run import ExportRefused
 
-# Of report["total"]: key, name in metrics, unit (UCUM), what it is.
-TOTALS = (
-    ("co2e_g", "co2e", "g", "Of the measured energy"),
-    ("modelled_energy_j", "modelled_energy", "J", "A model's, not measured"),
-    ("modelled_co2e_g", "modelled_co2e", "g", "Of the modelled energy"),
-    ("coverage", "coverage", "1", "Share of the run that was metered"),
-)
 _WORDS = {
     DeviceKind.ACCELERATOR: "gpu",
     DeviceKind.CPU: "cpu",
@@ -63,6 +58,19 @@ def devices(report: Mapping[str, Any]) -> Devices:
         total["energy_j"] or 0.0,
         total["modelled_energy_j"] or 0.0,
     )
+
+
+def totals(report: Mapping[str, Any]) -> Iterator[tuple[MetricDefinition, float]]:
+    """The run's totals beside its measured energy, as far as they are known."""
+    total = report["total"]
+    for definition, value in (
+        (metrics.RUN_CO2E, total["co2e_g"]),
+        (metrics.RUN_MODELLED_ENERGY, total["modelled_energy_j"]),
+        (metrics.RUN_MODELLED_CO2E, total["modelled_co2e_g"]),
+        (metrics.RUN_COVERAGE, total["coverage"]),
+    ):
+        if value is not None:
+            yield definition, value
 
 
 def bounds(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe.redact import redact_text
 
+from .._shared.metrics import PREFIX, MetricDefinition, MetricType
 from .._shared.run import ExportRefused
 from .points import Point
 
@@ -33,23 +34,26 @@ def metrics_data(
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     except ImportError:
         raise _missing() from None
-    grouped: dict[str, list[Point]] = {}
+    grouped: dict[MetricDefinition, list[Point]] = {}
     for point in points:
-        grouped.setdefault(point.name, []).append(point)
+        grouped.setdefault(point.metric, []).append(point)
 
-    def metric(name: str, same_name: list[Point]) -> Metric:
+    def metric(definition: MetricDefinition, same_metric: list[Point]) -> Metric:
         rows = [
             sdk.NumberDataPoint(dict(point.attributes), begin_ns, end_ns, point.value)
-            for point in same_name
+            for point in same_metric
         ]
         cumulative = sdk.AggregationTemporality.CUMULATIVE
-        kind = same_name[0].kind
-        data = sdk.Gauge(rows) if kind == "gauge" else sdk.Sum(rows, cumulative, kind == "counter")
-        return sdk.Metric(name, same_name[0].about, same_name[0].unit, data)
+        data = (
+            sdk.Gauge(rows)
+            if definition.type is MetricType.GAUGE
+            else sdk.Sum(rows, cumulative, definition.type is MetricType.COUNTER)
+        )
+        return sdk.Metric(definition.name, definition.help, definition.unit, data)
 
     scope = sdk.ScopeMetrics(
-        InstrumentationScope("phasewatt"),
-        [metric(name, same_name) for name, same_name in grouped.items()],
+        InstrumentationScope(PREFIX),
+        [metric(definition, same_metric) for definition, same_metric in grouped.items()],
         SEMCONV,
     )
     return sdk.MetricsData([sdk.ResourceMetrics(Resource(dict(resource)), [scope], SEMCONV)])
@@ -58,10 +62,10 @@ def metrics_data(
 def resource_of(run: Mapping[str, Any]) -> dict[str, str]:
     """Resource attributes from report["run"] or run.json."""
     return {
-        "service.name": "phasewatt",
+        "service.name": PREFIX,
         "host.name": str(run.get("host") or ""),
-        "probe.run.id": str(run.get("id") or ""),
-        "probe.run.name": str(run.get("name") or ""),
+        f"{PREFIX}.run.id": str(run.get("id") or ""),
+        f"{PREFIX}.run.name": str(run.get("name") or ""),
     }
 
 

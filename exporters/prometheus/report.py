@@ -7,10 +7,9 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from .._shared.report_fields import TOTALS
-from .families import Families, describe, estimate
-
-_UNITS = {"g": "grams", "J": "joules", "1": "ratio"}
+from .._shared import metrics
+from .._shared.report_fields import totals
+from .families import Families, add_estimate
 
 
 def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
@@ -18,30 +17,25 @@ def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
     families = Families()
     run, total = report["run"], report["total"]
     own = {"run": run["id"]}
-    fields = ("name", "host", "status", "started", "data")
-    describe(families, "A run that was recorded", run, *fields)
-    families.gauge("probe_run_duration_seconds", "From begin to end", run["duration_s"], **own)
-    families.gauge("probe_run_steps", "Optimizer steps", run["steps"], **own)
-    energy_j, interval = total["energy_j"], total["energy_j_interval"]
-    families.bounded("probe_run_energy_joules", "Measured energy", energy_j, interval, **own)
-    for key, name, unit, about in TOTALS:
-        if total[key] is not None:
-            families.gauge(f"probe_run_{name}_{_UNITS[unit]}", about, total[key], **own)
+    fields = {key: run[key] or "" for key in ("name", "host", "status", "started", "data")}
+    families.info(metrics.RUN_INFO, {**own, **fields})
+    families.add(metrics.RUN_DURATION, run["duration_s"], own)
+    families.add(metrics.RUN_STEPS, run["steps"], own)
+    families.bounded(metrics.RUN_ENERGY, total["energy_j"], total["energy_j_interval"], own)
+    for definition, value in totals(report):
+        families.add(definition, value, own)
     for row in report["sources"]:
         if row["energy_j"] is not None:
-            families.gauge(
-                "probe_source_energy_joules",
-                "Energy by meter",
-                row["energy_j"],
-                **own,
-                source=row["source"],
-                device=row["device"],
-                provenance=row["provenance"],
-                in_total=str(row["in_total"]).lower(),
-            )
+            labels = own | {
+                "source": row["source"],
+                "device": row["device"],
+                "provenance": row["provenance"],
+                "in_total": str(row["in_total"]).lower(),
+            }
+            families.add(metrics.SOURCE_ENERGY, row["energy_j"], labels)
     for row in report["phases"]:
-        at = own | {"device": row["device"], "phase": row["phase"]}
-        families.gauge("probe_phase_duration_seconds", "Time in a phase", row["time_s"], **at)
+        labels = own | {"device": row["device"], "phase": row["phase"]}
+        families.add(metrics.PHASE_DURATION, row["time_s"], labels)
         if row["energy_j"] is not None:
-            estimate(families, row["energy_j"], row["energy_j_interval"], row["status"], at)
+            add_estimate(families, row["energy_j"], row["energy_j_interval"], row["status"], labels)
     yield from families

@@ -218,13 +218,13 @@ def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: 
 
     export("prometheus", stored, tmp_path / "x")
     found = [s for f in parse((tmp_path / "x").read_text()) for s in f.samples]
-    energy = {s.labels["bound"]: s.value for s in found if s.name == "probe_run_energy_joules"}
+    energy = {s.labels["bound"]: s.value for s in found if s.name == "phasewatt_run_energy_joules"}
     assert energy["best"] == total["energy_j"]
     assert [energy["lower"], energy["upper"]] == total["energy_j_interval"]
     phases = {
         (s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value
         for s in found
-        if s.name == "probe_phase_energy_estimate_joules"
+        if s.name == "phasewatt_phase_energy_estimate_joules"
     }
     rows = [row for row in stored.report["phases"] if row["energy_j"] is not None]
     assert len(rows) == sum(key[2] == "best" for key in phases)
@@ -272,7 +272,7 @@ def test_a_real_gateway_holds_each_run_once(
             s
             for f in parse(urlopen(f"{url}/metrics").read().decode())
             for s in f.samples
-            if s.name == "probe_run_energy_joules" and s.labels["bound"] == "best"
+            if s.name == "phasewatt_run_energy_joules" and s.labels["bound"] == "best"
         ]
         assert {s.labels["run"]: s.value for s in found} == {
             stored.id: total["energy_j"],
@@ -344,19 +344,19 @@ def test_otlp_figures_arrive_at_a_collector(
     )
     about = request.resource_metrics[0].resource.attributes
     resource = {one.key: one.value.string_value for one in about}
-    assert resource["probe.run.id"] == stored.id and resource["service.name"] == "phasewatt"
+    assert resource["phasewatt.run.id"] == stored.id and resource["service.name"] == "phasewatt"
     cards = {key: value for key, value in sent.items() if key[0] == "hw.energy"}
     assert len(cards) == 2 and sum(cards.values()) == pytest.approx(total["energy_j"])
     assert all(("hw.type", "gpu") in key for key in cards)
-    assert sent["probe.run.energy", ("probe.bound", "best")] == total["energy_j"]
+    assert sent["phasewatt.run.energy", ("phasewatt.bound", "best")] == total["energy_j"]
     for row in stored.report["phases"]:
         if row["energy_j"] is not None:
             low, high = row["energy_j_interval"] or (None, None)
             mine = {
-                dict(key[1:])["probe.bound"]: value
+                dict(key[1:])["phasewatt.bound"]: value
                 for key, value in sent.items()
-                if key[0] == "probe.phase.energy"
-                and ("probe.phase", row["phase"]) in key
+                if key[0] == "phasewatt.phase.energy_estimate"
+                and ("phasewatt.phase", row["phase"]) in key
                 and ("hw.name", row["device"]) in key
             }
             assert mine["best"] == row["energy_j"]

@@ -24,7 +24,7 @@ def test_the_schema_reads_it_and_everything_is_asked_of_the_chosen_runs() -> Non
         len(graph.queries) for graphs in GRAPHS.values() for graph in graphs
     )
     for expression in queries(CONTENT):
-        metrics = re.findall(r"probe_[a-z_]+", expression)
+        metrics = re.findall(r"phasewatt_[a-z_]+", expression)
         assert metrics and expression.count('{run=~"$run"}') == len(metrics)
     assert {v["name"] for v in CONTENT["templating"]["list"]} == {"datasource", "run"}
 
