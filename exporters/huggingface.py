@@ -38,7 +38,7 @@ class HuggingFace:
         return ModelCardData(
             co2_eq_emissions={
                 "emissions": figures.grams(report),
-                "source": f"phasewatt {version}: {_share(report)}",
+                "source": f"phasewatt {version}: {_origin(report)}",
                 "training_type": self.training_type,
                 "geographical_location": name or iso or "unknown (world's average intensity)",
                 "hardware_used": figures.counted(hardware),
@@ -46,11 +46,15 @@ class HuggingFace:
         )
 
 
-def _share(report: dict[str, Any]) -> str:
-    energy = figures.devices(report)
-    if not energy.all_j:
-        return "nothing was measured"
-    return f"{energy.measured_j / energy.all_j:.0%} of the energy measured, the rest modelled"
+def _origin(report: dict[str, Any]) -> str:
+    """How much of the energy was measured, in words."""
+    energy = figures.device_energies(report)
+    share = energy.measured_share
+    if energy.measured_j is None or share is None:
+        return "energy by a power model, nothing was measured"
+    if energy.modelled_j is None:
+        return "all of the energy measured"
+    return f"{share:.0%} of the energy measured, the rest modelled"
 
 
 EXPORTER = HuggingFace()

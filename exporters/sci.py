@@ -25,16 +25,21 @@ class SoftwareCarbonIntensity:
         report = run.report
         if self.embodied_g is None:
             raise ExportRefused(
-                "sci needs M, the hardware's embodied carbon that falls to this "
-                "run, in g: --set embodied_g=… (0 is a claim, not a default)"
+                "sci needs M, this run's share of the hardware's embodied carbon, in g: "
+                "--set embodied_g=… (there is no default, since 0 would be a claim)"
             )
         counted = figures.samples(report)
         if counted is None:
-            raise ExportRefused(f"{run.id} logged no samples, tokens or steps: no unit R")
+            raise ExportRefused(
+                f"{run.id} has no samples, tokens or steps, so there is no unit R to divide by"
+            )
         if self.embodied_g < 0 or self.per <= 0:
-            raise ExportRefused("sci: embodied_g at least 0, per above 0")
-        energy, (number, unit) = figures.devices(report), counted
-        energy_kwh, g_per_kwh = figures.kwh(energy.all_j), figures.intensity(report)
+            raise ExportRefused("sci: embodied_g must be at least 0, and per above 0")
+        energy, (number, unit) = figures.device_energies(report), counted
+        g_per_kwh = figures.intensity(report)
+        energy_kwh = figures.kwh(energy.all_j)
+        if energy_kwh is None:
+            raise ExportRefused(f"{run.id} has no energy, measured or modelled")
         units = number / self.per
         operational = energy_kwh * g_per_kwh
         content = {

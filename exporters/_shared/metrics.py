@@ -128,7 +128,7 @@ DEVICE_POWER = _define_for_devices(
     "power", "W", _GAUGE, "Mean power over the last second, measured"
 )
 DEVICE_MODELLED_POWER = _define_for_devices(
-    "modelled_power", "W", _GAUGE, "Mean power of a model; not measured"
+    "modelled_power", "W", _GAUGE, "Mean power by a power model; not measured"
 )
 DEVICE_POWER_LIMIT = _define_for_devices("power_limit", "W", _GAUGE, "Power limit in force")
 DEVICE_THROTTLED = _define_for_devices(
@@ -162,7 +162,7 @@ RUN_DURATION = _define("run.duration", "s", _GAUGE, "Time from begin to end")
 RUN_STEPS = _define("run.steps", "{step}", _GAUGE, "Optimizer steps of the run")
 RUN_ENERGY = _define("run.energy", "J", _GAUGE, "Measured energy and the ends of its 95 % interval")
 RUN_CO2E = _define("run.co2e", "g", _GAUGE, "CO2e of the measured energy")
-RUN_MODELLED_ENERGY = _define("run.modelled_energy", "J", _GAUGE, "Energy of a model; not measured")
+RUN_MODELLED_ENERGY = _define("run.modelled_energy", "J", _GAUGE, "Energy by a power model; not measured")
 RUN_MODELLED_CO2E = _define("run.modelled_co2e", "g", _GAUGE, "CO2e of the modelled energy")
 RUN_COVERAGE = _define("run.coverage", "1", _GAUGE, "Share of the run that was metered")
 SOURCE_ENERGY = _define("source.energy", "J", _GAUGE, "Energy by meter")
@@ -171,7 +171,7 @@ PHASE_DURATION = _define("phase.duration", "s", _GAUGE, "Time in a phase")
 # -- OTLP only ---------------------------------------------------------------------------------
 
 MODELLED_ENERGY = MetricDefinition(
-    f"{PREFIX}.modelled.energy", "J", _COUNTER, "Energy of a model; not measured"
+    f"{PREFIX}.modelled.energy", "J", _COUNTER, "Energy by a power model; not measured"
 )
 _MEASURED = "Energy since the run began, measured"
 _MEAN_POWER = "Mean power over the last second, measured"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,23 +24,36 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
-    """Energy by kind of device, measured where it was, else a model's; J."""
+class DeviceEnergies:
+    """Energy by kind of device in J, measured where it was, else a model's; None is unknown."""
 
-    gpu_j: float
-    cpu_j: float
-    ram_j: float
-    measured_j: float
-    modelled_j: float
+    gpu_j: float | None
+    cpu_j: float | None
+    ram_j: float | None
+    measured_j: float | None
+    modelled_j: float | None
 
     @property
-    def all_j(self) -> float:
-        """Measured and modelled together."""
-        return self.measured_j + self.modelled_j
+    def all_j(self) -> float | None:
+        """Measured and modelled together, for formats that have one number for both."""
+        return sum_of_known(self.measured_j, self.modelled_j)
+
+    @property
+    def measured_share(self) -> float | None:
+        """Share of the energy that was measured, 0 to 1; None without any energy."""
+        if not self.all_j:
+            return None
+        return 0.0 if self.measured_j is None else self.measured_j / self.all_j
 
 
-def devices(report: Mapping[str, Any]) -> Devices:
-    """Joules by kind of device. A model's joules of a device that is measured are left out."""
+def sum_of_known(*values: float | None) -> float | None:
+    """The sum of what is known; None if nothing is."""
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if known_values else None
+
+
+def device_energies(report: Mapping[str, Any]) -> DeviceEnergies:
+    """Energy of the run by kind of device."""
     measured: dict[str, float] = {}
     modelled: dict[str, float] = {}
     for row in report["sources"]:
@@ -51,12 +64,12 @@ def devices(report: Mapping[str, Any]) -> Devices:
             kind = kind_of_row(row)
             joules[kind] = joules.get(kind, 0.0) + row["energy_j"]
     total = report["total"]
-    return Devices(
-        measured.get("gpu", 0.0),
-        measured.get("cpu", 0.0) + measured.get("psys", 0.0) + modelled.get("cpu", 0.0),
-        measured.get("dram", 0.0) + modelled.get("ram", 0.0),
-        total["energy_j"] or 0.0,
-        total["modelled_energy_j"] or 0.0,
+    return DeviceEnergies(
+        gpu_j=measured.get("gpu"),
+        cpu_j=sum_of_known(measured.get("cpu"), measured.get("psys"), modelled.get("cpu")),
+        ram_j=sum_of_known(measured.get("dram"), modelled.get("ram")),
+        measured_j=total["energy_j"],
+        modelled_j=total["modelled_energy_j"],
     )
 
 
@@ -108,7 +121,8 @@ def grams(report: Mapping[str, Any]) -> float:
     parts = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
     if not parts:
         raise ExportRefused(
-            f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown"
+            f"{report['run']['id']} has no CO2e: its energy or the carbon intensity of its grid is "
+            "unknown"
         )
     return float(sum(parts))
 
@@ -118,8 +132,8 @@ def intensity(report: Mapping[str, Any]) -> float:
     carbon = report["carbon"]
     if not carbon:
         raise ExportRefused(
-            f"{report['run']['id']} has no carbon intensity: give country= "
-            "to watch(), or PROBE_COUNTRY"
+            f"{report['run']['id']} has no carbon intensity: set country= in watch(), or "
+            "PROBE_COUNTRY"
         )
     return float(carbon["g_per_kwh"])
 
@@ -140,6 +154,24 @@ def models(report: Mapping[str, Any], kind: str) -> list[str]:
     ]
 
 
+def tracking_mode(report: Mapping[str, Any], kinds: Collection[str], model: str) -> str:
+    """Which sensor the energy of some kinds of device is from; ``model`` for a model, else empty.
+
+    Args:
+        kinds: words of :func:`kind_of`.
+        model: the word for a model.
+    """
+    sources = [
+        row
+        for row in report["sources"]
+        if row["energy_j"] is not None and kind_of_row(row) in kinds
+    ]
+    sensors = [row["source"].partition(":")[0] for row in sources if row["in_total"]]
+    if sensors:
+        return ", ".join(dict.fromkeys(sensors))
+    return model if any(row["provenance"] == "modelled" for row in sources) else ""
+
+
 def counted(names: list[str]) -> str:
     """Equal names counted: ``2 x NVIDIA H100, 1 x …``."""
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
@@ -155,6 +187,6 @@ def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
     return (float(steps), "steps") if steps else None
 
 
-def kwh(joules: float) -> float:
-    """Joules as kilowatt-hours."""
-    return joules / J_PER_KWH
+def kwh(joules: float | None) -> float | None:
+    """Joules as kilowatt-hours; None stays unknown."""
+    return None if joules is None else joules / J_PER_KWH
