@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from statistics import fmean
-from typing import Any
 
 from ..model import Phase
+from ..report.model import RateRow
 from .run_record import Trial
 
 COMMUNICATION, MEMORY_BOUND = "communication", "memory-bound"
@@ -77,7 +77,7 @@ def of(shares: ClassShares, phase: str) -> Mapping[str, float]:
     return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
 
 
-def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def limited(rates: Iterable[RateRow]) -> dict[str, float]:
     """Phase → 1 if DRAM limits it, 0 if something else does; without phases that cannot be judged.
 
     Args:
@@ -85,9 +85,9 @@ def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """
     by_phase: dict[str, dict[str, float]] = {}
     for row in rates:
-        if row["value"] is not None and row["phase"] in _DIVIDED:
-            kept = by_phase.setdefault(row["phase"], {})
-            kept[row["quantity"]] = max(row["value"], kept.get(row["quantity"], 0.0))
+        if row.value is not None and row.phase in _DIVIDED:
+            kept = by_phase.setdefault(row.phase, {})
+            kept[row.quantity] = max(row.value, kept.get(row.quantity, 0.0))
     limits = {}
     for phase, values in by_phase.items():
         dram, tensor = values.get("dram_activity"), values.get("tensor_activity")

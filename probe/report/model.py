@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 JsonValue = TypeAliasType(
-    "JsonValue", "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+    "JsonValue", "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
 
 
@@ -123,9 +123,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorResponse:
-    """How a meter follows power, in s: ``kind`` in words, and whether the run or a calibration
-    says so.
-    """
+    """How a meter follows power, in s: ``kind`` in words, ``from_`` run or calibration."""
 
     kind: str
     delay_s: float
@@ -167,7 +165,7 @@ class SourceRow:
     """One meter: what it counted, how often it moved, how well it is understood.
 
     ``in_total``: it counts into the measured energy. ``shared``: other trainings used the device at
-    the same time, so that its energy is the group's. ``device_kind`` where the name does not say it.
+    the same time, so that its energy is the group's. ``device_kind`` where the name does not say.
     """
 
     source: str
@@ -382,7 +380,7 @@ class RecorderUse:
     epoch: int
     cpu_s: float
     wall_s: float
-    start_cpu_s: float = 0.0
+    start_cpu_s: float | None = None  # runs of old do not tell it apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

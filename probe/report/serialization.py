@@ -39,7 +39,7 @@ def _plain(value: DataclassInstance | JsonValue) -> JsonValue:
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value):
-        return to_dict(cast("DataclassInstance", value))
+        return to_dict(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in cast("Iterable[JsonValue]", value)]
@@ -56,19 +56,27 @@ def from_json(text: str) -> Report | GroupReport:
     Raises:
         UsageError: it is not JSON of schema 1.
     """
+    try:
+        return from_dict(json.loads(text))
+    except ValueError as error:
+        raise UsageError(f"this is not a report of schema 1: {error}") from None
+
+
+def from_dict(value: JsonValue) -> Report | GroupReport:
+    """As :func:`from_json`, from dicts and lists."""
     from pydantic import TypeAdapter, ValidationError
 
     from .group_model import GroupReport
     from .model import Report
 
     try:
-        value = json.loads(text)
-        kind = GroupReport if isinstance(value, dict) and "group" in value else Report
-        read: Report | GroupReport = TypeAdapter(kind).validate_python(value)
-    except (ValueError, ValidationError) as error:
-        first = str(error).splitlines()[0]
-        raise UsageError(f"this is no report of schema 1: {first}") from None
-    return read
+        if isinstance(value, dict) and "group" in value:
+            return TypeAdapter(GroupReport).validate_python(value)
+        return TypeAdapter(Report).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"this is not a report of schema 1: {place}: {first['msg']}") from None
 
 
 def json_schema() -> dict[str, JsonValue]:
