@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from probe.sensors._carbon import silently
 
 from ._shared import report_fields as figures
 from ._shared.run import StoredRun, write_whole
 from .codecarbon import emissions
+
+if TYPE_CHECKING:
+    from codecarbon.output_methods.boamps.models import BoAmpsReport
 
 MODEL = "power model"  # a tracking mode, as ``nvml`` and ``rapl`` are
 METHOD = "phasewatt"
@@ -28,24 +31,23 @@ class BoAmps:
     output: ClassVar[str] = "{id}.boamps.json"
 
     def export(self, run: StoredRun, output: Path) -> str:
-        content = _mapped(run)
-        report, energy = run.report, figures.device_energies(run.report)
+        content, energy = _mapped(run), figures.device_energies(run.report)
         method = METHOD_WITHOUT_METER if energy.measured_j is None else METHOD
-        for measure in content["measures"]:
-            measure["measurementMethod"] = method
-            measure["version"] = report["machine"].get("versions", {}).get("phasewatt", "")
-            for key, kinds in (("cpuTrackingMode", ("cpu", "psys")), ("gpuTrackingMode", ("gpu",))):
-                if mode := figures.tracking_mode(report, kinds, MODEL):
-                    measure[key] = mode
+        for measure in content.measures:
+            measure.measurement_method = method
+            measure.version = figures.phasewatt_version(run.report)
+            measure.cpu_tracking_mode = (
+                figures.tracking_mode(run.report, ("cpu", "psys"), MODEL) or None
+            )
+            measure.gpu_tracking_mode = figures.tracking_mode(run.report, ("gpu",), MODEL) or None
         # Its own default, "onPremise", is a claim; whether it ran in a cloud is unknown.
-        content["infrastructure"]["infraType"] = "other"
-        if not figures.country(report)[0]:
-            del content["environment"]  # which is nothing without a country
-        content["quality"] = quality(energy.measured_share)
-        write_whole(output, json.dumps(content, indent=1, default=str) + "\n")
-        return (
-            f"{output}: BoAmps, {figures.kwh(energy.all_j):.4g} kWh, quality {content['quality']}"
-        )
+        content.infrastructure.infra_type = "other"
+        if not figures.country(run.report)[0]:
+            content.environment = None  # which is nothing without a country
+        content.quality = quality(energy.measured_share)
+        write_whole(output, json.dumps(content.to_dict(), indent=1, default=str) + "\n")
+        energy_kwh = sum(measure.power_consumption for measure in content.measures)
+        return f"{output}: BoAmps, {energy_kwh:.4g} kWh, quality {content.quality}"
 
 
 def quality(measured_share: float | None) -> str:
@@ -56,8 +58,8 @@ def quality(measured_share: float | None) -> str:
     return "low"
 
 
-def _mapped(run: StoredRun) -> dict[str, Any]:
-    """CodeCarbon's mapping of the run, as the JSON of BoAmps. Raises ExportRefused."""
+def _mapped(run: StoredRun) -> BoAmpsReport:
+    """CodeCarbon's mapping of the run. Raises ExportRefused."""
     # The mapper compares utilizations with 0, and leaves out those that are.
     row = replace(emissions(run), cpu_utilization_percent=0.0, gpu_utilization_percent=0.0)
     with silently():
@@ -71,17 +73,13 @@ def _mapped(run: StoredRun) -> dict[str, Any]:
         task = BoAmpsTask(
             task_stage="training",
             task_family="other",
-            algorithms=[
-                BoAmpsAlgorithm(framework="pytorch", framework_version=run.report["torch"])
-            ],
+            algorithms=[BoAmpsAlgorithm(framework="pytorch", framework_version=run.report.torch)],
             dataset=[
-                BoAmpsDataset(
-                    data_usage="input", data_type="other", source=run.report["run"]["data"]
-                )
+                BoAmpsDataset(data_usage="input", data_type="other", source=run.report.run.data)
             ],
             task_description=run.name,
         )
-        return dict(map_emissions_to_boamps(row, task=task).to_dict())
+        return map_emissions_to_boamps(row, task=task)
 
 
 EXPORTER = BoAmps()

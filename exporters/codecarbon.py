@@ -49,22 +49,21 @@ def emissions(run: StoredRun) -> EmissionsData:
         from codecarbon import __version__ as version
         from codecarbon.output_methods.emissions_data import EmissionsData
     report = run.report
-    fields, machine = report["run"], report["machine"]
     energy = figures.device_energies(report)
-    seconds = fields["duration_s"]
+    seconds = report.run.duration_s
     kilograms = figures.grams(report) / G_PER_KG
     name, iso = figures.country(report)
-    gpus = figures.models(report, "gpu")
-    memory_bytes = machine.get("memory_bytes")
+    gpus = figures.product_names(report, "gpu")
+    memory_bytes = figures.machine_number(report, "memory_bytes")
 
     def watts(joules: float | None) -> float | None:
         return joules / seconds if joules is not None and seconds else None
 
     return EmissionsData(
-        timestamp=fields["ended"][:19],
+        timestamp=report.run.ended[:19],
         project_name=run.name,
         run_id=run.id,
-        experiment_id=fields["data"],
+        experiment_id=report.run.data,
         duration=seconds,
         emissions=kilograms,
         emissions_rate=kilograms / seconds if seconds else None,
@@ -81,11 +80,11 @@ def emissions(run: StoredRun) -> EmissionsData:
         region="",
         cloud_provider="",
         cloud_region="",
-        os=machine.get("os", ""),
-        python_version=fields.get("python") or "",
+        os=figures.machine_text(report, "os"),
+        python_version=report.run.python,
         codecarbon_version=version,
-        cpu_count=machine.get("cpu_count"),
-        cpu_model=machine.get("cpu_model", ""),
+        cpu_count=figures.machine_number(report, "cpu_count"),
+        cpu_model=figures.machine_text(report, "cpu_model"),
         gpu_count=len(gpus) or None,  # GPUs without a meter are not seen
         gpu_model=figures.counted(gpus),
         longitude=None,

@@ -162,11 +162,19 @@ RUN_DURATION = _define("run.duration", "s", _GAUGE, "Time from begin to end")
 RUN_STEPS = _define("run.steps", "{step}", _GAUGE, "Optimizer steps of the run")
 RUN_ENERGY = _define("run.energy", "J", _GAUGE, "Measured energy and the ends of its 95 % interval")
 RUN_CO2E = _define("run.co2e", "g", _GAUGE, "CO2e of the measured energy")
-RUN_MODELLED_ENERGY = _define("run.modelled_energy", "J", _GAUGE, "Energy by a power model; not measured")
+RUN_MODELLED_ENERGY = _define(
+    "run.modelled_energy", "J", _GAUGE, "Energy by a power model; not measured"
+)
 RUN_MODELLED_CO2E = _define("run.modelled_co2e", "g", _GAUGE, "CO2e of the modelled energy")
 RUN_COVERAGE = _define("run.coverage", "1", _GAUGE, "Share of the run that was metered")
-SOURCE_ENERGY = _define("source.energy", "J", _GAUGE, "Energy by meter")
+SOURCE_ENERGY = _define("source.energy", "J", _GAUGE, "Energy by meter, measured")
+SOURCE_MODELLED_ENERGY = _define(
+    "source.modelled_energy", "J", _GAUGE, "Energy by power model; not measured"
+)
 PHASE_DURATION = _define("phase.duration", "s", _GAUGE, "Time in a phase")
+PHASE_MODELLED_ENERGY = _define(
+    "phase.modelled_energy", "J", _GAUGE, "Energy of a phase by a power model; not measured"
+)
 
 # -- OTLP only ---------------------------------------------------------------------------------
 

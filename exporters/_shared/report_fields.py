@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from probe.model import DeviceKind, device_kind
+from probe.report.model import CarbonIntensity, Report, SourceRow
 from probe.units import J_PER_KWH
 
 from . import metrics
@@ -52,35 +52,32 @@ def sum_of_known(*values: float | None) -> float | None:
     return sum(known_values) if known_values else None
 
 
-def device_energies(report: Mapping[str, Any]) -> DeviceEnergies:
+def device_energies(report: Report) -> DeviceEnergies:
     """Energy of the run by kind of device."""
     measured: dict[str, float] = {}
     modelled: dict[str, float] = {}
-    for row in report["sources"]:
-        if row["energy_j"] is None:
-            continue
-        joules = modelled if row["provenance"] == "modelled" else measured
-        if row["in_total"] or row["provenance"] == "modelled":
+    for row in report.sources:
+        if row.energy_j is not None and (row.in_total or row.is_modelled):
+            joules = modelled if row.is_modelled else measured
             kind = kind_of_row(row)
-            joules[kind] = joules.get(kind, 0.0) + row["energy_j"]
-    total = report["total"]
+            joules[kind] = joules.get(kind, 0.0) + row.energy_j
     return DeviceEnergies(
         gpu_j=measured.get("gpu"),
         cpu_j=sum_of_known(measured.get("cpu"), measured.get("psys"), modelled.get("cpu")),
         ram_j=sum_of_known(measured.get("dram"), modelled.get("ram")),
-        measured_j=total["energy_j"],
-        modelled_j=total["modelled_energy_j"],
+        measured_j=report.total.energy_j,
+        modelled_j=report.total.modelled_energy_j,
     )
 
 
-def totals(report: Mapping[str, Any]) -> Iterator[tuple[MetricDefinition, float]]:
+def totals(report: Report) -> Iterator[tuple[MetricDefinition, float]]:
     """The run's totals beside its measured energy, as far as they are known."""
-    total = report["total"]
+    total = report.total
     for definition, value in (
-        (metrics.RUN_CO2E, total["co2e_g"]),
-        (metrics.RUN_MODELLED_ENERGY, total["modelled_energy_j"]),
-        (metrics.RUN_MODELLED_CO2E, total["modelled_co2e_g"]),
-        (metrics.RUN_COVERAGE, total["coverage"]),
+        (metrics.RUN_CO2E, total.co2e_g),
+        (metrics.RUN_MODELLED_ENERGY, total.modelled_energy_j),
+        (metrics.RUN_MODELLED_CO2E, total.modelled_co2e_g),
+        (metrics.RUN_COVERAGE, total.coverage),
     ):
         if value is not None:
             yield definition, value
@@ -110,51 +107,48 @@ def kind_of(device: str, kind: str = "") -> str:
     return _WORDS.get(device_kind(device, kind), "other")
 
 
-def kind_of_row(row: Mapping[str, Any]) -> str:
+def kind_of_row(row: SourceRow) -> str:
     """As :func:`kind_of`, of a row of the report's ``sources``."""
-    return kind_of(row["device"], row.get("device_kind", ""))
+    return kind_of(row.device, row.device_kind)
 
 
-def grams(report: Mapping[str, Any]) -> float:
+def grams(report: Report) -> float:
     """CO2e of what was measured and modelled, in g. Raises ExportRefused without an intensity."""
-    total = report["total"]
-    parts = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
-    if not parts:
+    co2e_g = sum_of_known(report.total.co2e_g, report.total.modelled_co2e_g)
+    if co2e_g is None:
         raise ExportRefused(
-            f"{report['run']['id']} has no CO2e: its energy or the carbon intensity of its grid is "
+            f"{report.run.id} has no CO2e: its energy or the carbon intensity of its grid is "
             "unknown"
         )
-    return float(sum(parts))
+    return co2e_g
 
 
-def intensity(report: Mapping[str, Any]) -> float:
-    """Carbon intensity in g CO2e per kWh. Raises ExportRefused if it is unknown."""
-    carbon = report["carbon"]
-    if not carbon:
+def carbon_of(report: Report) -> CarbonIntensity:
+    """The carbon intensity of the grid. Raises ExportRefused if it is unknown."""
+    if report.carbon is None:
         raise ExportRefused(
-            f"{report['run']['id']} has no carbon intensity: set country= in watch(), or "
-            "PROBE_COUNTRY"
+            f"{report.run.id} has no carbon intensity: set country= in watch(), or PROBE_COUNTRY"
         )
-    return float(carbon["g_per_kwh"])
+    return report.carbon
 
 
-def country(report: Mapping[str, Any]) -> tuple[str, str]:
+def country(report: Report) -> tuple[str, str]:
     """(name, ISO 3166 alpha-3); both empty for the world's average."""
-    carbon = report["carbon"] or {}
-    iso = carbon.get("country") or ""
-    return (str(carbon.get("label", "")).rpartition(", ")[0] if iso else ""), iso
+    if report.carbon is None or not report.carbon.country:
+        return "", ""
+    return report.carbon.label.rpartition(", ")[0], report.carbon.country
 
 
-def models(report: Mapping[str, Any], kind: str) -> list[str]:
+def product_names(report: Report, kind: str) -> list[str]:
     """Product names of the measured devices of a kind."""
     return [
-        row["model"] or row["device"]
-        for row in report["sources"]
-        if kind_of_row(row) == kind and row["in_total"]
+        row.model or row.device
+        for row in report.sources
+        if kind_of_row(row) == kind and row.in_total
     ]
 
 
-def tracking_mode(report: Mapping[str, Any], kinds: Collection[str], model: str) -> str:
+def tracking_mode(report: Report, kinds: Collection[str], model: str) -> str:
     """Which sensor the energy of some kinds of device is from; ``model`` for a model, else empty.
 
     Args:
@@ -162,14 +156,31 @@ def tracking_mode(report: Mapping[str, Any], kinds: Collection[str], model: str)
         model: the word for a model.
     """
     sources = [
-        row
-        for row in report["sources"]
-        if row["energy_j"] is not None and kind_of_row(row) in kinds
+        row for row in report.sources if row.energy_j is not None and kind_of_row(row) in kinds
     ]
-    sensors = [row["source"].partition(":")[0] for row in sources if row["in_total"]]
+    sensors = [row.source.partition(":")[0] for row in sources if row.in_total]
     if sensors:
         return ", ".join(dict.fromkeys(sensors))
-    return model if any(row["provenance"] == "modelled" for row in sources) else ""
+    return model if any(row.is_modelled for row in sources) else ""
+
+
+def machine_text(report: Report, key: str) -> str:
+    """A text of the report's ``machine``; empty if it is unknown."""
+    value = report.machine.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def machine_number(report: Report, key: str) -> int | None:
+    """A number of the report's ``machine``; None if it is unknown."""
+    value = report.machine.get(key)
+    return value if isinstance(value, int) and value else None
+
+
+def phasewatt_version(report: Report) -> str:
+    """The version that recorded the run; empty if it is unknown."""
+    versions = report.machine.get("versions")
+    version = versions.get("phasewatt") if isinstance(versions, Mapping) else None
+    return version if isinstance(version, str) else ""
 
 
 def counted(names: list[str]) -> str:
@@ -177,14 +188,13 @@ def counted(names: list[str]) -> str:
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
-def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
+def samples(report: Report) -> tuple[float, str] | None:
     """(number, unit) of what the run logged: samples, else tokens, else steps; None without any."""
     for name in ("samples", "tokens"):
-        logged = report["values"].get(name)
-        if logged and logged["sum"]:
-            return float(logged["sum"]), name
-    steps = report["run"]["steps"]
-    return (float(steps), "steps") if steps else None
+        logged = report.values.get(name)
+        if logged is not None and logged.sum:
+            return logged.sum, name
+    return (float(report.run.steps), "steps") if report.run.steps else None
 
 
 def kwh(joules: float | None) -> float | None:

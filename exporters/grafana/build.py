@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+from probe.report.model import JsonValue
 
 from .._shared import metrics
 from .._shared.metrics import MetricDefinition
 from . import READY
+
+if TYPE_CHECKING:
+    from grafana_foundation_sdk.builders.timeseries import Panel
 
 SOURCE = "${datasource}"
 RATE = "$__rate_interval"
@@ -151,7 +156,7 @@ GRAPHS = {
 }
 
 
-def dashboard() -> dict[str, Any]:
+def dashboard() -> dict[str, JsonValue]:
     """The dashboard's JSON, built with the package grafana-foundation-sdk."""
     from grafana_foundation_sdk.builders import dashboard as board
     from grafana_foundation_sdk.builders import prometheus, timeseries
@@ -166,7 +171,7 @@ def dashboard() -> dict[str, Any]:
 
     source = models.DataSourceRef(type_val="prometheus", uid=SOURCE)
 
-    def panel(graph: Graph) -> Any:
+    def panel(graph: Graph) -> Panel:
         made = (
             timeseries.Panel()
             .title(graph.title)
@@ -222,11 +227,6 @@ def dashboard() -> dict[str, Any]:
         for graph in graphs:
             content = content.with_panel(panel(graph))
     return dict(json.loads(JSONEncoder(sort_keys=True).encode(content.build())))
-
-
-def queries(content: dict[str, Any]) -> list[str]:
-    """Every Prometheus expression of a dashboard."""
-    return [target["expr"] for panel in content["panels"] for target in panel.get("targets", ())]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from probe.model import Provenance
+from probe.report.model import Report
 from probe.store.live import LivePage
 
 from .._shared import metrics
@@ -39,39 +40,44 @@ class Point:
     attributes: Attributes
 
 
-def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
+def report_points(report: Report) -> Iterator[Point]:
     """The figures of a report."""
-    run, total = report["run"], report["total"]
+    run, total = report.run, report.total
     ids: dict[str, str] = {}
-    for row in report["sources"]:
-        if row["energy_j"] is None:
+    for source in report.sources:
+        if source.energy_j is None:
             continue
-        kind = kind_of_row(row)
-        own = _hardware(row["device"], row["uuid"] or row["source"], row["model"], kind)
-        if row["in_total"]:
-            ids[row["device"]] = str(own["hw.id"])
-            yield Point(_energy_of(kind), row["energy_j"], own)
-        elif row["provenance"] == "modelled":
-            yield Point(metrics.MODELLED_ENERGY, row["energy_j"], own)
-    yield Point(metrics.RUN_DURATION, run["duration_s"], {})
-    yield Point(metrics.RUN_STEPS, run["steps"], {})
-    yield from _bounded(metrics.RUN_ENERGY, total["energy_j"], total["energy_j_interval"], {})
+        kind = kind_of_row(source)
+        own = _hardware(source.device, source.uuid or source.source, source.model, kind)
+        if source.in_total:
+            ids[source.device] = str(own["hw.id"])
+            yield Point(_energy_of(kind), source.energy_j, own)
+        elif source.is_modelled:
+            yield Point(metrics.MODELLED_ENERGY, source.energy_j, own)
+    yield Point(metrics.RUN_DURATION, run.duration_s, {})
+    yield Point(metrics.RUN_STEPS, run.steps, {})
+    yield from _bounded(metrics.RUN_ENERGY, total.energy_j, total.energy_j_interval, {})
     for definition, value in totals(report):
         yield Point(definition, value, {})
-    for row in report["phases"]:
+    for row in report.phases:
         at: dict[str, str | int] = {
-            _PHASE: row["phase"],
-            "hw.name": row["device"],
-            "hw.id": ids.get(row["device"], row["device"]),
-            _PROVENANCE: row["provenance"],
+            _PHASE: row.phase,
+            "hw.name": row.device,
+            "hw.id": ids.get(row.device, row.device),
+            _PROVENANCE: row.provenance,
         }
-        yield Point(metrics.PHASE_DURATION, row["time_s"], at)
-        yield from _bounded(
-            metrics.PHASE_ENERGY_ESTIMATE,
-            row["energy_j"],
-            row["energy_j_interval"],
-            at | {_STATUS: row["status"]},
-        )
+        yield Point(metrics.PHASE_DURATION, row.time_s, at)
+        if row.energy_j is None:
+            continue
+        if row.is_modelled:
+            yield Point(metrics.PHASE_MODELLED_ENERGY, row.energy_j, at)
+        else:
+            yield from _bounded(
+                metrics.PHASE_ENERGY_ESTIMATE,
+                row.energy_j,
+                row.energy_j_interval,
+                at | {_STATUS: row.status},
+            )
 
 
 def live_points(page: LivePage) -> Iterator[Point]:
@@ -80,7 +86,7 @@ def live_points(page: LivePage) -> Iterator[Point]:
     for device in page.devices:
         kind = kind_of(device.device, device.device_kind)
         own = _hardware(device.device, ids[device.device], "", kind)
-        if device.provenance != "measured":
+        if device.provenance != Provenance.MEASURED:
             yield Point(metrics.MODELLED_ENERGY, device.energy_j, own)
             continue
         yield Point(_energy_of(kind), device.energy_j, own)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from probe.store.live import LivePage
 from probe.units import NS_PER_S
 
-from .._shared.live_runs import LiveRun, Runs, began_s
+from .._shared.live_runs import LiveRun, Runs
 from .._shared.run import ExportRefused
 from .points import live_points
 from .sender import TIMEOUT_S, Sender, metrics_data, resource_of
@@ -58,10 +58,8 @@ class Pusher:
 
 def page_data(run: LiveRun, page: LivePage) -> MetricsData:
     """The metrics of a run's live page of one node."""
-    begin_s = began_s(run.meta)
-    if begin_s is None:  # a sum has to begin somewhere
-        begin_s = page.wall_s
-    resource = resource_of({**run.meta, "host": page.node})
+    begin_s = page.wall_s if run.begin_s is None else run.begin_s  # a sum has to begin somewhere
+    resource = resource_of(run, page.node)
     return metrics_data(
         live_points(page), resource, round(begin_s * NS_PER_S), round(page.wall_s * NS_PER_S)
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from probe.redact import redact_text
+from probe.report.model import RunInfo
 
+from .._shared.live_runs import LiveRun
 from .._shared.metrics import PREFIX, MetricDefinition, MetricType
 from .._shared.run import ExportRefused
 from .points import Point
 
 if TYPE_CHECKING:
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+        ExportMetricsServiceRequest,
+    )
     from opentelemetry.sdk.metrics.export import Metric, MetricsData
 
 TIMEOUT_S = 5.0
@@ -59,13 +65,13 @@ def metrics_data(
     return sdk.MetricsData([sdk.ResourceMetrics(Resource(dict(resource)), [scope], SEMCONV)])
 
 
-def resource_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Resource attributes from report["run"] or run.json."""
+def resource_of(run: RunInfo | LiveRun, host: str = "") -> dict[str, str]:
+    """Resource attributes of a stored or a live run; ``host`` if it is not the run's own."""
     return {
         "service.name": PREFIX,
-        "host.name": str(run.get("host") or ""),
-        f"{PREFIX}.run.id": str(run.get("id") or ""),
-        f"{PREFIX}.run.name": str(run.get("name") or ""),
+        "host.name": host or run.host,
+        f"{PREFIX}.run.id": run.id,
+        f"{PREFIX}.run.name": run.name,
     }
 
 
@@ -76,7 +82,7 @@ def _missing() -> ExportRefused:
     )
 
 
-def encoded(data: MetricsData) -> Any:
+def encoded(data: MetricsData) -> ExportMetricsServiceRequest:
     """The protobuf message. Raises ExportRefused."""
     try:
         from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
@@ -91,7 +97,7 @@ class Sender:
     def __init__(self, endpoint: str):
         if not endpoint.startswith(("http://", "https://")):
             raise ExportRefused(
-                f"endpoint={redact_text(endpoint)!r} is no URL: write for example http://localhost:4318"
+                f"endpoint={redact_text(endpoint)!r} is not a URL: write for example http://localhost:4318"
             )
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -106,7 +112,12 @@ class Sender:
     def __enter__(self) -> Sender:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def send(self, data: MetricsData) -> None:

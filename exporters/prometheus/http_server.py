@@ -15,10 +15,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler
+from typing import cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import WSGIApplication
 
 MAX_WAITING = 64  # connections whose request is not whole
 MAX_QUEUED = 64  # whole requests that wait for a thread
@@ -32,7 +32,7 @@ _BACK_OFF_S = 0.5  # after accept failed, for lack of descriptors as a rule
 _POLL_S = 0.5
 _END = b"\r\n\r\n"
 
-Application = Callable[[dict[str, Any], Any], Any]
+Peer = tuple[str, int] | tuple[str, int, int, int]  # of IPv4 or IPv6
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Connection:
     """A connection whose request head is being read."""
 
     socket: socket.socket
-    peer: Any
+    peer: Peer
     deadline_s: float
     handshake: bool  # TLS is not set up yet
     head: bytearray = field(default_factory=bytearray)
@@ -68,7 +68,7 @@ class BoundedServer:
     """Serves a WSGI application to GET requests from its creation until :meth:`close`."""
 
     def __init__(
-        self, host: str, port: int, application: Application, tls: ssl.SSLContext | None = None
+        self, host: str, port: int, application: WSGIApplication, tls: ssl.SSLContext | None = None
     ):
         """Raises OSError if the address cannot be listened on, or no thread can be started."""
         self._application, self._tls = application, tls
@@ -158,7 +158,7 @@ class BoundedServer:
             except (OSError, ValueError):
                 accepted.close()
 
-    def _wait_for_head(self, accepted: socket.socket, peer: Any) -> None:
+    def _wait_for_head(self, accepted: socket.socket, peer: Peer) -> None:
         accepted.setblocking(False)
         if self._tls is not None:
             accepted = self._tls.wrap_socket(
@@ -226,7 +226,7 @@ class BoundedServer:
 
     # -- what wsgiref's handler asks of its server --
 
-    def get_app(self) -> Application:
+    def get_app(self) -> WSGIApplication:
         """The application."""
         return self._application
 
@@ -246,9 +246,9 @@ class BoundedServer:
 class _Answer(WSGIRequestHandler):
     """Answers a request whose head has been read."""
 
-    def __init__(self, connection: _Connection, server: Any):
+    def __init__(self, connection: _Connection, server: BoundedServer):
         self._head = bytes(connection.head)
-        super().__init__(connection.socket, connection.peer, server)
+        super().__init__(connection.socket, connection.peer, cast("WSGIServer", server))
 
     def setup(self) -> None:
         self.connection = self.request
@@ -262,5 +262,5 @@ class _Answer(WSGIRequestHandler):
     def address_string(self) -> str:
         return str(self.client_address[0])
 
-    def log_message(self, *_: Any) -> None:
-        """Nothing: scrapes are no events."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing: scrapes are not events."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar
 
+from probe.model import Provenance
 from probe.store.live import LiveDevice, LivePage, LiveValue
 from probe.units import NS_PER_S
 
 from .._shared import metrics
-from .._shared.live_runs import LiveRun, began_s, which_rank
+from .._shared.live_runs import LiveRun, which_rank
 from .._shared.report_fields import kind_of
 from .families import Families, Labels, add_estimate
 
@@ -37,13 +38,19 @@ def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
     """All metrics of live runs; ``now_ns`` is monotonic."""
     families = Families()
     for run in runs:
-        run_id = str(run.meta.get("id") or "")
-        fields = {key: str(run.meta.get(key) or "") for key in ("name", "host", "started")}
-        data = str(run.meta.get("data") or "unknown")
-        families.info(metrics.RUN_INFO, {"run": run_id, **fields, "data": data})
+        families.info(
+            metrics.RUN_INFO,
+            {
+                "run": run.id,
+                "name": run.name,
+                "host": run.host,
+                "started": run.started,
+                "data": run.data,
+            },
+        )
         for page in run.live.pages:
-            own = {"run": run_id, "node": page.node}
-            _add_devices(families, own, page, began_s(run.meta))
+            own = {"run": run.id, "node": page.node}
+            _add_devices(families, own, page, run.begin_s)
             _add_phase_energy(families, own, page)
             _add_phase_time(families, own, page)
             for value in page.values:
@@ -65,7 +72,7 @@ def _add_device(
 ) -> None:
     """A meter's energy and power; of a model its power only."""
     power = metrics.DEVICE_MODELLED_POWER[kind]
-    if device.provenance == "measured":
+    if device.provenance == Provenance.MEASURED:
         power = metrics.DEVICE_POWER[kind]
         families.add(metrics.DEVICE_ENERGY[kind], device.energy_j, labels, created_s=created_s)
     if device.power_w is not None:

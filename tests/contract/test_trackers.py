@@ -133,38 +133,38 @@ READERS: dict[str, Callable[[Path], list[Read]]] = {
 
 
 @pytest.mark.parametrize("name", TRACKERS)
-def test_figures_are_the_reports_and_told_once(
+def test_figures_are_the_reports_and_written_once(
     name: str, trained: StoredRun, tmp_path: Path
 ) -> None:
     output = tmp_path / "new" / "place"
     for _ in range(2):  # the second replaces the first
         said = exporter_of(name).export(trained, output)
-        assert "\n" not in said and "rows of energy/*" in said
+        assert "\n" not in said and "rows over the steps and" in said
     (read,) = READERS[name](output)
-    total, run = trained.report["total"], trained.report["run"]
+    total, run = trained.report.total, trained.report.run
     near: dict[str, Any] = {"rel": 1e-6}  # TensorBoard keeps 32 bits
 
     def final(key: str) -> float:
         ((_, value),) = read[f"energy_final/{key}"]
         return value
 
-    assert final("total_j") == pytest.approx(total["energy_j"], **near)
+    assert final("total_j") == pytest.approx(total.energy_j, **near)
     assert [final("total_j_low"), final("total_j_high")] == pytest.approx(
-        total["energy_j_interval"], **near
+        total.energy_j_interval, **near
     )
-    assert final("co2e_g") == pytest.approx(total["co2e_g"], **near)
-    rows = [r for r in trained.report["phases"] if r["energy_j_interval"]]
+    assert final("co2e_g") == pytest.approx(total.co2e_g, **near)
+    rows = [r for r in trained.report.phases if r.energy_j_interval]
     assert rows
     for row in rows:
         key = f"{row['device']}/{row['phase']}_j"
-        assert final(key) == pytest.approx(row["energy_j"], **near)
+        assert final(key) == pytest.approx(row.energy_j, **near)
         assert [final(f"{key}_low"), final(f"{key}_high")] == pytest.approx(
-            row["energy_j_interval"], **near
+            row.energy_j_interval, **near
         )
     steps = [step for step, _ in read["energy/total_j"]]
-    assert len(steps) >= 5 and steps == sorted(set(steps)) and steps[-1] <= run["steps"]
+    assert len(steps) >= 5 and steps == sorted(set(steps)) and steps[-1] <= run.steps
     grown = [value for _, value in read["energy/total_j"]]
-    assert grown == sorted(grown) and grown[-1] <= total["energy_j"]
+    assert grown == sorted(grown) and grown[-1] <= total.energy_j
     watts = [value for _, value in read["energy/power_w"]]
     assert watts == pytest.approx([400.0] * len(watts), rel=0.15)
     spent = [value for _, value in read["energy/j_per_step"]]
@@ -179,7 +179,7 @@ def test_hostile_names_stay_inside(name: str, hostile: StoredRun, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
     (read,) = READERS[name](output)
     assert read["energy_final/total_j"][0][1] == pytest.approx(
-        hostile.report["total"]["energy_j"], rel=1e-6
+        hostile.report.total.energy_j, rel=1e-6
     )
 
 

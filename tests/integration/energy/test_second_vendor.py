@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.data.power import power
 from dashboard.data.run import OpenRun
-from exporters._shared.live_runs import LiveRun
+from exporters._shared.live_runs import live_run
 from exporters.prometheus.live import live_families
 from probe.store.live import read_live
 from tests.fakes import processes
@@ -137,7 +137,7 @@ def test_phase_joules_of_another_vendor_reach_report_exports_and_dashboard(tmp_p
     page = read_live(run, linger_s=1e9)
     assert page is not None
     meta = json.loads((run / "run.json").read_text())
-    families = {family.name: family for family in live_families([LiveRun(meta, page)], 0)}
+    families = {family.name: family for family in live_families([live_run(meta, page)], 0)}
     (sample,) = (
         s for s in families["phasewatt_gpu_energy_joules"].samples if s.name.endswith("total")
     )

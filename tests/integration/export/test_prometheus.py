@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exporters.grafana import READY
-from exporters.grafana.build import queries
 from tests.fakes import processes
+from tests.fakes.grafana_queries import queries
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
 from tests.fakes.prometheus_server import (
@@ -117,7 +116,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             assert query(base, "run:phasewatt_gpu_power_watts:rate1m")
             assert not query(base, 'ALERTS{alertname="RunStalled"}')
             # Every query of the Grafana dashboard finds something.
-            for expression in queries(json.loads(READY.read_text(encoding="utf-8"))):
+            for expression in queries():
                 asked = expression.replace("$__rate_interval", "15s").replace("$run", ".*")
                 assert query(base, asked), asked
             assert query(base, "phasewatt_run_info")[0]["metric"]["run"] == run.name

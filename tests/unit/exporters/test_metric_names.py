@@ -13,6 +13,7 @@ from exporters._shared import metrics
 from exporters.grafana import READY
 from exporters.prometheus.live import live_families
 from exporters.prometheus.report import report_families
+from tests.fakes.reports import full_report
 
 from .test_prometheus_metrics import registry, run
 
@@ -70,19 +71,10 @@ def test_the_endpoint_serves_only_defined_names() -> None:
 
 
 def test_a_stored_run_has_only_defined_names() -> None:
-    run_fields = {"id": "i", "name": "n", "host": "h", "status": "s", "started": "t", "data": "d"}
-    totals = "energy_j co2e_g modelled_energy_j modelled_co2e_g coverage".split()
-    source = {"source": "s", "device": "gpu0", "provenance": "measured", "in_total": True}
-    phase = {"phase": "forward", "device": "gpu0", "time_s": 1.0, "status": "resolved"}
-    energy = {"energy_j": 2.0, "energy_j_interval": [1.0, 3.0]}
-    report = {
-        "run": run_fields | {"duration_s": 1.0, "steps": 2},
-        "total": dict.fromkeys(totals, 0.5) | {"energy_j_interval": [0.0, 1.0]},
-        "sources": [source | energy],
-        "phases": [phase | energy],
+    samples = {
+        sample.name for family in report_families(full_report()) for sample in family.samples
     }
-    samples = {sample.name for family in report_families(report) for sample in family.samples}
-    assert len(samples) == 12 and samples <= NAMES
+    assert len(samples) == 13 and samples <= NAMES
 
 
 def test_help_and_type_are_those_of_the_definition() -> None:

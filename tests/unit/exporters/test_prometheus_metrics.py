@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_in
 
 from exporters import ExportRefused
-from exporters._shared.live_runs import LiveRun
+from exporters._shared.live_runs import live_run
 from exporters.prometheus.endpoint import Address, RunsCollector
 from exporters.prometheus.families import LONGEST, label
 from exporters.prometheus.live import MOST_PHASES, REST
@@ -63,7 +63,7 @@ def run(name="r", id_="i", **values):
         "anchor": {"wall_ns": 10**18, "monotonic_ns": 0},
         "begin_ns": 10**9,
     }
-    return LiveRun(meta, Live((page(**values),)))
+    return live_run(meta, Live((page(**values),)))
 
 
 def samples(text, parse=text_in):
