@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from probe.sensors._carbon import silently
 
 from ._shared import report_fields as figures
-from ._shared.run import StoredRun, write_whole
+from ._shared.run import ExportRefused, StoredRun, write_whole
 
 if TYPE_CHECKING:
     from codecarbon.output_methods.emissions_data import EmissionsData
@@ -51,7 +51,12 @@ def emissions(run: StoredRun) -> EmissionsData:
     report = run.report
     energy = figures.device_energies(report)
     seconds = report.run.duration_s
-    kilograms = figures.grams(report) / G_PER_KG
+    if energy.all_j is None:
+        raise ExportRefused(
+            f"{run.id} has no energy, measured or modelled: `probe doctor` says why"
+        )
+    grams = figures.co2e_g(report)
+    kilograms = None if grams is None else grams / G_PER_KG
     name, iso = figures.country(report)
     gpus = figures.product_names(report, "gpu")
     memory_bytes = figures.machine_number(report, "memory_bytes")
@@ -66,7 +71,7 @@ def emissions(run: StoredRun) -> EmissionsData:
         experiment_id=report.run.data,
         duration=seconds,
         emissions=kilograms,
-        emissions_rate=kilograms / seconds if seconds else None,
+        emissions_rate=kilograms / seconds if kilograms is not None and seconds else None,
         cpu_power=watts(energy.cpu_j),
         gpu_power=watts(energy.gpu_j),
         ram_power=watts(energy.ram_j),

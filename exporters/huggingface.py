@@ -25,8 +25,9 @@ class HuggingFace:
     training_type: str = ""  # pre-training or fine-tuning; left out if it is not given
 
     def export(self, run: StoredRun, output: Path) -> str:
-        write_whole(output, f"---\n{self.card(run).to_yaml()}\n---\n")
-        return f"{output}: model card metadata, {figures.grams(run.report):.4g} g CO2e"
+        card = self.card(run)
+        write_whole(output, f"---\n{card.to_yaml()}\n---\n")
+        return f"{output}: model card metadata, {figures.co2e_g(run.report):.4g} g CO2e"
 
     def card(self, run: StoredRun) -> ModelCardData:
         """The run as a ``ModelCardData``. Raises ExportRefused."""
@@ -37,6 +38,11 @@ class HuggingFace:
                 "huggingface needs huggingface_hub: pip install 'phasewatt[exporters]'"
             ) from None
         report = run.report
+        grams = figures.co2e_g(report)
+        if grams is None:
+            raise ExportRefused(
+                f"{run.id} has no CO2e: its energy or the carbon intensity of its grid is unknown"
+            )
         name, iso = figures.country(report)
         hardware = figures.product_names(report, "gpu") or [
             figures.machine_text(report, "cpu_model") or "unknown"
@@ -44,7 +50,7 @@ class HuggingFace:
         training_type = {"training_type": self.training_type} if self.training_type else {}
         return ModelCardData(
             co2_eq_emissions={
-                "emissions": figures.grams(report),
+                "emissions": grams,
                 "source": f"phasewatt {figures.phasewatt_version(report)}: {_origin(report)}",
                 **training_type,
                 "geographical_location": name or iso or "unknown (world's average intensity)",

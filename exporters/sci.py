@@ -39,7 +39,9 @@ class SoftwareCarbonIntensity:
         carbon = figures.carbon_of(report)
         energy_kwh = figures.kwh(energy.all_j)
         if energy_kwh is None:
-            raise ExportRefused(f"{run.id} has no energy, measured or modelled")
+            raise ExportRefused(
+                f"{run.id} has no energy, measured or modelled: `probe doctor` says why"
+            )
         units = number / self.per
         sci = (energy_kwh * carbon.g_per_kwh + self.embodied_g) / units
         sci_unit = f"gCO2e per {self.per:g} {unit}"

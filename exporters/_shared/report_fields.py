@@ -112,15 +112,9 @@ def kind_of_row(row: SourceRow) -> str:
     return kind_of(row.device, row.device_kind)
 
 
-def grams(report: Report) -> float:
-    """CO2e of what was measured and modelled, in g. Raises ExportRefused without an intensity."""
-    co2e_g = sum_of_known(report.total.co2e_g, report.total.modelled_co2e_g)
-    if co2e_g is None:
-        raise ExportRefused(
-            f"{report.run.id} has no CO2e: its energy or the carbon intensity of its grid is "
-            "unknown"
-        )
-    return co2e_g
+def co2e_g(report: Report) -> float | None:
+    """CO2e of what was measured and modelled, in g; None if it is unknown."""
+    return sum_of_known(report.total.co2e_g, report.total.modelled_co2e_g)
 
 
 def carbon_of(report: Report) -> CarbonIntensity:
