@@ -41,14 +41,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Energy of a device over time; its host's clock is ``ahead_ns`` ahead of its own."""
+    """Energy of a device over time.
+
+    The clock of the job is ``ahead_ns`` ahead of that of the device's host, on which the host
+    recorded from ``run[0]`` to ``run[1]``.
+    """
 
     energy: EnergyCurve
     ahead_ns: int
+    run: tuple[int, int]
 
     def at(self, at_ns: Times) -> Floats:
-        """Joules until some instants (n,) on the host's clock."""
-        return np.asarray(self.energy.at(at_ns - self.ahead_ns), np.float64)
+        """Joules until some instants (n,) on the job's clock; none are added after the host's end."""
+        own_ns = np.clip(at_ns - self.ahead_ns, *self.run)
+        return np.asarray(self.energy.at(own_ns), np.float64)
 
 
 def step_rows(run: StoredRun) -> list[Row]:
@@ -96,7 +102,7 @@ def _curves(run: StoredRun) -> tuple[list[_Curve], list[_Curve]]:
         for device in analysis.devices:
             if device.curve is None:
                 continue
-            curve = _Curve(device.curve, analysis.reader.ahead_ns)
+            curve = _Curve(device.curve, analysis.reader.ahead_ns, analysis.run)
             if device.source.in_total:
                 measured.append(curve)
             elif device.source.provenance is Provenance.MODELLED:
