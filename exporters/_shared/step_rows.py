@@ -52,7 +52,7 @@ class _Curve:
     run: tuple[int, int]
 
     def at(self, at_ns: Times) -> Floats:
-        """Joules until some instants (n,) on the job's clock; none are added after the host's end."""
+        """Joules until some instants (n,) on the job's clock; none after the host's end."""
         own_ns = np.clip(at_ns - self.ahead_ns, *self.run)
         return np.asarray(self.energy.at(own_ns), np.float64)
 
