@@ -51,7 +51,7 @@ def phase_row(
     )
 
 
-def rate_row(quantity: str, phase: str, time_s: float, value: float) -> RateRow:
+def rate_row(quantity: str, phase: str, time_s: float, value: float | None) -> RateRow:
     """A row of ``rates`` on gpu0, ±5 points."""
     return RateRow(
         device="gpu0",
@@ -60,7 +60,7 @@ def rate_row(quantity: str, phase: str, time_s: float, value: float) -> RateRow:
         phase=phase,
         time_s=time_s,
         value=value,
-        interval=(value - 0.05, value + 0.05),
+        interval=None if value is None else (value - 0.05, value + 0.05),
         status=Status.RESOLVED,
         provenance=Provenance.ESTIMATED,
     )

@@ -157,7 +157,7 @@ def test_the_library_knows_only_its_own_runs(tmp_path: Path) -> None:
     stored_run(inside, [(energy_source(0), counter(BEGIN, 5.0, 100.0))], 5.0, run_id="mine")
     stored_run(outside, [(energy_source(0), counter(BEGIN, 5.0, 100.0))], 5.0, run_id="theirs")
     library = Library(inside)
-    assert library.open("mine").report()["run"]["id"] == "mine"
+    assert library.open("mine").report().run.id == "mine"
     for path in (
         "../else/theirs",
         str(outside / "theirs"),

@@ -40,6 +40,7 @@ from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.sides import Question
+from probe.report.model import CommunicationRow, RankBalance, RankRow, SkewRow, WaitingRow
 from tests.contract.test_comparisons import HOSTILE, KINDS, found
 from tests.unit.optimizers.test_ablation import SAVED, trials
 
@@ -330,45 +331,45 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
 
 
 def job(slowest: int | None, host: str = "node1") -> JobView:
-    told = [
-        {
-            "rank": rank,
-            "host": host,
-            "steps": 50,
-            "devices": [f"gpu{rank}"],
-            "energy_j": 100.0 * rank if rank else None,
-        }
+    rank_rows = [
+        RankRow(
+            rank=rank,
+            host=host,
+            devices=(f"gpu{rank}",),
+            steps=50,
+            energy_j=100.0 * rank if rank else None,
+        )
         for rank in range(3)
     ]
-    return JobView(
-        False,
-        told,
-        [],
-        [
-            {
-                "rank": 0,
-                "blocking_s": None,
-                "busy_s": 0.02,
-                "exposed_s": 0.005,
-                "cost_s": None,
-                "method": "DDP's timers",
-            }
-        ],
-        [],
-        {
-            "step_s": 0.05,
-            "skew_s": {"median": 0.004, "p95": 0.01},
-            "slowest": slowest,
-            "ranks": [
-                {"rank": rank, "waiting_s": 0.001 * rank, "last_share": 0.3, "waiting_j": 2.0}
-                for rank in range(3)
-            ],
-        },
+    cost = CommunicationRow(
+        rank=0,
+        host=host,
+        blocking_s=None,
+        busy_s=0.02,
+        exposed_s=0.005,
+        cost_s=None,
+        cost_s_interval=None,
+        contention_s=None,
+        steps=50,
+        method="DDP's timers",
     )
+    balance = RankBalance(
+        steps=50,
+        step_s=0.05,
+        skew_s=SkewRow(median=0.004, p95=0.01),
+        bound_s=0.0,
+        ranks=tuple(
+            WaitingRow(rank=rank, waiting_s=0.001 * rank, last_share=0.3, waiting_j=2.0)
+            for rank in range(3)
+        ),
+        slowest=slowest,
+        method="DDP's timers",
+    )
+    return JobView(False, ranks=rank_rows, communication=[cost], balance=balance)
 
 
 @pytest.mark.parametrize("host", ["node1", HOSTILE])
-def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
+def test_ranks_are_listed_with_the_slowest_marked(host: str) -> None:
     chart = ranks.waiting(job(0, host))
     assert chart.figure is not None
     go.Figure(chart.figure)
