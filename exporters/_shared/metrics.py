@@ -175,6 +175,19 @@ PHASE_DURATION = _define("phase.duration", "s", _GAUGE, "Time in a phase")
 PHASE_MODELLED_ENERGY = _define(
     "phase.modelled_energy", "J", _GAUGE, "Energy of a phase by a power model; not measured"
 )
+PHASE_MEMORY_PEAK = _define(
+    "phase.memory_peak", "By", _GAUGE, "Most memory that was allocated on the device in a phase"
+)
+PHASE_MEMORY_MEAN = _define(
+    "phase.memory_mean", "By", _GAUGE, "Mean of the memory that was allocated in a phase"
+)
+PHASE_ACTIVITY = _define(
+    "phase.activity",
+    "1",
+    _GAUGE,
+    "Share of a phase in which a unit of the device was busy, or its power capped, and the ends of "
+    "its 95 % interval",
+)
 
 # -- OTLP only ---------------------------------------------------------------------------------
 

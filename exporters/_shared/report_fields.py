@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe.model import DeviceKind, device_kind
-from probe.report.model import CarbonIntensity, Report, SourceRow
+from probe.report.model import CarbonIntensity, PhaseRow, Report, SourceRow
 from probe.units import J_PER_KWH
 
 from . import metrics
@@ -78,6 +78,16 @@ def totals(report: Report) -> Iterator[tuple[MetricDefinition, float]]:
         (metrics.RUN_MODELLED_ENERGY, total.modelled_energy_j),
         (metrics.RUN_MODELLED_CO2E, total.modelled_co2e_g),
         (metrics.RUN_COVERAGE, total.coverage),
+    ):
+        if value is not None:
+            yield definition, value
+
+
+def memory_of(row: PhaseRow) -> Iterator[tuple[MetricDefinition, float]]:
+    """What was allocated in a phase, as far as it is known."""
+    for definition, value in (
+        (metrics.PHASE_MEMORY_PEAK, row.memory_peak_bytes),
+        (metrics.PHASE_MEMORY_MEAN, row.memory_mean_bytes),
     ):
         if value is not None:
             yield definition, value

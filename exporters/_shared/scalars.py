@@ -5,6 +5,8 @@
 ``energy/*``               over the steps, measured; ``energy/modelled_*`` by a power model
 ``time_final/*``           the report's times: of the run, of a step, of each phase on each device
 ``energy_final/*``         the report's joules and CO2e; ``…modelled_j`` is by a power model
+``memory_final/*``         bytes that were allocated on a device in a phase, peak and mean
+``activity_final/*``       share of a phase in which a unit of a device was busy, or power capped
 =========================  =========================================================================
 
 What is unknown has no figure. The report's figures have names of their own since trackers show the
@@ -52,7 +54,11 @@ def scalars(run: StoredRun) -> Scalars:
     report = run.report
     if not report.phases and not report.sources:
         raise ExportRefused(f"{run.id} has no time or energy to log: `probe doctor` says why")
-    final = dict(_final_times(report)) | dict(_final_energies(report))
+    final = {
+        name: value
+        for figures in (_final_times, _final_energies, _final_activity)
+        for name, value in figures(report)
+    }
     return Scalars(step_rows(run), Row(report.run.steps, run.end_s, final), _config(report))
 
 
@@ -99,6 +105,16 @@ def _final_energies(report: Report) -> Iterator[tuple[str, float]]:
         unit = "modelled_j" if row.is_modelled else "j"
         name = f"energy_final/{row.device}/{row.phase}_{unit}"
         yield from _bounded(name, row.energy_j, row.energy_j_interval)
+
+
+def _final_activity(report: Report) -> Iterator[tuple[str, float]]:
+    for row in report.phases:
+        for statistic, value in (("peak", row.memory_peak_bytes), ("mean", row.memory_mean_bytes)):
+            if value is not None:
+                yield f"memory_final/{row.device}/{row.phase}_{statistic}_bytes", value
+    for rate in report.rates:
+        name = f"activity_final/{rate.device}/{rate.phase}_{rate.quantity}"
+        yield from _bounded(name, rate.value, rate.interval)
 
 
 def _bounded(

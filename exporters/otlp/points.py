@@ -16,7 +16,7 @@ from probe.store.live import LivePage
 from .._shared import metrics
 from .._shared.live_runs import which_rank
 from .._shared.metrics import PREFIX, MetricDefinition
-from .._shared.report_fields import bounds, kind_of, kind_of_row, totals
+from .._shared.report_fields import bounds, kind_of, kind_of_row, memory_of, totals
 
 _TYPES = {"gpu": "gpu", "cpu": "cpu", "dram": "memory", "ram": "memory"}
 _GPU_VALUES = {  # by the quantity of a meter
@@ -25,8 +25,8 @@ _GPU_VALUES = {  # by the quantity of a meter
     "memory_used": metrics.HW_GPU_MEMORY_USAGE,
     "temperature": metrics.HW_TEMPERATURE,
 }
-_PHASE, _STATUS, _BOUND, _PROVENANCE = (
-    f"{PREFIX}.{name}" for name in ("phase", "status", "bound", "provenance")
+_PHASE, _STATUS, _BOUND, _PROVENANCE, _QUANTITY = (
+    f"{PREFIX}.{name}" for name in ("phase", "status", "bound", "provenance", "quantity")
 )
 Attributes = Mapping[str, str | int]
 
@@ -67,6 +67,8 @@ def report_points(report: Report) -> Iterator[Point]:
             _PROVENANCE: row.provenance,
         }
         yield Point(metrics.PHASE_DURATION, row.time_s, at)
+        for definition, value in memory_of(row):
+            yield Point(definition, value, at)
         if row.energy_j is None:
             continue
         if row.is_modelled:
@@ -78,6 +80,16 @@ def report_points(report: Report) -> Iterator[Point]:
                 row.energy_j_interval,
                 at | {_STATUS: row.status},
             )
+    for rate in report.rates:
+        at = {
+            _PHASE: rate.phase,
+            _QUANTITY: rate.quantity,
+            "hw.name": rate.device,
+            "hw.id": ids.get(rate.device, rate.device),
+            _PROVENANCE: rate.provenance,
+            _STATUS: rate.status,
+        }
+        yield from _bounded(metrics.PHASE_ACTIVITY, rate.value, rate.interval, at)
 
 
 def live_points(page: LivePage) -> Iterator[Point]:

@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,16 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import ExportRefused, StoredRun, exporter_of
-from probe.report.model import Report, SourceRow
+from probe.report.model import PhaseRow, Report, SourceRow
 from probe.store.trainings import single
 from tests.fakes.otlp_collector import figures
+from tests.fakes.reports import rate_row
 from tests.fakes.tracker_readers import FINAL, READERS, Read
 from tests.fixtures.archives import STORED_RUNS, unpack
 from tests.fixtures.recordings import RUNS
 
-LABELS = sorted(set(RUNS) - {"ablation"})
+WITH_RATES = "with-rates"  # no stored run is long enough for rates, or has memory per phase
+LABELS = sorted({*RUNS, WITH_RATES} - {"ablation"})
 FEW = ("modelled-only", "one-gpu", "unmeasured")  # for trackers that take seconds
 J_PER_KWH = 3.6e6
 UNKNOWN_TO_US = (  # no meter of ours says these
@@ -48,6 +51,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Open:
     opened: dict[str, StoredRun] = {}
 
     def open_(label: str) -> StoredRun:
+        if label == WITH_RATES:
+            return with_rates(open_("one-gpu"))
         if label not in opened:
             (path,) = (folder / "runs").glob(f"*-[0-9][0-9][0-9][0-9][0-9][0-9]-{label}")
             opened[label] = StoredRun(single(path))
@@ -56,12 +61,34 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Open:
     return open_
 
 
+def with_rates(run: StoredRun) -> StoredRun:
+    """The run, and in its report rates and memory of some phases as if they had been recorded."""
+    again = StoredRun(run.path)
+    forward, *others = run.report.phases
+    again.report = replace(
+        run.report,
+        phases=(replace(forward, memory_peak_bytes=3e9, memory_mean_bytes=2e9), *others),
+        rates=(
+            rate_row("sm_activity", "forward", 2.0, 0.75),
+            rate_row("tensor_activity", "forward", 2.0, 0.25),
+            replace(rate_row("sm_activity", "backward", 3.0, 0.5), value=None, interval=None),
+        ),
+    )
+    return again
+
+
 def bounds(
     best: float | None, interval: tuple[float, float] | None, names: tuple[str, str, str]
 ) -> dict[str, float]:
     """An estimate and the ends of its interval under three names; what is None is left out."""
     values = (best, *(interval or (None, None)))
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def memory_of(row: PhaseRow, name: str) -> dict[str, float]:
+    """Peak and mean under names with these words in them; what is None is left out."""
+    values = {"peak": row.memory_peak_bytes, "mean": row.memory_mean_bytes}
+    return {name.format(word): value for word, value in values.items() if value is not None}
 
 
 def exactly(expected: dict[str, float]) -> object:
@@ -107,7 +134,9 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
                 assert sample.labels["status"] == report.run.status
                 continue
             assert sample.labels["run"] == report.run.id
-            keys = [sample.labels.get(name, "") for name in ("source", "device", "phase", "bound")]
+            names = ("device", "phase", "bound")
+            first = sample.labels.get("source") or sample.labels.get("quantity", "")
+            keys = [first, *(sample.labels.get(name, "") for name in names)]
             if sample.name != "phasewatt_phase_status":
                 written["|".join([sample.name, *keys])] = sample.value
     expected = {
@@ -127,12 +156,18 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
     for row in report.phases:
         at = f"|{row.device}|{row.phase}|"
         expected[f"phasewatt_phase_duration_seconds|{at}"] = row.time_s
+        memory = memory_of(row, "phasewatt_phase_memory_{}_bytes")
+        expected |= {f"{name}|{at}": value for name, value in memory.items()}
         if row.provenance != "modelled":
             estimate = bounds(row.energy_j, row.energy_j_interval, three)
             name = "phasewatt_phase_energy_estimate_joules"
             expected |= {f"{name}|{at}{bound}": joules for bound, joules in estimate.items()}
         elif row.energy_j is not None:
             expected[f"phasewatt_phase_modelled_energy_joules|{at}"] = row.energy_j
+    for rate in report.rates:
+        at = f"{rate.quantity}|{rate.device}|{rate.phase}|"
+        activity = bounds(rate.value, rate.interval, three)
+        expected |= {f"phasewatt_phase_activity_ratio|{at}{b}": v for b, v in activity.items()}
     assert written == exactly(expected)
 
 
@@ -145,8 +180,9 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     written: Counter[str] = Counter()
     for (name, *pairs), value in figures(data.resource_metrics[0]).items():
         at = dict(pairs)
+        quantity = at.get("phasewatt.quantity", "")
         keys = (at.get("hw.name", ""), at.get("phasewatt.phase", ""), at.get("phasewatt.bound", ""))
-        written["|".join([name, *keys])] += value  # meters of the same device add up
+        written["|".join([name + quantity, *keys])] += value  # meters of the same device add up
     expected: Counter[str] = Counter(
         {
             "phasewatt.run.duration|||": report.run.duration_s,
@@ -165,6 +201,8 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     for row in report.phases:
         at = f"{row.device}|{row.phase}|"
         expected[f"phasewatt.phase.duration|{at}"] = row.time_s
+        memory = memory_of(row, "phasewatt.phase.memory_{}")
+        expected.update({f"{name}|{at}": value for name, value in memory.items()})
         if row.provenance != "modelled":
             estimate = bounds(row.energy_j, row.energy_j_interval, three)
             expected.update(
@@ -172,6 +210,10 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
             )
         elif row.energy_j is not None:
             expected[f"phasewatt.phase.modelled_energy|{at}"] = row.energy_j
+    for rate in report.rates:
+        at = f"{rate.quantity}|{rate.device}|{rate.phase}|"
+        activity = bounds(rate.value, rate.interval, three)
+        expected.update({f"phasewatt.phase.activity{at}{b}": v for b, v in activity.items()})
     assert written == exactly(expected)
 
 
@@ -337,6 +379,11 @@ def final_figures(report: Report) -> dict[str, float]:
             row.energy_j, row.energy_j_interval, (name, f"{name}_low", f"{name}_high")
         )
     expected = {f"energy_final/{name}": value for name, value in energies.items()}
+    for row in report.phases:
+        expected |= memory_of(row, f"memory_final/{row.device}/{row.phase}_{{}}_bytes")
+    for rate in report.rates:
+        name = f"activity_final/{rate.device}/{rate.phase}_{rate.quantity}"
+        expected |= bounds(rate.value, rate.interval, (name, f"{name}_low", f"{name}_high"))
     return expected | {f"time_final/{name}": value for name, value in times.items()}
 
 

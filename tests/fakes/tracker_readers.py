@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 Read = dict[str, list[tuple[int, float]]]  # name -> (step, value)
-OVER_STEPS, FINAL = ("energy/", "time/"), ("energy_final/", "time_final/")
+OVER_STEPS = ("energy/", "time/")
+FINAL = ("energy_final/", "time_final/", "memory_final/", "activity_final/")
 
 
 def of_tensorboard(output: Path) -> list[Read]:
