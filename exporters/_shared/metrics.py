@@ -156,7 +156,7 @@ DEVICE_PCIE_TRANSMIT = _define_for_devices("pcie_transmit", "By/s", _GAUGE, "Sen
 DEVICE_PCIE_RECEIVE = _define_for_devices("pcie_receive", "By/s", _GAUGE, "Received over PCIe")
 DEVICE_CPU_TIME = _define_for_devices("cpu", "s", _COUNTER, "Processor time used")
 
-# -- stored runs: final values, which nobody should take a rate() of ----------------------------
+# -- stored runs: final values, not meant for rate() --------------------------------------------
 
 RUN_DURATION = _define("run.duration", "s", _GAUGE, "Time from begin to end")
 RUN_STEPS = _define("run.steps", "{step}", _GAUGE, "Optimizer steps of the run")

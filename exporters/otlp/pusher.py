@@ -23,7 +23,7 @@ class Pusher:
     """Sends live runs to a collector until :meth:`close`; a failure is printed once."""
 
     def __init__(self, runs: Runs, endpoint: str, every_s: float = EVERY_S):
-        """Raises ExportRefused if the packages are missing or the endpoint is no URL."""
+        """Raises ExportRefused if the packages are missing or the endpoint is not a URL."""
         self._runs, self._every_s = runs, every_s
         self._sender = Sender(endpoint)
         self.url = self._sender.url

@@ -132,8 +132,8 @@ def _guarded(inner: WSGIApplication, address: Address) -> WSGIApplication:
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
         right = expected is not None and hmac.compare_digest(given, expected)
-        # Where other machines may ask, they call this one by names that it does not know. Who
-        # sends the token is no page that made such a name: browsers send none by themselves.
+        # Other machines call this one by names that it does not know. A request with the token
+        # is not from a web page that was given such a name: browsers never add the token.
         if not (right and everywhere) and not names_this_server(
             str(environ.get("HTTP_HOST", "")), address.host, address.allowed
         ):

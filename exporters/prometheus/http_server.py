@@ -1,8 +1,9 @@
 """A small HTTP server that half-open connections can neither block nor let grow.
 
 It runs inside the recorder, whose threads and descriptors belong to the recording. So one thread
-reads all request heads without waiting for any of them; only whole requests reach the few threads
-that answer. If there are too many connections, the one that has been silent longest is closed.
+reads all request heads without waiting for any of them, and only complete requests reach the few
+threads that answer. If there are too many connections, the one that has been silent longest is
+closed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import WSGIApplication
 
-MAX_WAITING = 64  # connections whose request is not whole
-MAX_QUEUED = 64  # whole requests that wait for a thread
+MAX_WAITING = 64  # connections whose request head is incomplete
+MAX_QUEUED = 64  # complete requests that wait for a thread
 THREADS = 4
 HEAD_LIMIT = 16 << 10  # bytes
 HEAD_TIMEOUT_S = 5.0
@@ -45,8 +46,8 @@ class _Connection:
     handshake: bool  # TLS is not set up yet
     head: bytearray = field(default_factory=bytearray)
 
-    def whole(self) -> bool:
-        """Read what has come. True once the head is whole.
+    def read_head(self) -> None:
+        """Read what has come; returns once the head is complete.
 
         Raises:
             BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError: more is to come.
@@ -59,9 +60,8 @@ class _Connection:
         while _END not in self.head:
             part = self.socket.recv(4096)
             if not part or len(self.head) + len(part) > HEAD_LIMIT:
-                raise ConnectionError("no whole request")
+                raise ConnectionError("incomplete request")
             self.head += part
-        return True
 
 
 class BoundedServer:
@@ -173,7 +173,7 @@ class BoundedServer:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            connection.whole()
+            connection.read_head()
         except (BlockingIOError, ssl.SSLWantReadError):
             return self._wait_for(connection, selectors.EVENT_READ)
         except ssl.SSLWantWriteError:
@@ -215,7 +215,7 @@ class BoundedServer:
 
     def _work(self) -> None:
         while (connection := self._requests.get()) is not None:
-            # Whatever an answer fails of is the client's loss, not the recording's.
+            # An answer that fails must not end the recording.
             with contextlib.suppress(Exception):
                 connection.socket.settimeout(_ANSWER_TIMEOUT_S)
                 _Answer(connection, self)
