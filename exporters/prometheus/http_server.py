@@ -262,5 +262,5 @@ class _Answer(WSGIRequestHandler):
     def address_string(self) -> str:
         return str(self.client_address[0])
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: str) -> None:  # noqa: A002
         """Nothing: scrapes are not events."""
