@@ -97,14 +97,23 @@ def _pooled(kind: str, devices: dict[str, list[PhaseRow]]) -> DevicePhases:
     name = next(iter(devices)) if number == 1 else f"all {number}"
     total_j = sum(row.energy_j or 0.0 for row in rows)
     total_s = sum(row.time_s for row in rows if row.phase != Phase.UNRESOLVED)
+    groups = {
+        phase: [row for row in rows if row.phase == phase]
+        for phase in sorted({row.phase for row in rows}, key=place)
+    }
+    # A phase that is refused on one device has no sum: what others know of it is not told apart.
+    refused = [rows for rows in groups.values() if any(row.energy_j is None for row in rows)]
+    moved = [row for rows in refused for row in rows if row.energy_j is not None]
+    if moved:
+        groups.setdefault(str(Phase.UNRESOLVED), [])
     phases = []
-    for phase in sorted({row.phase for row in rows}, key=place):
-        same = [row for row in rows if row.phase == phase]
-        phases.append(_sum(phase, name, same, number, total_s, total_j))
+    for phase, same in groups.items():
+        more = moved if phase == Phase.UNRESOLVED else []
+        phases.append(_sum(phase, name, [*same, *more], number, total_s, total_j))
     return DevicePhases(
         kind=kind,
         devices=tuple(devices),
-        phases=tuple(phases),
+        phases=tuple(sorted(phases, key=lambda row: place(row.phase))),
         energy_j=None if kind == TIMED else total_j,
     )
 

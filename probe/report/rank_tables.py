@@ -170,6 +170,7 @@ def _attempts(report: Report) -> Table:
         ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
         rows,
         frozenset({0, 1, 6}),
+        optional=(1, 3),
     )
 
 

@@ -37,7 +37,10 @@ class Table:
 
     def marked_lines(self, width: int | None = None) -> list[tuple[str, str]]:
         """The lines, each with the mark of its row."""
-        title = [(self.title, "")] if self.title else []
+        lines = (
+            _broken(self.title, (width or len(self.title) + 2) - len(_INDENT)) if self.title else []
+        )
+        title = [(line if place == 0 else _INDENT + line, "") for place, line in enumerate(lines)]
         return title + [(f"{_INDENT}{line}", mark) for line, mark in self._body(width)]
 
     def mark(self, row: int) -> str:
@@ -51,7 +54,9 @@ class Table:
         lines = []
         for row, mark in zip(rows, marks, strict=True):
             cells = [
-                _broken(row[column], size) if column in self.text else [row[column]]
+                _broken(row[column], size)
+                if column in self.text or row is self.head
+                else [row[column]]
                 for column, size in zip(columns, widths, strict=True)
             ]
             for line in range(max(map(len, cells))):
@@ -82,6 +87,11 @@ class Table:
             if shown[widest] <= _NARROWEST:
                 break
             shown[widest] -= 1
+        if _total(shown) > room:  # a heading takes several lines before a number is cut
+            for place, column in enumerate(columns):
+                cells = max((len(row[column]) for row in self.rows), default=0)
+                longest_word = max(map(len, self.head[column].split()), default=0)
+                shown[place] = min(shown[place], max(cells, longest_word))
         return columns, shown
 
 

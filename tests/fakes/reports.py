@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from probe.model import Provenance, Status
+from probe.report.build.phase_shares import with_shares
 from probe.report.model import (
     CarbonIntensity,
     Interval,
@@ -115,7 +116,7 @@ def report_of_rows(
             energy_j=energy_j,
             energy_j_interval=None if energy_j is None else (0.975 * energy_j, 1.025 * energy_j),
         ),
-        phases=rows,
+        phases=with_shares(rows),
         rates=rates,
         overhead=Overhead(share_of_step=0.01, method="m"),
     )
