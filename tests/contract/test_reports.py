@@ -53,7 +53,7 @@ def test_markdown_stays_one_comment() -> None:
 def test_markdown_figures() -> None:
     text = render(full_report(), "md")
     assert "400 ± 10 J" in text and "| 0 … 50 J |" in text and "bounds only" in text
-    assert "| forward | 75.0 % | 300 J |" in text and "| modelled |" in text
+    assert "| forward | 75.0 % | 300 J |" in text
     assert "of CPU and RAM, not in the measured energy" in text
 
 
