@@ -1,4 +1,4 @@
-"""The dashboard: live and stored runs, what burns the energy, what paid.
+"""The dashboard: live and stored runs, energy by phase, gains between runs.
 
     store reader, live page -> data -> figures (pure: rows -> chart) -> pages -> browser
 

@@ -122,7 +122,7 @@ def _frame() -> Any:
                         [dcc.Link(label, href=href(path)) for _, label, path in links],
                         **aria(label="Pages"),
                     ),
-                    html.Button("light or dark", id="theme", type="button", className="link"),
+                    html.Button("theme", id="theme", type="button", className="link"),
                 ],
                 className="top",
             ),
@@ -162,4 +162,4 @@ def _failed(error: Exception) -> Any:
         file=sys.stderr,
         flush=True,
     )
-    return refusal(400, "this request makes no sense here")
+    return refusal(400, "bad request")

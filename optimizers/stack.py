@@ -145,7 +145,7 @@ def discover() -> dict[str, type[Technique]]:
             ) from error
         if not _is_technique(kind):
             raise TechniqueRefused(
-                f"{entry.value} is no technique: it lacks one of name, "
+                f"{entry.value} is not a technique: it lacks one of name, "
                 "equation, requires, conflicts, after, plan, predicts"
             )
         if kind.name in by_name:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices
-from probe.report.answer import answer
 from probe.report.model import PhaseRow, Report
 from probe.report.sentences import short
 
@@ -108,8 +107,7 @@ def _value(row: PhaseRow, joules: bool) -> float | None:
 
 
 def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
-    first = answer(report).headline
-    sentences = [f"{short(first[:1].upper() + first[1:], 200)}."]
+    sentences = ["Most first." if joules else "Longest first."]
     many = len(shown.devices) > 1
     if joules and shown.kind == MODELLED:
         sentences.append("Hatched bars are a model's joules of the processor: there is no meter.")

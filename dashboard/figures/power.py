@@ -213,7 +213,7 @@ def _caption(watts: Power) -> str:
     sentences[0] += f", in steps of {duration(bin_s)}."
     missing = float(np.mean(~np.isfinite(watts.mean_w[chosen])))
     if missing > 0.002:
-        sentences.append(f"{100 * missing:.0f} % of it has no reading: a gap is a gap.")
+        sentences.append(f"{100 * missing:.0f} % of the time has no reading; gaps are left open.")
     if any(kind == MODELLED for kind in watts.provenance):
         sentences.append("Broken lines are a model's.")
     if len(watts.devices) <= LINES and any(_spread(watts, i) for i in range(len(watts.devices))):

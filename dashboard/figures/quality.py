@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from probe.report.meter_tables import sensors
+from probe.report.meter_tables import names, sensors
 from probe.report.model import RateRow, Report
 from probe.report.numbers import duration, energy
 from probe.report.sentences import quality as whole
@@ -102,4 +103,17 @@ def _share(row: RateRow | None) -> str:
 
 def absent(report: Report) -> list[tuple[str, str, str | None]]:
     """(what, reason, command that fixes it) of each quantity that could not be measured."""
-    return [(row.what, row.reason, row.remedy) for row in report.absent]
+    alike: dict[tuple[str, str, str | None], list[str]] = {}
+    for row in report.absent:
+        device, what = _split(row.what)
+        alike.setdefault((what, row.reason, row.remedy), []).append(device)
+    return [
+        (f"{what} of {names(devices)}" if any(devices) else what, why, remedy)
+        for (what, why, remedy), devices in alike.items()
+    ]
+
+
+def _split(what: str) -> tuple[str, str]:
+    """``GPU 3 power samples`` as the device and what is missing there."""
+    match = re.fullmatch(r"(GPU \d+) (.+)", what)
+    return (match[1], match[2]) if match else ("", what)

@@ -123,7 +123,7 @@ class TimeScale:
         """The axis of time, with the range ``span`` if only a part of the run is shown."""
         if span is not None:
             more |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
-        return axis(f"since the run's begin ({self.unit})", **more)
+        return axis(f"time since the start ({self.unit})", **more)
 
     def at(self, seconds: float) -> float:
         """Seconds in the unit."""

@@ -64,7 +64,7 @@ def uses(report: Report) -> tuple[dict[str, float], str, bool]:
 
 
 def wasted(report: Report) -> float | None:
-    """Share that waits or idles; None if nothing is known."""
+    """Share that is waiting or idle; None if nothing is known."""
     amounts, _, _ = uses(report)
     total = sum(amounts.values())
     return sum(amounts.get(name, 0.0) for name in WASTE) / total if total else None
@@ -113,7 +113,7 @@ def waste(report: Report) -> Chart:
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total
-    caption = f"{100 * lost:.0f} % waits or idles"
+    caption = f"{100 * lost:.0f} % is waiting or idle"
     worst = max((name for name in WASTE if name in amounts), key=lambda n: amounts[n], default=None)
     if worst is not None and lost > 0.01:
         caption += (

@@ -11,7 +11,7 @@ from dash import dcc, html
 from probe.model import Provenance
 from probe.report.answer import answer
 from probe.report.model import RateRow, Report
-from probe.report.numbers import duration, energy, energy_with_error, number, watts
+from probe.report.numbers import duration, energy, energy_with_error, number, unbroken, watts
 from probe.report.numbers import share as share_text
 from probe.report.sentences import begun, machine, tariffs, worth
 
@@ -32,8 +32,8 @@ def head(report: Report) -> Any:
         ranks = [", ", dcc.Link(f"{run.ranks} ranks", href=app_context().href(urls.ranks(run.id)))]
     return html.Header(
         [
-            html.H1(first.headline),
-            html.P(first.used, className="used"),
+            html.H1(unbroken(first.headline)),
+            html.P(unbroken(first.used), className="used"),
             html.P(with_code(first.limit), className="limit") if first.limit else "",
             html.P(
                 [
@@ -118,7 +118,7 @@ def _power(report: Report, limit_w: float | None) -> Any:
 def _waste(report: Report) -> Any:
     share = wasted(report)
     return tile(
-        "waits or idles",
+        "waiting or idle",
         "—" if share is None else f"{100 * share:.0f} %",
         "data, other ranks, before and after",
     )
@@ -139,8 +139,8 @@ def _carbon(report: Report) -> Any:
 def _coverage(report: Report) -> Any:
     coverage = report.total.coverage
     if coverage is None:
-        return tile("seen by a meter", "—", "no meter" if report.final else "when it has ended")
-    return tile("seen by a meter", share_text(coverage), "of the run; the rest is extrapolated")
+        return tile("metered", "—", "no meter" if report.final else "when it has ended")
+    return tile("metered", share_text(coverage), "of the run; the rest is extrapolated")
 
 
 def notices(report: Report) -> Any:
@@ -171,8 +171,8 @@ def meters(report: Report, rates: Sequence[RateRow]) -> Any:
             html.H3("Not measured"),
             html.Ul(
                 [
-                    html.Li([html.Strong(what), f": {why} ", html.Code(mend) if mend else ""])
-                    for what, why, mend in missing
+                    html.Li([html.Strong(what), f": {why} ", html.Code(remedy) if remedy else ""])
+                    for what, why, remedy in missing
                 ]
             ),
         ]

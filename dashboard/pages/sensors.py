@@ -74,7 +74,7 @@ def _findings(answer: Mapping[str, Any]) -> list[Any]:
             ]
         shown += [notice(with_code(line), "warn") for line in sensor["warnings"]]
     if missing:
-        shown.append(html.H2("Not there"))
+        shown.append(html.H2("Missing"))
     for (reason, remedy), names in missing.items():
         text: list[Any] = [html.Strong(", ".join(names)), f": {reason}"]
         shown.append(notice([*text, html.Pre(remedy)] if remedy else text, "warn"))

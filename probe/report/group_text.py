@@ -1,4 +1,4 @@
-"""A group for a terminal: a line for each training, then what all of it used."""
+"""A group for a terminal: which training used most, then a line for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from . import sentences
 from .group_model import GroupInfo, GroupReport, MemberRow, SharedTime, TimeOutside
 from .model import Totals
-from .numbers import duration, energy
+from .numbers import duration, energy, energy_with_error, share
 from .text_tables import Table
 
 _LONGEST = 40  # characters of what tells trainings of one name apart
@@ -15,14 +15,18 @@ _HEAD = ["", "name", "steps", "duration", "energy", "status"]
 
 
 def render(report: GroupReport) -> str:
-    """One screen: the command, its trainings, and where the energy went."""
+    """One screen: which training used most, what all used, and where the energy went."""
     group = report.group
     members = group.members
     state = group.status + (f" ({group.ended_by})" if group.ended_by else "")
+    notes = [f"{m.number}: {m.ended_by}" for m in members if m.ended_by] + [*group.warnings]
     lines = [
-        f"{group.name or group.id} · {state} · {duration(group.duration_s)}"
+        _headline(group),
+        _used(group),
+        *([f"! {_limit(notes)}"] if notes else []),
+        "",
+        f"{group.name or group.id} · {state} after {duration(group.duration_s)}"
         f" · {len(members)} trainings · {group.steps} steps · {group.id}",
-        *_used(group),
         "",
     ]
     rows = [
@@ -38,11 +42,8 @@ def render(report: GroupReport) -> str:
     ]
     rows += _totals(group)
     lines += Table("trainings", _HEAD, rows, frozenset({0, 1, 5})).lines()
-    failed = [m for m in members if m.ended_by]
-    if failed:
-        lines += ["", *(f"{m.number}: {m.ended_by}" for m in failed)]
-    if group.warnings:
-        lines += ["", *(f"! {line}" for line in group.warnings)]
+    if len(notes) > 1:
+        lines += ["", *(f"! {line}" for line in notes[1:])]
     first = members[0].id if members else f"{group.id}/1"
     lines += ["", f"one of them: probe report {first}"]
     return "\n".join(lines)
@@ -82,17 +83,40 @@ def _joules(part: MemberRow | SharedTime | TimeOutside | Totals, *, shared: bool
     return "—"
 
 
-def _used(group: GroupInfo) -> list[str]:
+def _headline(group: GroupInfo) -> str:
+    """Which training used most of the energy, or took most of the time."""
+    members, total_j = group.members, group.total.energy_j
+    if not members:
+        return "no training was recorded"
+    names = dict(zip((m.number for m in members), labels(members), strict=True))
+    known = [member for member in members if member.energy_j is not None]
+    if known and total_j:
+        most = max(known, key=lambda member: member.energy_j or 0.0)
+        part = share((most.energy_j or 0.0) / total_j)
+        return f"training {most.number} ({names[most.number]}) takes {part} of the energy"
+    longest = max(members, key=lambda member: member.duration_s)
+    reason = "no energy meter" if total_j is None else "no training's own energy is known"
+    return (
+        f"training {longest.number} ({names[longest.number]}) took longest, "
+        f"{duration(longest.duration_s)}; {reason}"
+    )
+
+
+def _used(group: GroupInfo) -> str:
     total = group.total
-    measured = "no energy meter"
-    if total.energy_j is not None and total.energy_j_interval is not None:
-        low, high = total.energy_j_interval
-        half = (high - low) / 2
-        measured = f"{energy(total.energy_j, half)} ± {energy(half, half)}"
-    lines = ["   ".join([f"measured  {measured}", *sentences.worth(total, group.cost)])]
-    if total.modelled_energy_j is not None:
-        lines.append(
-            f"modelled  {energy(total.modelled_energy_j)}   "
-            "a model of CPU and RAM, not in the measured energy"
-        )
-    return lines
+    if total.energy_j is not None:
+        low, high = total.energy_j_interval or (total.energy_j, total.energy_j)
+        parts = [energy_with_error(total.energy_j, (high - low) / 2)]
+        parts += sentences.worth(total, group.cost)
+    elif total.modelled_energy_j is not None:
+        parts = [f"{energy(total.modelled_energy_j)} by a model of CPU and RAM, no meter"]
+        parts += sentences.worth(total, group.cost, modelled=True)
+    else:
+        return f"{duration(group.duration_s)} in all"
+    return " · ".join([*parts, f"{len(group.members)} trainings"])
+
+
+def _limit(notes: Sequence[str]) -> str:
+    following = len(notes) - 1
+    more = f" ({following} {'note' if following == 1 else 'notes'} below)" if following else ""
+    return f"{sentences.short(notes[0], 300)}{more}"

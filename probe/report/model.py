@@ -29,7 +29,7 @@ JsonValue = TypeAliasType(
 
 
 class Rendered:
-    """What a report of a run and one of a group can do: be shown, and be handed on."""
+    """What a report of a run and one of a group can do: be shown, and be exported."""
 
     __slots__ = ()
 

@@ -7,7 +7,9 @@ three without one.
 from __future__ import annotations
 
 import math
+import re
 
+_UNBROKEN = re.compile(r"(?<=\d) (?=[%±…]|k?W?[Jhgs]\b|kWh\b|[mµ]s\b|W\b)|(?<=±) (?=\d)")
 _NEGLIGIBLE = 1e-2  # share of the error below which a value is zero
 _JOULES = ((3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J"))
 
@@ -85,6 +87,11 @@ def energy_range(low_j: float, high_j: float) -> str:
     """``1.2 … 1.4 kJ``."""
     factor, unit = _unit(max(abs(low_j), abs(high_j)))
     return f"{interval(low_j / factor, high_j / factor)} {unit}"
+
+
+def unbroken(text: str) -> str:
+    """The text with no-break spaces between a number and its unit, and around ``±``."""
+    return _UNBROKEN.sub("\u00a0", text)
 
 
 def _unit(joules: float) -> tuple[float, str]:

@@ -78,7 +78,7 @@ def quality(report: Report) -> list[tuple[str, str]]:
         rows.append(("coverage", f"{share(total.coverage)} of the run was metered; the rest is "
                      "extrapolated"))  # fmt: skip
     if report.gaps.edges_lost:
-        rows.append(("edges lost", str(report.gaps.edges_lost)))
+        rows.append(("records lost", str(report.gaps.edges_lost)))
     if overhead.share_of_step is not None:
         line = f"{number(100 * overhead.share_of_step)} % of a step ({overhead.method})"
         rows.append(("overhead", line))

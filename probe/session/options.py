@@ -68,7 +68,7 @@ def _address(value: int | str | None) -> str | None:
         return None
     port = str(value).rpartition(":")[2]
     if not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise UsageError(f"prometheus={value!r} is no port: write for example 9400")
+        raise UsageError(f"prometheus={value!r} is not a port number: write for example 9400")
     return str(value)
 
 

@@ -240,7 +240,7 @@ def test_the_first_lines_are_the_same_everywhere(report: Report) -> None:
     first = answer(report)
     text = shaped(report, Shape(width=10_000)).splitlines()
     assert text[0] == first.headline and text[1] == first.used
-    page = html.unescape(str(render(report, "html")))
+    page = html.unescape(str(render(report, "html"))).replace("\u00a0", " ")
     assert f"<h1>{first.headline}</h1><p class='used'>{first.used}</p>" in page
     markdown = html.unescape(str(render(report, "md"))).splitlines()
     assert markdown[1] == f"### {first.headline}" and markdown[3] == f"**{first.used}**"

@@ -292,7 +292,7 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         until(page, "document.querySelectorAll('table.runs tbody tr').length <= 2")
         assert "q=faster" in page.url
         page.get_by_role("link", name="faster").first.click()
-        page.wait_for_selector("h1:has-text('faster')")
+        page.wait_for_selector("header:has-text('faster') h1")
         page.go_back()
         page.wait_for_selector("table.runs")
         assert "q=faster" in page.url
@@ -334,7 +334,7 @@ def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
                 break
         assert seen[-1] == "plain", seen
         page.keyboard.press("Enter")
-        page.wait_for_selector("h1:has-text('plain')")
+        page.wait_for_selector("header:has-text('plain') h1")
 
 
 def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
@@ -406,7 +406,7 @@ def test_a_theme_that_is_chosen_stays(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "sensors", scheme="light") as page:
         page.wait_for_selector("h2")
         light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        page.get_by_role("button", name="light or dark").click()
+        page.get_by_role("button", name="theme").click()
         until(page, "(light) => getComputedStyle(document.body).backgroundColor !== light", light)
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
         page.reload()

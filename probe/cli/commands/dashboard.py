@@ -6,7 +6,7 @@ import argparse
 
 from ..arguments import add_positional_dir, add_token, seconds, token_of
 
-SUMMARY = "live web dashboard: runs, which phase takes the energy, what paid"
+SUMMARY = "live web dashboard: runs, energy by phase, gains between runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

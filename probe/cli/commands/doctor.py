@@ -1,4 +1,4 @@
-"""``probe doctor``: what was found, what is missing, why, and the command that mends it."""
+"""``probe doctor``: what was found, what is missing, why, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...store.layout import runs_dir
 from ...store.members import SHARED_MEMORY, read_members
 from ...store.runs import list_runs
 
-SUMMARY = "what was found, what is missing, what mends it"
+SUMMARY = "what was found, what is missing, how to fix it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +149,7 @@ def _absent_together(findings: list[dict[str, Any]]) -> dict[str, tuple[list[str
 def _missing(what: str, absence: dict[str, Any]) -> list[str]:
     lines = [f"  – {what}: {absence['reason']}"]
     if absence["remedy"]:
-        lines.append(f"      mend: {absence['remedy']}")
+        lines.append(f"      fix: {absence['remedy']}")
     return lines
 
 
@@ -189,7 +189,7 @@ def _rings() -> str:
     if not os.access(SHARED_MEMORY, os.W_OK):
         return f"{SHARED_MEMORY} is not writable: rings lie in the run directory"
     free = shutil.disk_usage(SHARED_MEMORY).free
-    return f"{SHARED_MEMORY}, {free >> 20} MiB free (a rank takes 8 MiB, or less of little)"
+    return f"{SHARED_MEMORY}, {free >> 20} MiB free (8 MiB per rank, less when it is nearly full)"
 
 
 def _phases() -> str:

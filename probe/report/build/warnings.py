@@ -77,8 +77,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
     if phase_totals and not analysis.on_device and any(d.source.is_accelerator for d in devices):
         lines.append(
-            "no device times were recorded: GPU energy is split on the host's phases, "
-            "which run ahead of the device"
+            "no device timestamps were recorded: GPU energy is attributed to phases on the host's "
+            "clock, which run ahead of the device"
         )
     lost = sum(g.count for g in analysis.gaps if g.what.startswith("edges of"))
     if lost:

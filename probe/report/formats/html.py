@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from .. import sentences
 from ..document import Document, Section, document
 from ..model import Report
+from ..numbers import unbroken
 from ..svg_charts import charts
 from ..text_tables import Table
 
@@ -57,8 +58,8 @@ def render(report: Report) -> str:
     shown = document(report)
     answer = shown.answer
     body = [
-        f"<header><h1>{escaped(answer.headline)}</h1>",
-        f"<p class='used'>{escaped(answer.used)}</p>",
+        f"<header><h1>{escaped(unbroken(answer.headline))}</h1>",
+        f"<p class='used'>{escaped(unbroken(answer.used))}</p>",
         f"<p class='limit'>{escaped(answer.limit)}</p>" if answer.limit else "",
         f"<p class='soft'><strong>{escaped(shown.name)}</strong> · {escaped(shown.state)}, "
         f"{escaped(sentences.begun(report.run))}</p>",

@@ -13,6 +13,7 @@ from .. import group_text
 from ..document import Document, Section, brief, document
 from ..group_model import GroupReport
 from ..model import Report
+from ..numbers import unbroken
 from ..text_tables import Table
 
 _NARROWEST = 40  # columns
@@ -110,14 +111,14 @@ class _Text:
     ) -> Iterator[str]:
         """One line, over several of the terminal's; a word is never torn."""
         for line in textwrap.wrap(
-            text,
+            unbroken(text),
             self._width,
             initial_indent=indent,
             subsequent_indent=indent + more,
             break_long_words=False,
             break_on_hyphens=False,
         ):
-            yield self._styled(line, style)
+            yield self._styled(line.replace("\u00a0", " "), style)
 
     def _styled(self, line: str, style: str) -> str:
         return f"{style}{line}{_END}" if self._colour and style else line

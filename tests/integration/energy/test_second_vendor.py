@@ -121,7 +121,7 @@ def test_phase_joules_of_another_vendor_reach_report_exports_and_dashboard(tmp_p
         assert low < rows[phase]["energy_j"] < high
         assert rows[phase]["energy_j"] == pytest.approx(truth_j, rel=0.15)
         assert rows[phase]["provenance"] == "estimated"
-    assert any("no device times were recorded" in line for line in report["warnings"])
+    assert any("no device timestamps were recorded" in line for line in report["warnings"])
 
     run = processes.only_run(tmp_path)
     out = processes.probe(tmp_path, "export", "latest", "--to", "prometheus", "-o", "acme.prom")

@@ -93,7 +93,7 @@ def timed(row: PhaseRow, device: str = "host") -> PhaseRow:
 
 def test_the_phase_that_burns_most_is_named_with_its_share() -> None:
     chart = checked(phases.phases(RUN))
-    assert chart.caption.startswith("Backward takes 69.8 ± 1.4 % of the energy (weak")
+    assert answer(RUN).headline.startswith("backward takes 69.8 ± 1.4 % of the energy (weak")
     assert "data" in chart.caption and "bounds" in chart.caption
     assert chart.figure is not None
     bars = chart.figure["data"][0]
@@ -122,7 +122,9 @@ def test_several_gpus_are_one_and_a_refusal_of_one_is_everybodys() -> None:
 def test_without_joules_it_is_time_and_says_so() -> None:
     run = run_of(*map(timed, ROWS), energy_j=None)
     chart = checked(phases.phases(run))
-    assert "Time only" in chart.caption and "Backward takes 50.0 % of the time" in chart.caption
+    assert (
+        "Time only" in chart.caption and "backward takes 50.0 % of the time" in answer(run).headline
+    )
     assert "of the energy" not in chart.caption
     assert phases.phases(run_of()).figure is None
 
