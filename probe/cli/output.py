@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
 from ..errors import UsageError
+
+_NARROWEST = 40  # columns
 
 
 def write(rendered: str | bytes, format_: str, output: str | None) -> int:
@@ -25,3 +29,13 @@ def write(rendered: str | bytes, format_: str, output: str | None) -> int:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     return 0
+
+
+def terminal(*, to_file: bool = False) -> tuple[int | None, bool]:
+    """(columns, None without a terminal; colour or not), as COLUMNS and NO_COLOR say."""
+    is_terminal = sys.stdout.isatty() and not to_file
+    width = None
+    if is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return width, bool(is_terminal and not plain)

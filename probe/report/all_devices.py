@@ -66,6 +66,20 @@ def place(phase: str) -> tuple[int, str]:
     return (100 + _LAST.index(phase) if phase in _LAST else 50), phase
 
 
+def _place_of(row: PhaseRow) -> tuple[int, str]:
+    return place(row.phase)
+
+
+def energy_of(row: PhaseRow) -> float:
+    """Joules to sort by: what is not known is 0."""
+    return row.energy_j or 0.0
+
+
+def time_share_of(row: PhaseRow) -> float:
+    """Share of time to sort by: what has none is 0."""
+    return row.time_share or 0.0
+
+
 def kind_of(rows: Sequence[PhaseRow]) -> str:
     """METERED, MODELLED or TIMED: what the rows of a device say."""
     if rows and all(row.is_modelled for row in rows):
@@ -79,7 +93,7 @@ def by_device(rows: Sequence[PhaseRow]) -> dict[str, list[PhaseRow]]:
     devices: dict[str, list[PhaseRow]] = {}
     for row in rows:
         devices.setdefault(row.device, []).append(row)
-    return {device: sorted(rows, key=lambda r: place(r.phase)) for device, rows in devices.items()}
+    return {device: sorted(rows, key=_place_of) for device, rows in devices.items()}
 
 
 def all_devices(report: Report) -> list[DevicePhases]:
@@ -88,7 +102,7 @@ def all_devices(report: Report) -> list[DevicePhases]:
     for device, rows in by_device(report.phases).items():
         kinds[kind_of(rows)][device] = rows
     tables = [_pooled(kind, devices) for kind, devices in kinds.items() if devices]
-    return sorted(tables, key=lambda table: not table.named)
+    return [t for t in tables if t.named] + [t for t in tables if not t.named]
 
 
 def _pooled(kind: str, devices: dict[str, list[PhaseRow]]) -> DevicePhases:
@@ -113,7 +127,7 @@ def _pooled(kind: str, devices: dict[str, list[PhaseRow]]) -> DevicePhases:
     return DevicePhases(
         kind=kind,
         devices=tuple(devices),
-        phases=tuple(sorted(phases, key=lambda row: place(row.phase))),
+        phases=tuple(sorted(phases, key=_place_of)),
         energy_j=None if kind == TIMED else total_j,
     )
 
@@ -136,7 +150,7 @@ def _sum(
         energy_j=energy_j,
         energy_j_interval=interval,
         power_w=energy_j * devices / seconds if energy_j is not None and seconds > 0 else None,
-        status=max((row.status for row in rows), key=_CERTAINTY.index),
+        status=_CERTAINTY[max(_CERTAINTY.index(row.status) for row in rows)],
         bounds_j=bounds,
         provenance=Provenance.MODELLED if modelled else rows[0].provenance,
         time_share=seconds / total_s if timed else None,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model import Phase, Status
-from .all_devices import METERED, MODELLED, DevicePhases, all_devices
+from .all_devices import METERED, MODELLED, DevicePhases, all_devices, energy_of, time_share_of
 from .model import PhaseRow, Report
 from .numbers import duration, energy, energy_with_error, share, share_with_error
 from .sentences import short, worth
+from .text_tables import unique
 
 _MATTERS = 0.1  # share of the energy, or of the run, whose lack limits the answer
 _MOST_NAMES = 3
@@ -100,13 +101,13 @@ def _largest(table: DevicePhases | None) -> PhaseRow | None:
         return None
     known = [row for row in table.named if row.energy_j is not None and row.energy_share]
     phases = [row for row in known if row.phase != Phase.OTHER] or known
-    return max(phases, key=lambda row: row.energy_j or 0.0, default=None)
+    return max(phases, key=energy_of, default=None)
 
 
 def _longest(tables: list[DevicePhases]) -> PhaseRow | None:
     rows = [row for row in (tables[0].named if tables else ()) if row.time_share]
     phases = [row for row in rows if row.phase != Phase.OTHER] or rows
-    return max(phases, key=lambda row: row.time_share or 0.0, default=None)
+    return max(phases, key=time_share_of, default=None)
 
 
 def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
@@ -153,7 +154,7 @@ def _used(report: Report) -> str:
 def _modelled(report: Report) -> str:
     kinds = {"cpu": "CPU", "ram": "RAM"}
     names = [s.device.rpartition("/")[2] for s in report.sources if s.is_modelled]
-    return " and ".join(dict.fromkeys(kinds.get(name, name) for name in names)) or "the machine"
+    return " and ".join(unique(kinds.get(name, name) for name in names)) or "the machine"
 
 
 def _time(report: Report) -> str:
@@ -229,10 +230,10 @@ def shares_line(report: Report) -> str:
     table = tables[0]
     known = [row for row in table.named if row.energy_share]
     if table.kind != MODELLED and known:
-        rows = sorted(known, key=lambda row: -(row.energy_share or 0.0))
+        rows = sorted(known, key=energy_of, reverse=True)
         parts = [f"{row.phase} {_share(table, row)}" for row in rows]
         if table.not_told_apart_share:
             parts.append(f"not told apart {share(table.not_told_apart_share)}")
         return "energy: " + ", ".join(parts)
-    rows = sorted(table.named, key=lambda row: -(row.time_share or 0.0))
+    rows = sorted(table.named, key=time_share_of, reverse=True)
     return "time: " + ", ".join(f"{row.phase} {share(row.time_share)}" for row in rows)

@@ -10,7 +10,7 @@ from .all_devices import METERED, MODELLED, all_devices
 from .answer import Answer, answer, shares_line
 from .model import Report
 from .numbers import duration, energy, number
-from .text_tables import Table
+from .text_tables import Table, unique
 
 _FEW_RANKS = 4  # of more, sentences stand for the tables
 
@@ -111,7 +111,7 @@ def _phases(report: Report) -> Iterator[Section]:
     each = phase_tables.each_device(report)
     if len(each) > len(tables):
         yield Section("Each device", tuple(each), detail=True)
-    devices = list(dict.fromkeys(row.device for row in report.rates))
+    devices = unique(row.device for row in report.rates)
     if len(devices) > 1:
         busy = [table for device in devices for table in phase_tables.activity(report, device)]
         yield Section("How busy each device was", tuple(busy), detail=True)

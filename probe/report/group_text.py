@@ -91,15 +91,23 @@ def _headline(group: GroupInfo) -> str:
     names = dict(zip((m.number for m in members), labels(members), strict=True))
     known = [member for member in members if member.energy_j is not None]
     if known and total_j:
-        most = max(known, key=lambda member: member.energy_j or 0.0)
+        most = max(known, key=_energy_of)
         part = share((most.energy_j or 0.0) / total_j)
         return f"training {most.number} ({names[most.number]}) takes {part} of the energy"
-    longest = max(members, key=lambda member: member.duration_s)
+    longest = max(members, key=_duration_of)
     reason = "no energy meter" if total_j is None else "no training's own energy is known"
     return (
         f"training {longest.number} ({names[longest.number]}) took longest, "
         f"{duration(longest.duration_s)}; {reason}"
     )
+
+
+def _energy_of(member: MemberRow) -> float:
+    return member.energy_j or 0.0
+
+
+def _duration_of(member: MemberRow) -> float:
+    return member.duration_s
 
 
 def _used(group: GroupInfo) -> str:

@@ -9,7 +9,7 @@ interval is (low, high) of 95 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -26,6 +26,11 @@ Interval = tuple[float, float]
 JsonValue = TypeAliasType(
     "JsonValue", "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
+
+
+def _key(name: str) -> str:
+    """The JSON key of a field; ``from_`` keeps clear of Python's keyword."""
+    return name.strip("_")
 
 
 class Rendered:
@@ -133,7 +138,7 @@ class SensorResponse:
     wander_s: float
     from_: str
 
-    __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": lambda n: n.strip("_")}
+    __pydantic_config__: ClassVar[dict[str, Callable[[str], str]]] = {"alias_generator": _key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +162,7 @@ class SystematicError:
     offset_w: float
     from_: str
 
-    __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": lambda n: n.strip("_")}
+    __pydantic_config__: ClassVar[dict[str, Callable[[str], str]]] = {"alias_generator": _key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from ..model import Phase, Provenance, Status
 from .all_devices import METERED, MODELLED, TIMED, DevicePhases, by_device, kind_of, place
 from .model import PhaseRow, RateRow, Report, SourceRow
 from .numbers import duration, energy, energy_range, share, share_with_error, watts
-from .text_tables import Table
+from .text_tables import Table, unique
 
 STATUS = {Status.RESOLVED: "resolved", Status.WEAK: "weak", Status.NOT_IDENTIFIABLE: "bounds only"}
 _RATES = {
@@ -222,7 +222,7 @@ def activity(report: Report, device: str | None = None) -> list[Table]:
             body.append([phase, *cells])
     if not body:
         return []
-    devices = list(dict.fromkeys(row.device for row in rows))
+    devices = unique(row.device for row in rows)
     of = devices[0] if len(devices) == 1 else f"the mean of {len(devices)} devices"
     head = ["phase", *(_RATES[name] for name in names)]
     return [Table(f"how busy, share of peak or of time: {of}", head, body)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .model import AttemptRow, ClockRow, CommunicationRow, Report
+from .model import AttemptRow, ClockRow, CommunicationRow, Report, WaitingRow
 from .numbers import duration, energy, number, share
 from .sentences import short
-from .text_tables import Table
+from .text_tables import Table, unique
 
 _MANY = 32  # ranks; of more, the table shows as many
 _LONGEST = 60  # of why something ended
@@ -26,7 +26,7 @@ def lines(report: Report) -> list[str]:
         )
     balance = report.balance
     if balance is not None:
-        most = max(balance.ranks, key=lambda row: row.waiting_s)
+        most = max(balance.ranks, key=_waiting)
         said.append(
             "no rank is the slowest"
             if balance.slowest is None
@@ -87,7 +87,7 @@ def _communication(report: Report) -> Table:
         for row in report.communication[:_MANY]
     ]
     head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention"]
-    methods = "; ".join(dict.fromkeys(row.method for row in report.communication))
+    methods = "; ".join(unique(row.method for row in report.communication))
     return Table(f"communication, per step, from {methods}", head, rows)
 
 
@@ -113,6 +113,10 @@ def _balance(report: Report) -> Table:
         ["rank", "waits", "of a step", "comes last in", "energy, at its mean power"],
         rows,
     )
+
+
+def _waiting(row: WaitingRow) -> float:
+    return row.waiting_s
 
 
 def _cost(row: CommunicationRow) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..model import Provenance
 from .model import EnergyPrice, Report, RunInfo, Totals
 from .numbers import duration, number, share
+from .text_tables import unique
 
 METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
@@ -97,9 +98,7 @@ def machine(report: Report) -> list[tuple[str, str]]:
     models = [s.model for s in report.sources if s.model]
     rows = [("host", report.run.host)]
     if models:
-        rows.append(
-            ("devices", ", ".join(f"{models.count(m)} × {m}" for m in dict.fromkeys(models)))
-        )
+        rows.append(("devices", ", ".join(f"{models.count(m)} × {m}" for m in unique(models))))
     for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
         if facts.get(key) not in (None, "", "unknown"):
             rows.append((label, str(facts[key])))

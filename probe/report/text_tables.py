@@ -83,7 +83,7 @@ class Table:
         shown = [widths[column] for column in columns]
         words = [place for place, column in enumerate(columns) if column in self.text]
         while words and _total(shown) > room:  # the widest column of words is broken over lines
-            widest = max(words, key=lambda place: shown[place])
+            widest = max(words, key=shown.__getitem__)
             if shown[widest] <= _NARROWEST:
                 break
             shown[widest] -= 1
@@ -105,13 +105,22 @@ def _broken(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
+def unique(values: Iterable[str]) -> list[str]:
+    """The values without repeats, in their order."""
+    seen: list[str] = []
+    for value in values:
+        if value not in seen:
+            seen.append(value)
+    return seen
+
+
 def aligned(rows: Sequence[Sequence[str]], text: Container[int]) -> list[str]:
     """Rows of cells as lines with aligned columns.
 
     Args:
         text: the columns that are aligned to the left; the others hold numbers.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))] if rows else []
     lines = []
     for row in rows:
         cells = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-from dataclasses import replace
 
 from ...errors import NothingToReport, UsageError
 from ..arguments import add_output, add_run, seconds
-from ..output import write
+from ..output import terminal, write
 
 SUMMARY = "the report of one run"
 
@@ -87,6 +86,11 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.format != "text":
         return write(report.render(options.format), options.format, options.output)
-    shape = text.Shape.of_terminal(to_file=options.output is not None)
-    shape = replace(shape, devices=options.devices, short=options.brief)
+    width, colour = terminal(to_file=options.output is not None)
+    shape = text.Shape(
+        width=width or text.Shape().width,
+        colour=colour,
+        devices=options.devices,
+        short=options.brief,
+    )
     return write(text.shaped(report, shape), options.format, options.output)

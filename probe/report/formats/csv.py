@@ -42,8 +42,9 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
     for row in rows:
-        cells = (row.get(name) for name in columns)
-        writer.writerow([plain(value) if isinstance(value, str) else value for value in cells])
+        values: list[Cell] = [row.get(name) for name in columns]
+        cells = [plain(value) if isinstance(value, str) else value for value in values]
+        writer.writerow(cells)
     return text.getvalue().removesuffix("\r\n")
 
 

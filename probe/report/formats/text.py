@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +13,6 @@ from ..model import Report
 from ..numbers import unbroken
 from ..text_tables import Table
 
-_NARROWEST = 40  # columns
 _BRIEF = 5  # lines
 _BOLD, _DIM, _YELLOW, _END = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 _MARKS = {"modelled": _DIM, "refused": _DIM, "total": _BOLD}
@@ -37,17 +33,6 @@ class Shape:
     colour: bool = False
     devices: bool = False
     short: bool = False
-
-    @classmethod
-    def of_terminal(cls, *, to_file: bool = False) -> Shape:
-        """As wide as the terminal, or as COLUMNS; in colour unless NO_COLOR is set."""
-        given = os.environ.get("COLUMNS", "")
-        is_terminal = sys.stdout.isatty() and not to_file
-        width = cls().width
-        if is_terminal or given.isdigit():
-            width = max(_NARROWEST, shutil.get_terminal_size((width, 24)).columns)
-        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return cls(width=width, colour=is_terminal and not plain)
 
 
 def render(report: Report) -> str:
