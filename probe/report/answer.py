@@ -118,7 +118,7 @@ def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
     if metered is None or not metered.named:
         return "no phase's energy is known: no meter's device belongs to one rank alone"
     refused = _refused(metered)
-    return f"the meters cannot tell {_names(refused)} apart" if refused else "no phase used energy"
+    return f"the meters cannot separate {_names(refused)}" if refused else "no phase used energy"
 
 
 def _refused(table: DevicePhases) -> list[str]:
@@ -203,7 +203,7 @@ def _worst(report: Report, metered: DevicePhases | None, notes: list[str]) -> st
         refused = _refused(metered)
         if refused and _largest(metered) is not None:
             return (
-                f"{share(metered.not_told_apart_share)} of the energy is not told apart: "
+                f"{share(metered.not_told_apart_share)} of the energy cannot be separated: "
                 f"{_names(refused)} have bounds only"
             )
     return notes[0] if notes else ""
@@ -233,7 +233,7 @@ def shares_line(report: Report) -> str:
         rows = sorted(known, key=energy_of, reverse=True)
         parts = [f"{row.phase} {_share(table, row)}" for row in rows]
         if table.not_told_apart_share:
-            parts.append(f"not told apart {share(table.not_told_apart_share)}")
+            parts.append(f"not separated {share(table.not_told_apart_share)}")
         return "energy: " + ", ".join(parts)
     rows = sorted(table.named, key=time_share_of, reverse=True)
     return "time: " + ", ".join(f"{row.phase} {share(row.time_share)}" for row in rows)
