@@ -90,6 +90,7 @@ class Recording:
         config = self.meta.get("config") or {}
         block = config.get("block", config.get("seed"))
         measured = Measured(self._path)
+        limited = measured.limited()
         return Trial(
             id=self.id,
             name=self.name,
@@ -102,7 +103,6 @@ class Recording:
             stopped=quality is not None and target is not None and quality.stopped_at(target),
             quality=None if quality is None else quality.last,
             energy=measured.provenance,
-            energy_half_j=measured.half_j(end_ns),
             meters=measured.meters(),
             meter_error=measured.meter_error(end_ns),
             early={
@@ -111,7 +111,9 @@ class Recording:
                 if share != MARK
             },
             memory=measured.memory(),
-            bound_share=_bound(config.get("roofline")) | measured.limited(),
+            bound_share=_bound(config.get("roofline")) | limited,
+            measured_bound=frozenset(limited),
+            whole=measured.stage(self.begin_ns, end_ns, samples),
             is_like=self._likeness(measured.models),
             unit=self.work.unit,
             ranks=max(1, len(self.ranks)),

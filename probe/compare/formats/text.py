@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ..model import ComparisonReport
+from ._tables import parts
 
-from ._tables import parts, what
 
-
-def render(comparison: dict[str, Any]) -> str:
-    """The question, then the verdict and the tables of every other side."""
-    lines = [what(comparison)]
-    for part in parts(comparison):
-        lines += ["", part.heading, f"  → {part.verdict}"]
+def render(report: ComparisonReport) -> str:
+    """The answer and the tables of every other side."""
+    lines: list[str] = []
+    for part in parts(report):
+        lines += ["", part.answer, f"  → {part.basis}"]
         for table in part.tables:
             lines += ["", *table.lines()]
-        if part.remarks:
-            lines += ["", *(f"  {line}" for line in part.remarks)]
-    if comparison["warnings"]:
-        lines += ["", *(f"! {line}" for line in comparison["warnings"])]
-    return "\n".join(lines)
+        lines += ["", *(f"  {line}" for line in part.remarks)]
+    if report.warnings:
+        lines += ["", *(f"! {line}" for line in report.warnings)]
+    return "\n".join(lines).strip("\n")

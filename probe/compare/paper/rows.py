@@ -11,6 +11,8 @@ import numpy as np
 from ...attribution.arrays import Floats
 from ...model import Phase, Provenance
 from ...units import J_PER_KWH
+from ..model import FOUR_NAMES, Comparison, Gain, Verdict, closed
+from ..phase_classes import NOT_SEPARATED
 from ..quantity import pairs
 from ..run_record import Trial
 from ..scaling import scaling
@@ -60,50 +62,51 @@ def _row(
     }
 
 
-def results_rows(comparison: Mapping[str, Any]) -> list[Row]:
+def results_rows(comparison: Comparison) -> list[Row]:
     """Table I: time, energy, peak memory and final quality of both sides."""
     rows = []
-    for what, key, unit in (
-        ("time", "time_s", "s"),
-        ("energy", "energy_j", "J"),
-        ("peak memory", "memory_bytes", "B"),
-    ):
-        g = comparison[key]
-        if g["gain"] is None:
-            bound = g.get("bound")
+    modelled = comparison.energy_j.provenance is Provenance.MODELLED
+    quantities: list[tuple[str, Gain, str]] = [
+        ("time", comparison.time_s, "s"),
+        ("energy", comparison.energy_j, "J"),
+        ("peak memory", comparison.memory_bytes, "B"),
+    ]
+    for what, gained, unit in quantities:
+        if gained.gain is None or gained.percent is None:
+            bound = gained.bound is not None
             rows.append(
                 _row(what, unit=unit, paper=what, ours="target missed" if bound else NOT_MEASURED)
             )
             continue
-        limits = None
-        if g["interval"] and g["base"]:
-            limits = [-100 * value / g["base"] for value in reversed(g["interval"])]
-        modelled = g.get("provenance") == "modelled"
+        is_modelled = modelled and what == "energy"
         rows.append(
             _row(
-                f"{what} (modelled)" if modelled else what,
-                g["base"],
-                g["other"],
+                f"{what} (modelled)" if is_modelled else what,
+                gained.base,
+                gained.other,
                 unit,
-                -g["percent"],
-                limits,
+                -gained.percent,
+                _change(gained),
                 what,
-                verdict=None if modelled else g["verdict"],
+                verdict=None if is_modelled else str(gained.verdict),
             )
         )
-    quality = comparison["quality"]
-    if quality["base"] is None:
+    quality = comparison.quality
+    if quality.base is None or quality.metric is None:
         rows.append(_row("quality", ours=NOT_MEASURED))
     else:
         rows.append(
-            _row(
-                quality["metric"],
-                quality["base"],
-                quality["other"],
-                percent=quality["difference_percent"],
-            )
+            _row(quality.metric, quality.base, quality.other, percent=quality.difference_percent)
         )
     return rows
+
+
+def _change(gained: Gain) -> list[float] | None:
+    """The interval of a gain as that of the change, in percent of the base."""
+    limits = closed(gained.interval)
+    if limits is None or not gained.base:
+        return None
+    return [-100 * value / gained.base for value in reversed(limits)]
 
 
 def costs_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
@@ -165,8 +168,8 @@ def _compared(
     changes = contrast(pairs(base, other), len(ours), len(theirs), pair)
     mean, change = fmean(ours), float(changes.value[0])
     limits = None
-    if changes.has_error and mean:
-        half = float(changes.half()[0])
+    half = float(changes.half()[0])
+    if changes.has_error and mean and half:
         limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
     return _row(
         what, mean, fmean(theirs), unit, 100 * change / mean if mean else None, limits, paper
@@ -185,7 +188,7 @@ def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
             if g["gain"] is None or g.get("provenance") == "modelled":
                 rows.append(_row(name, unit=unit, ours=NOT_MEASURED))
                 continue
-            limits = [-100 * value / g["base"] for value in reversed(g["interval"])]
+            limits = [-100 * value / g["base"] for value in reversed(g["interval"] or ())]
             rows.append(
                 _row(name, g["base"], g["other"], unit, -g["percent"], limits, verdict=g["verdict"])
             )
@@ -197,22 +200,20 @@ def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     rows = []
     points = scaling(base, other)
     for point in points:
-        ranks = f"{point['ranks']} rank{'s' if point['ranks'] > 1 else ''}"
-        rows.append(
-            _row(f"{ranks}, throughput", other=point["throughput"], unit=f"{point['unit']}/s")
-        )
+        ranks = f"{point.ranks} rank{'s' if point.ranks > 1 else ''}"
+        rows.append(_row(f"{ranks}, throughput", other=point.throughput, unit=f"{point.unit}/s"))
         if point is not points[0]:
-            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * point["efficiency"]))
-        joules = point["energy_per_sample_j"]
+            rows.append(_row(f"{ranks}, efficiency", unit="%", other=100 * point.efficiency))
+        joules = point.energy_per_sample_j
         rows.append(
             _row(
-                f"{ranks}, energy per {point['unit'].removesuffix('s')}",
+                f"{ranks}, energy per {point.unit.removesuffix('s')}",
                 unit="J",
                 other=joules,
                 ours=NOT_MEASURED if joules is None else None,
             )
         )
-        share = point["communication"]
+        share = point.communication
         rows.append(
             _row(
                 f"{ranks}, communication",
@@ -221,7 +222,7 @@ def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
                 ours=None
                 if share is not None
                 else NOT_APPLICABLE
-                if point["ranks"] == 1
+                if point.ranks == 1
                 else NOT_APART,
             )
         )
@@ -242,28 +243,23 @@ def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> list[Row]:
+def by_phase_rows(comparison: Comparison, trials: Sequence[Trial]) -> list[Row]:
     """Shares of the gain in percent by kind of phase."""
-    words = {
-        "early": "early training",
-        "gradient": "gradient-heavy",
-        "memory": "memory-bound",
-        "communication": "communication",
-        "rest": "the rest",
-    }
     single = all(trial.ranks == 1 for trial in trials)
     rows = []
-    for key, name in words.items():
+    for key, name in FOUR_NAMES.items():
         if key == "communication" and single:
             rows.append(_row(name, unit="%", paper=key, ours=NOT_APPLICABLE))
-        elif comparison["four"] is None:
-            rows.append(_row(name, unit="%", paper=key, ours=comparison["verdict"]))
+        elif comparison.four is None or comparison.four_intervals is None:
+            rows.append(_row(name, unit="%", paper=key, ours=str(comparison.verdict)))
+        elif (share := comparison.four[key]) is None:
+            rows.append(_row(name, unit="%", paper=key, ours=NOT_SEPARATED))
         else:
-            limits = comparison["four_intervals"][key]
+            limits = comparison.four_intervals[key]
             rows.append(
                 _row(
                     name,
-                    other=100 * comparison["four"][key],
+                    other=100 * share,
                     unit="%",
                     paper=key,
                     interval=[100 * v for v in limits] if limits else None,
@@ -272,21 +268,23 @@ def by_phase_rows(comparison: Mapping[str, Any], trials: Sequence[Trial]) -> lis
     return rows
 
 
-def doubling_rows(
-    comparison: Mapping[str, Any], other: Sequence[Trial], months: float
-) -> list[Row]:
+def doubling_rows(comparison: Comparison, other: Sequence[Trial], months: float) -> list[Row]:
     """Speed-up and doubling time, equations (21) to (23), of a gain made in so many months."""
-    time = comparison["time_s"]
-    if time["verdict"] != "gain":
-        verdict = f"{time['verdict']} of time"
+    time = comparison.time_s
+    if time.verdict is not Verdict.GAIN or time.percent is None:
+        verdict = f"{time.verdict} in time"
         return [
             _row("speed-up (21)", ours=verdict),
             _row("doubling time (22)(23)", ours=verdict, paper="doubling"),
         ]
     recomputed = fmean(t.spent(Phase.RECOMPUTE) / t.time_s for t in other)
-    net, gross = speed_up(time["percent"], recomputed)
-    percents = [100 * value / time["base"] for value in time["interval"]]
-    low, high = doubling_interval(percents, months)
+    net, gross = speed_up(time.percent, recomputed)
+    limits = closed(time.interval)
+    low, high = (
+        doubling_interval([100 * value / time.base for value in limits], months)
+        if limits and time.base
+        else (None, None)
+    )
     rows = [
         _row("net speed-up (21)", other=net, unit="×"),
         _row("without recomputation", other=gross, unit="×"),

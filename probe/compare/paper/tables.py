@@ -1,20 +1,23 @@
 """The tables of *Systematic Training Compute Optimization*, from the user's own runs.
 
-Beside each figure stands the paper's where it states one, never instead of it: what the runs do not
-tell is "not measured", communication of one rank "n/a". Columns that the paper lacks are joules per
-sample, the energy-delay product and CO2e.
+The paper's figure is beside each where it states one, never instead of it: what the runs did not
+measure is "not measured", communication of one rank "n/a". Columns that the paper lacks are joules
+per sample, the energy-delay product and CO2e.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
 from ...model import SCHEMA_VERSION
+from .. import TOLERANCE
 from ..groups import Campaign
+from ..model import ComparisonReport
 from .rows import (
     Row,
     ablation_rows,
@@ -49,7 +52,7 @@ def tables(
         UsageError, StoreError: as :func:`probe.compare.compare`; the ablation has no result.
     """
     campaign = Campaign.of(base, [other], directory=directory, target=target)
-    compared = campaign.compared(0.005)
+    report = campaign.compared(TOLERANCE)
     result = None
     if ablation is not None:
         try:
@@ -58,26 +61,26 @@ def tables(
             raise UsageError(
                 f"{ablation} holds no finished ablation: `probe ablate` first"
             ) from None
-    return of_campaign(campaign, compared, result, months)
+    return of_campaign(campaign, report, result, months)
 
 
 def of_campaign(
     campaign: Campaign,
-    compared: Mapping[str, Any],
+    report: ComparisonReport,
     ablation: Mapping[str, Any] | None,
     months: float = MONTHS,
 ) -> dict[str, Any]:
     """From a comparison that was made, and an ablation's result."""
-    comparison = compared["comparisons"][0]
+    comparison = report.comparisons[0]
     base, other = (side.trials for side in campaign.sides[:2])
     return {
         "schema": SCHEMA_VERSION,
-        "base": compared["base"],
-        "other": comparison["other"],
-        "mode": compared["mode"],
-        "target": compared["target"],
-        "verdict": comparison["verdict"],
-        "reason": comparison["reason"],
+        "base": asdict(report.base),
+        "other": asdict(comparison.other),
+        "mode": report.mode,
+        "target": None if report.target is None else asdict(report.target),
+        "verdict": str(comparison.verdict),
+        "reason": comparison.reason,
         "hardware": base[0].is_like.get("hardware", "unknown"),
         "data": base[0].is_like.get("data", "unknown"),
         "settings": {"base": dict(base[0].settings), "other": dict(other[0].settings)},

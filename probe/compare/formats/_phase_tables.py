@@ -1,0 +1,138 @@
+"""The first tables of a comparison: what a sample costs, phase by phase, in joules and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...model import Phase, Provenance
+from ...report.numbers import number
+from ...report.text_tables import Table, percent
+from ..model import Comparison, ComparisonReport, Interval, PhaseGain, Verdict
+from ..statistics import FEWEST_RUNS
+from ._answer import unit_of
+
+_SCALES = (1e3, 1.0, 1e-3, 1e-6)
+_PREFIXES = {1e3: "k", 1.0: "", 1e-3: "m", 1e-6: "µ"}
+_NEGLIGIBLE = 1e-5  # of the whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A phase's seconds or joules, in the unit of its table."""
+
+    phase: str
+    base: float | None
+    other: float | None
+    gain: float | None
+    interval: Interval | None
+    share: float | None
+    verdict: str
+
+    def cells(self) -> list[str]:
+        half = None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+        between = ""
+        if self.interval is not None:
+            between = " … ".join(_signed(end, half) for end in self.interval)
+        share = "" if self.share is None else percent(100 * self.share)
+        amounts = [_signed(amount, half) for amount in (self.base, self.other, self.gain)]
+        return [self.phase, *amounts, between, share, self.verdict]
+
+
+def phase_tables(report: ComparisonReport, comparison: Comparison) -> list[Table]:
+    """Energy where there is any, then time; the one on which the verdict rests comes first."""
+    rows = [*comparison.phases, comparison.per_sample]
+    tables = [_table(report, comparison, _time_lines(comparison, rows), "time", "s")]
+    if comparison.energy_j.provenance is not None:
+        energy = _table(report, comparison, _energy_lines(rows), "energy", "J")
+        tables.insert(0 if comparison.verdict_by == "energy" else 1, energy)
+    return tables
+
+
+def _energy_lines(rows: Sequence[PhaseGain]) -> list[_Line]:
+    lines = []
+    for row in rows:
+        verdict = str(row.verdict)
+        if row.provenance is Provenance.MODELLED:
+            verdict = "modelled: no verdict"
+        elif row.gain_j is None:
+            verdict = "cannot be told apart: in unresolved"
+        share = row.share if row.provenance is not Provenance.MODELLED else None
+        lines.append(
+            _Line(
+                row.phase,
+                row.base.energy_j,
+                row.other.energy_j,
+                row.gain_j,
+                row.gain_j_interval,
+                share,
+                verdict,
+            )
+        )
+    return lines
+
+
+def _time_lines(comparison: Comparison, rows: Sequence[PhaseGain]) -> list[_Line]:
+    by_time = comparison.verdict_by == "time"
+    return [
+        _Line(
+            row.phase,
+            row.base.time_s,
+            row.other.time_s,
+            row.gain_s,
+            row.gain_s_interval,
+            row.share if by_time else None,
+            str(row.time_verdict),
+        )
+        for row in rows
+        if row.phase != Phase.UNRESOLVED
+    ]
+
+
+def _table(
+    report: ComparisonReport,
+    comparison: Comparison,
+    lines: Sequence[_Line],
+    quantity: str,
+    unit: str,
+) -> Table:
+    whole = max(abs(lines[-1].base or 0.0), abs(lines[-1].other or 0.0))
+    scale = next((s for s in _SCALES if whole >= s), _SCALES[-1])
+    shown = [line for line in lines if line is lines[-1] or not _is_negligible(line, whole)]
+    head = ["phase", "base", "other", "saved", "95 % interval", "share", "verdict"]
+    cells = [_scaled(line, scale).cells() for line in shown]
+    has_intervals = any(row[4] for row in cells)
+    # A column that says nothing in any row is left out.
+    kept = [at for at in range(len(head)) if at not in (4, 5) or any(row[at] for row in cells)]
+    if not has_intervals and all(line.verdict == Verdict.NO_EVIDENCE for line in shown):
+        kept.remove(6)
+    title = f"{quantity} per {unit_of(report)} in {_PREFIXES[scale]}{unit}, phase by phase"
+    if comparison.runs < FEWEST_RUNS:
+        title += " (one run a side: no interval)"
+    return Table(
+        title,
+        [head[at] for at in kept],
+        [[row[at] for at in kept] for row in cells],
+        frozenset(new for new, at in enumerate(kept) if at in (0, 6)),
+    )
+
+
+def _scaled(line: _Line, scale: float) -> _Line:
+    base, other, gain = (
+        None if amount is None else amount / scale for amount in (line.base, line.other, line.gain)
+    )
+    interval = None
+    if line.interval is not None:
+        interval = line.interval[0] / scale, line.interval[1] / scale
+    return _Line(line.phase, base, other, gain, interval, line.share, line.verdict)
+
+
+def _is_negligible(line: _Line, whole: float) -> bool:
+    amounts = [line.base, line.other, *(line.interval or ())]
+    if None in (line.base, line.other):
+        return False
+    return all(abs(amount or 0.0) <= _NEGLIGIBLE * whole for amount in amounts)
+
+
+def _signed(value: float | None, half: float | None) -> str:
+    return number(value, half).replace("-", "−")

@@ -1,0 +1,345 @@
+"""The result of a comparison, typed: what formats, dashboard and ablations read.
+
+    ComparisonReport            the JSON of ``probe compare``
+      base: ComparedSide
+      comparisons: Comparison   one for every other side
+        per_sample, phases      PhaseGain: what a sample costs, phase by phase
+        time_s, energy_j, memory_bytes   Gain: the totals
+        cells                   Cell: stage × class
+        four, four_rest         shares of the gain by kind of phase
+
+Fields are named as the keys of the JSON, which :func:`to_dict` makes of them; a field whose key is
+a keyword of Python ends in an underscore (``class_``). What is not known is None. Positive gains
+are saved; intervals are 95 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..model import SCHEMA_VERSION, Provenance, Status
+
+Interval = tuple[float, float]
+OpenInterval = tuple[float | None, float | None]  # None: not bounded on that side
+# What json.dumps takes.
+JsonValue = bool | int | float | str | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+FOUR_NAMES = {
+    "early": "early training",
+    "gradient": "gradient-heavy",
+    "memory": "memory-bound",
+    "communication": "communication",
+    "rest": "the rest",
+}
+"""The kinds of phase by which a gain is divided: key of ``four`` → what people read."""
+
+
+def closed(interval: OpenInterval | None) -> Interval | None:
+    """An interval with two ends; None if one of them is open."""
+    if interval is None or interval[0] is None or interval[1] is None:
+        return None
+    return interval[0], interval[1]
+
+
+class Verdict(StrEnum):
+    """Whether the other side saves anything, as far as the runs show."""
+
+    GAIN = "gain"
+    LOSS = "loss"
+    NO_EVIDENCE = "no evidence"
+
+
+class Classified(StrEnum):
+    """How the class of a phase was decided."""
+
+    MEASURED = "measured"  # by the device's own DRAM and tensor activity
+    COUNTED = "counted"  # by the operations and bytes of a step, against the device's roofline
+    BY_PHASE = "by phase"  # by the name of the phase: memory-bound work is not separated
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A gain that is only bounded, because a run missed its target; ``is_``: at most, at least."""
+
+    gain: float
+    is_: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What the other side saves of one quantity over all of a run, in s, J or bytes.
+
+    ``base`` and ``other`` are the means of both sides, for the same work; ``percent`` is the gain
+    over ``base``. ``progress`` (fewer samples) and ``cost`` (cheaper samples) add up to ``gain``.
+    """
+
+    gain: float | None = None
+    interval: OpenInterval | None = None
+    percent: float | None = None
+    progress: float | None = None
+    cost: float | None = None
+    verdict: Verdict = Verdict.NO_EVIDENCE
+    progress_interval: Interval | None = None
+    progress_verdict: Verdict = Verdict.NO_EVIDENCE
+    cost_interval: Interval | None = None
+    cost_verdict: Verdict = Verdict.NO_EVIDENCE
+    base: float | None = None
+    other: float | None = None
+    bound: Bound | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyGain(Gain):
+    """Joules, and how they came about; None if there was no meter and no model."""
+
+    provenance: Provenance | None = None
+
+    @classmethod
+    def of(cls, gain: Gain, provenance: Provenance | None) -> EnergyGain:
+        """A gain of joules that came about in this way."""
+        return cls(**_values(gain), provenance=provenance)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryComponent:
+    """Bytes of a part of the memory at the peak, means of both sides."""
+
+    component: str
+    base: float | None
+    other: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGain(Gain):
+    """Bytes at the peak, and what they consist of."""
+
+    components: Sequence[MemoryComponent] = ()
+
+    @classmethod
+    def of(cls, gain: Gain, components: Sequence[MemoryComponent]) -> MemoryGain:
+        """A gain of bytes at the peak, which consists of these parts."""
+        return cls(**_values(gain), components=components)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds and joules; joules are None where they are not known."""
+
+    time_s: float
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseGain:
+    """What one phase costs per unit of work (sample, token, step) on both sides.
+
+    ``verdict`` is on energy where it was measured, else on time. ``share`` is the phase's part of
+    the gain per sample, None unless that is sure.
+    """
+
+    phase: str
+    base: Spent
+    other: Spent
+    gain_j: float | None
+    gain_j_interval: Interval | None
+    gain_s: float
+    gain_s_interval: Interval | None
+    share: float | None
+    verdict: Verdict
+    time_verdict: Verdict
+    status: Status
+    provenance: Provenance | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What was saved in one stage by one class of work.
+
+    ``verdict`` is on energy. ``refused`` are phases of this class whose energy cannot be told
+    apart: their joules are in the class ``unidentified`` of the stage, with ``bounds_j``.
+    """
+
+    stage: str
+    class_: str
+    classified: Classified
+    time_s: float
+    time_s_interval: Interval | None
+    time_verdict: Verdict
+    energy_j: float | None = None
+    energy_j_interval: Interval | None = None
+    progress_j: float | None = None
+    cost_j: float | None = None
+    progress_j_interval: Interval | None = None
+    cost_j_interval: Interval | None = None
+    verdict: Verdict = Verdict.NO_EVIDENCE
+    progress_verdict: Verdict = Verdict.NO_EVIDENCE
+    cost_verdict: Verdict = Verdict.NO_EVIDENCE
+    share: float | None = None
+    share_interval: Interval | None = None
+    phases: Sequence[str] = ()
+    refused: Sequence[str] = ()
+    bounds_j: Interval | None = None
+    status: Status = Status.RESOLVED
+    provenance: Provenance = Provenance.MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Mean final values of the metric, and whether the other side is good enough."""
+
+    metric: str | None = None
+    base: float | None = None
+    other: float | None = None
+    difference_percent: float | None = None
+    ok: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """Runs of one number of ranks; ``throughput`` in units of work per s over all ranks.
+
+    ``efficiency`` is throughput per rank over that of the fewest ranks, ``communication`` the
+    phase's share of time: None for one rank, and where it cannot be seen.
+    """
+
+    ranks: int
+    runs: int
+    unit: str
+    throughput: float
+    efficiency: float
+    energy_per_sample_j: float | None
+    communication: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyMark:
+    """What the early stage saves if it ended after another share of the base's samples."""
+
+    share_of_samples: float
+    of: str
+    gain: float
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPhase:
+    """A phase whose memory-bound part is another one in the other runs."""
+
+    phase: str
+    memory_bound_base: float
+    memory_bound_other: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """Runs of one kind: their common name and their ids."""
+
+    name: str
+    ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One other side against the base.
+
+    ``per_sample`` is the sum of ``phases``. ``four`` has the shares of the gain by early,
+    gradient, memory, communication and rest; memory is None where memory-bound work was not
+    separated; ``four_rest`` divides the rest by class. ``four_of`` and ``verdict_by``: energy or
+    time. ``runs`` counts pairs, else the runs of the smaller side.
+    """
+
+    other: ComparedSide
+    per_sample: PhaseGain
+    phases: Sequence[PhaseGain]
+    time_s: Gain
+    energy_j: EnergyGain
+    memory_bytes: MemoryGain
+    quality: Quality
+    cells: Sequence[Cell]
+    four: Mapping[str, float | None] | None
+    four_intervals: Mapping[str, Interval | None] | None
+    four_rest: Mapping[str, float] | None
+    four_of: str
+    scaling: Sequence[ScalingRow]
+    early_at: Sequence[EarlyMark]
+    moved: Sequence[MovedPhase]
+    paired: bool
+    runs: int
+    comparable: bool
+    differs: Sequence[str]
+    verdict: Verdict
+    verdict_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetValue:
+    """The quality up to which runs are compared."""
+
+    metric: str
+    direction: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageEnd:
+    """Where the early stage ends: the quality that the base has after a share of its samples."""
+
+    share_of_samples: float
+    quality: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonReport:
+    """All other sides against one base; ``unit`` is what work is counted in.
+
+    ``classes`` has phase → class → share, decided on the base, ``classified`` phase → how.
+    """
+
+    base: ComparedSide
+    mode: str
+    target: TargetValue | None
+    unit: str
+    classes: Mapping[str, Mapping[str, float]]
+    classified: Mapping[str, Classified]
+    memory_separated: bool
+    comparisons: Sequence[Comparison]
+    early_ends_at: Sequence[StageEnd] = ()
+    tolerance_percent: float | None = None
+    left_out: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    schema: int = field(default=SCHEMA_VERSION)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """The JSON of ``probe compare``."""
+        return to_dict(self)
+
+
+def to_dict(value: ComparisonReport | Comparison) -> dict[str, JsonValue]:
+    """A result as JSON: fields become keys, what is not known becomes null."""
+    converted = _json(value)
+    assert isinstance(converted, dict)
+    return converted
+
+
+def _values(gain: Gain) -> dict[str, Any]:
+    return {each.name: getattr(gain, each.name) for each in fields(gain)}
+
+
+def _json(value: object) -> JsonValue:
+    if is_dataclass(value):
+        return {
+            each.name.removesuffix("_"): _json(getattr(value, each.name)) for each in fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _json(entry) for key, entry in value.items()}
+    if isinstance(value, StrEnum):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Sequence):
+        return [_json(entry) for entry in value]
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
