@@ -263,7 +263,7 @@ def sign_of(low: float, high: float) -> Verdict:
 
 
 def pairs(bases: Sequence[Trial], others: Sequence[Trial]) -> list[tuple[int, int]]:
-    """Places of runs that share a block, if the smaller side has enough and only such; else none."""
+    """Places of runs that share a block, if all of the smaller side do, and enough; else none."""
     place_of = {trial.block: at for at, trial in enumerate(bases) if trial.block is not None}
     theirs = {trial.block: at for at, trial in enumerate(others) if trial.block is not None}
     if len(place_of) != len(bases) or len(theirs) != len(others):

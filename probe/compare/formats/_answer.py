@@ -21,37 +21,27 @@ def answer(report: ComparisonReport, comparison: Comparison) -> str:
     backward (71 %).
     """
     base, other = short(report.base.name, _LONGEST), short(comparison.other.name, _LONGEST)
+    quantity = comparison.verdict_by
+    total = comparison.time_s if quantity == "time" else comparison.energy_j
     if not comparison.comparable:
-        return (
-            f"{other} cannot be compared with {base}: {short('; '.join(comparison.differs), 200)}"
-        )
-    quantity, total = comparison.verdict_by, _total(comparison)
+        why = short("; ".join(comparison.differs), 200)
+        return f"{other} cannot be compared with {base}: {why}"
     if total.gain is None:
         return _without_total(report, comparison, other, base)
-    much = _difference(total.percent, other, base, quantity, unit_of(report), _target(report))
-    is_unsure = comparison.verdict is Verdict.NO_EVIDENCE
-    if is_unsure and comparison.runs < FEWEST_RUNS:
-        return f"{much}, one run a side: no interval, so no verdict"
-    limits = _limits(total)
-    if is_unsure and comparison.quality.ok is False:
+    change = f"{_change(report, total, quantity, base)}{_limits(total)}"
+    if comparison.verdict is not Verdict.NO_EVIDENCE:
+        return f"{other} {change}{_where(report, comparison)}{_caveat(comparison)}"
+    if comparison.runs < FEWEST_RUNS:
+        return f"{other} {change} in one run: no interval, so no verdict"
+    if comparison.quality.ok is False:
         worse = short(comparison.reason.removeprefix("quality: "), 100)
-        return f"{much}{limits}, but {worse}: not a gain"
-    if is_unsure:
-        what = f"{quantity} per {unit_of(report)}"
-        return (
-            f"no evidence that {other} changes the {what}: {much.removeprefix(other).strip()}"
-            + (limits)
-        )
-    return f"{much}{limits}{_where(report, comparison)}{_caveat(comparison)}"
+        return f"{other} {change}, but its {worse}: not a gain"
+    return f"no evidence that {other} saves {quantity}: it {change}"
 
 
 def unit_of(report: ComparisonReport) -> str:
     """The unit of work: sample, token or step."""
     return report.unit.removesuffix("s")
-
-
-def _total(comparison: Comparison) -> Gain:
-    return comparison.time_s if comparison.verdict_by == "time" else comparison.energy_j
 
 
 def _target(report: ComparisonReport) -> str:
@@ -69,18 +59,17 @@ def _without_total(report: ComparisonReport, comparison: Comparison, other: str,
     return f"no verdict on {other}: {short(comparison.reason, 200)}"
 
 
-def _difference(
-    percent: float | None, other: str, base: str, quantity: str, unit: str, target: str
-) -> str:
+def _change(report: ComparisonReport, total: Gain, quantity: str, base: str) -> str:
+    """For example: uses 23 % less energy per sample than base."""
     verb = "takes" if quantity == "time" else "uses"
-    what = f"{quantity} per {unit}"
-    end = f" to reach {target}" if target else ""
-    if target:
-        what = quantity
-    if not percent:
-        return f"{other} {verb} as much {what} as {base}{end}"
-    more = "less" if percent > 0 else "more"
-    return f"{other} {verb} {number(abs(percent))} % {more} {what} than {base}{end}"
+    if report.target is None:
+        what, end = f"{quantity} per {unit_of(report)}", ""
+    else:
+        what, end = quantity, f" to reach {_target(report)}"
+    if not total.percent:
+        return f"{verb} as much {what} as {base}{end}"
+    more = "less" if total.percent > 0 else "more"
+    return f"{verb} {_percent(abs(total.percent), _half(total))} % {more} {what} than {base}{end}"
 
 
 def _limits(total: Gain) -> str:
@@ -89,20 +78,28 @@ def _limits(total: Gain) -> str:
     if interval is None or not total.base or not total.percent:
         return ""
     sign = 1 if total.percent > 0 else -1
-    low, high = sorted(100 * sign * value / total.base for value in interval)
-    half = (high - low) / 2
-    return f" (95 %: {_signed(low, half)} … {_signed(high, half)} %)"
+    low, high = sorted(100 * sign * end / total.base for end in interval)
+    half = _half(total)
+    return f" (95 %: {_percent(low, half)} … {_percent(high, half)} %)"
 
 
-def _signed(value: float, half: float) -> str:
-    return number(value, half).replace("-", "−")
+def _half(total: Gain) -> float:
+    """Half-width of the interval in percent of the base; 1 if there is none."""
+    interval = closed(total.interval)
+    if interval is None or not total.base:
+        return 1.0
+    return abs(100 * (interval[1] - interval[0]) / 2 / total.base)
+
+
+def _percent(value: float, half: float) -> str:
+    """Rounded at the first digit of the uncertainty, and to whole percent at most."""
+    return number(value, min(half, 1.0)).replace("-", "−")
 
 
 def _where(report: ComparisonReport, comparison: Comparison) -> str:
     """In which phase most of the gain is, if a sample became cheaper at all."""
-    total = comparison.per_sample
-    if total.verdict is Verdict.NO_EVIDENCE:
-        return "" if report.target is None else "; each sample costs as much as before"
+    if comparison.per_sample.verdict is Verdict.NO_EVIDENCE:
+        return "" if report.target is None else f"; no evidence of a cheaper {unit_of(report)}"
     largest = _largest(comparison.phases, by_energy=comparison.verdict_by == "energy")
     if largest is None:
         return ""
@@ -111,19 +108,15 @@ def _where(report: ComparisonReport, comparison: Comparison) -> str:
         return "; its phases cannot be told apart"
     if share < _LARGEST:
         return "; spread over many phases"
-    part = (
-        "nearly all of it"
-        if share >= _NEARLY_ALL
-        else "most of it"
-        if share >= _MOST
-        else "the largest part"
-    )
-    per = "" if report.target is None else f" per {unit_of(report)}"
-    return f"; {part}{per} {'' if is_sure else 'probably '}in {phase} ({100 * share:.0f} %)"
+    if share >= _NEARLY_ALL:
+        part = "nearly all of it"
+    else:
+        part = "most of it" if share >= _MOST else "the largest part"
+    return f"; {part} {'' if is_sure else 'probably '}in {phase} ({100 * share:.0f} %)"
 
 
 def _largest(phases: Sequence[PhaseGain], *, by_energy: bool) -> tuple[str, float, bool] | None:
-    """(phase, its share, whether a verdict says so); parts of a phase count together."""
+    """(phase, its share, whether it has a verdict); the parts of a phase count together."""
     shares: dict[str, float] = {}
     sure: dict[str, bool] = {}
     for row in phases:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...model import Phase, Provenance
 from ...report.numbers import number
@@ -12,8 +12,7 @@ from ..model import Comparison, ComparisonReport, Interval, PhaseGain, Verdict
 from ..statistics import FEWEST_RUNS
 from ._answer import unit_of
 
-_SCALES = (1e3, 1.0, 1e-3, 1e-6)
-_PREFIXES = {1e3: "k", 1.0: "", 1e-3: "m", 1e-6: "µ"}
+_PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 _NEGLIGIBLE = 1e-5  # of the whole
 
 
@@ -22,21 +21,22 @@ class _Line:
     """A phase's seconds or joules, in the unit of its table."""
 
     phase: str
-    base: float | None
-    other: float | None
-    gain: float | None
+    base: float
+    other: float
+    gain: float
     interval: Interval | None
     share: float | None
     verdict: str
 
     def cells(self) -> list[str]:
-        half = None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
-        between = ""
+        """The row as text: amounts with three digits, the gain with two of its uncertainty."""
+        between, half = "", None
         if self.interval is not None:
+            half = (self.interval[1] - self.interval[0]) / 2 / 10
             between = " … ".join(_signed(end, half) for end in self.interval)
         share = "" if self.share is None else percent(100 * self.share)
-        amounts = [_signed(amount, half) for amount in (self.base, self.other, self.gain)]
-        return [self.phase, *amounts, between, share, self.verdict]
+        sides = [_signed(amount, None) for amount in (self.base, self.other)]
+        return [self.phase, *sides, _signed(self.gain, half), between, share, self.verdict]
 
 
 def phase_tables(report: ComparisonReport, comparison: Comparison) -> list[Table]:
@@ -50,19 +50,23 @@ def phase_tables(report: ComparisonReport, comparison: Comparison) -> list[Table
 
 
 def _energy_lines(rows: Sequence[PhaseGain]) -> list[_Line]:
+    """Without the phases whose energy cannot be told apart: they stand together in one line."""
+    refused = [row.phase for row in rows if row.gain_j is None]
     lines = []
     for row in rows:
-        verdict = str(row.verdict)
+        if row.gain_j is None:
+            continue
+        verdict, share, phase = str(row.verdict), row.share, row.phase
         if row.provenance is Provenance.MODELLED:
-            verdict = "modelled: no verdict"
-        elif row.gain_j is None:
-            verdict = "cannot be told apart: in unresolved"
-        share = row.share if row.provenance is not Provenance.MODELLED else None
+            verdict, share = "modelled: no verdict", None
+        elif phase == Phase.UNRESOLVED:
+            verdict = "cannot be told apart"
+            phase = f"{', '.join(refused)} together" if refused else phase
         lines.append(
             _Line(
-                row.phase,
-                row.base.energy_j,
-                row.other.energy_j,
+                phase,
+                row.base.energy_j or 0.0,
+                row.other.energy_j or 0.0,
                 row.gain_j,
                 row.gain_j_interval,
                 share,
@@ -96,8 +100,8 @@ def _table(
     quantity: str,
     unit: str,
 ) -> Table:
-    whole = max(abs(lines[-1].base or 0.0), abs(lines[-1].other or 0.0))
-    scale = next((s for s in _SCALES if whole >= s), _SCALES[-1])
+    whole = max(abs(lines[-1].base), abs(lines[-1].other))
+    scale, prefix = scaled(whole)
     shown = [line for line in lines if line is lines[-1] or not _is_negligible(line, whole)]
     head = ["phase", "base", "other", "saved", "95 % interval", "share", "verdict"]
     cells = [_scaled(line, scale).cells() for line in shown]
@@ -106,9 +110,9 @@ def _table(
     kept = [at for at in range(len(head)) if at not in (4, 5) or any(row[at] for row in cells)]
     if not has_intervals and all(line.verdict == Verdict.NO_EVIDENCE for line in shown):
         kept.remove(6)
-    title = f"{quantity} per {unit_of(report)} in {_PREFIXES[scale]}{unit}, phase by phase"
+    title = f"{quantity} per {unit_of(report)} by phase, in {prefix}{unit}"
     if comparison.runs < FEWEST_RUNS:
-        title += " (one run a side: no interval)"
+        title += " (one run: no interval)"
     return Table(
         title,
         [head[at] for at in kept],
@@ -117,22 +121,28 @@ def _table(
     )
 
 
+def scaled(amount: float) -> tuple[float, str]:
+    """(factor, prefix) of the unit in which an amount is easy to read: 0.02 J is (1e-3, "m")."""
+    return next((pair for pair in _PREFIXES if abs(amount) >= pair[0]), _PREFIXES[-1])
+
+
 def _scaled(line: _Line, scale: float) -> _Line:
-    base, other, gain = (
-        None if amount is None else amount / scale for amount in (line.base, line.other, line.gain)
-    )
     interval = None
     if line.interval is not None:
         interval = line.interval[0] / scale, line.interval[1] / scale
-    return _Line(line.phase, base, other, gain, interval, line.share, line.verdict)
+    return replace(
+        line,
+        base=line.base / scale,
+        other=line.other / scale,
+        gain=line.gain / scale,
+        interval=interval,
+    )
 
 
 def _is_negligible(line: _Line, whole: float) -> bool:
     amounts = [line.base, line.other, *(line.interval or ())]
-    if None in (line.base, line.other):
-        return False
-    return all(abs(amount or 0.0) <= _NEGLIGIBLE * whole for amount in amounts)
+    return all(abs(amount) <= _NEGLIGIBLE * whole for amount in amounts)
 
 
-def _signed(value: float | None, half: float | None) -> str:
+def _signed(value: float, half: float | None) -> str:
     return number(value, half).replace("-", "−")
