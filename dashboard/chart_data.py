@@ -10,6 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from probe.model import DeviceKind, device_kind
+from probe.report.model import (
+    AbsentMeter,
+    AttemptRow,
+    CommunicationRow,
+    HostRow,
+    RankBalance,
+    RankRow,
+    SourceRow,
+)
 
 Floats = npt.NDArray[np.float64]
 MEASURED, MODELLED, ESTIMATED = "measured", "modelled", "estimated"
@@ -72,8 +81,8 @@ class Overview:
     coverage: float | None = None
     logged: Mapping[str, float] | None = None  # sums of samples and tokens
     phases: Sequence[PhaseRow] = ()
-    sources: Sequence[Mapping[str, Any]] = ()
-    absent: Sequence[Mapping[str, Any]] = ()
+    sources: Sequence[SourceRow] = ()
+    absent: Sequence[AbsentMeter] = ()
     quality: Sequence[tuple[str, str]] = ()
     machine: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
@@ -157,14 +166,14 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """The ranks of a job; rows as in the report, ``balance`` None where waiting is unknown."""
+    """The ranks of a job; ``steps`` and ``energy_j`` of a live one are not known yet."""
 
     live: bool
-    ranks: Sequence[Mapping[str, Any]] = ()
-    hosts: Sequence[Mapping[str, Any]] = ()
-    communication: Sequence[Mapping[str, Any]] = ()
-    attempts: Sequence[Mapping[str, Any]] = ()
-    balance: Mapping[str, Any] | None = None
+    ranks: Sequence[RankRow] = ()
+    hosts: Sequence[HostRow] = ()
+    communication: Sequence[CommunicationRow] = ()
+    attempts: Sequence[AttemptRow] = ()
+    balance: RankBalance | None = None
 
 
 @dataclass(frozen=True, slots=True)

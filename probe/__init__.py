@@ -18,16 +18,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import ProbeError
+from .errors import ProbeError, StoreError, UsageError
 from .session.run import Run
 from .session.watch import phase, start, watch
 
 if TYPE_CHECKING:
+    from .report.group_model import GroupReport
+    from .report.model import Report
     from .store.reader import RunReader
 
 __version__ = "0.1.0"
 
-__all__ = ["ProbeError", "Run", "__version__", "open_run", "phase", "start", "watch"]
+__all__ = [
+    "GroupReport",
+    "ProbeError",
+    "Report",
+    "Run",
+    "RunReader",
+    "StoreError",
+    "UsageError",
+    "__version__",
+    "open_run",
+    "phase",
+    "start",
+    "watch",
+]
+_LATE = {  # what reads runs is imported when it is first used: `import probe` stays quick
+    "GroupReport": ".report.group_model",
+    "Report": ".report.model",
+    "RunReader": ".store.reader",
+}
+
+
+def __getattr__(name: str) -> type:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    kind: type = getattr(import_module(_LATE[name], __name__), name)
+    return kind
 
 
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002

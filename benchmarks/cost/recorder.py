@@ -54,7 +54,7 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
             time.sleep(0.002)
         assert warm is not None
         share = (cpu_seconds(pid) - warm[0]) / (now - warm[1])
-    data = run.report().data
+    data = run.report().to_dict()
     stored = [path for path in run.path.rglob("*.parquet") if "rollup" not in path.parts]
     rows = sum(pq.read_metadata(path).num_rows for path in stored)
     size = sum(path.stat().st_size for path in stored)
@@ -95,7 +95,7 @@ def empty_loop(runs: str, steps: int) -> dict[str, Any]:
                 rss.append((rss_mib(os.getpid()), rss_mib(pid)))
         took = time.perf_counter() - begin
         rss.append((rss_mib(os.getpid()), rss_mib(pid)))
-    data = run.report().data
+    data = run.report().to_dict()
     offered = 4 * steps
     lost = data["gaps"]["edges_lost"]
     kept = _edges(run.path)

@@ -116,7 +116,7 @@ def main() -> None:
         for place, run in enumerate(runs):
             if not args.old:
                 write_anew(run, hot=place % 2 == 1)
-        sound = {run: build(run) for run in runs}
+        sound = {run: build(run).to_dict() for run in runs}
         for _ in range(args.rounds):
             run = chance.choice(runs)
             copy = folder / "damaged" / run.name
@@ -130,7 +130,7 @@ def main() -> None:
                 else f"{way} in {path.suffix or path.name}"
             )
             try:
-                report = build(copy)
+                report = build(copy).to_dict()
             except ProbeError as error:
                 outcomes["refused" if "\n" not in str(error) else "several lines"] += 1
             except Exception as error:

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.harness.processes import rss_mib
 from benchmarks.harness.results import save
-from probe.report.build import Report
+from probe.report.build import report_of
 from tests.fakes.power_traces import Part
 from tests.fakes.virtual_run import PHASES, VirtualRun
 
@@ -60,7 +60,7 @@ def main() -> None:
         else:
             faults.record()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        report = Report.of(run.path).data
+        report = report_of(run.path).to_dict()
         truth_j = sum(run.truth_j().values())
         size = sum(path.stat().st_size for path in run.path.rglob("*") if path.is_file())
     begin = max(1, len(memory) // 10)

@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.harness.processes import ranks
 from benchmarks.harness.results import machine, save
-from probe.report.build import Report
+from probe.report.build import report_of
 
 WITHIN = 0.20
 
@@ -109,7 +109,7 @@ def measure(folder: Path, width: int, k: int, seconds: float) -> dict[str, Any]:
     words = ("--worker", f"{width},{k},{seconds}")
     output = ranks("benchmarks.training.communication", 2, *words, runs=folder)
     printed = dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
-    report = Report.of(Path(printed["RUN"])).data
+    report = report_of(Path(printed["RUN"])).to_dict()
     row = next(row for row in report["communication"] if row["rank"] == 0)
     ours, truth = row["exposed_s" if k == 1 else "cost_s"], float(printed["TRUTH"])
     if ours is None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.results import ROOT, save
-from probe.report.build import Report
+from probe.report.build import report_of
 from probe.store.reader import RunReader
 
 EXAMPLES = {"resnet50": "resnet50_cifar10.py", "gpt2": "gpt2_wikitext2.py"}
@@ -54,7 +54,7 @@ def run(example: str, stack: str, samples: int, options: argparse.Namespace) -> 
         (path,) = Path(folder).iterdir()
         values = {name: logged[1] for name, logged in RunReader(path).values().items()}
         used = float(values["samples"].sum())
-        total = Report.of(path).data["total"]
+        total = report_of(path).to_dict()["total"]
         joules, interval = total["energy_j"], total["energy_j_interval"]
         return {
             "samples": used,

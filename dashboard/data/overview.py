@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from probe.report.model import Report
 from probe.report.sentences import machine, quality, tariffs
 from probe.store.live import Live, LivePage, LivePhase
 from probe.store.reader import RunReader
@@ -134,61 +134,58 @@ def _seconds(page: LivePage, several: bool) -> list[PhaseRow]:
     ]
 
 
-def of_report(report: Mapping[str, Any]) -> Overview:
+def of_report(report: Report) -> Overview:
     """The overview of a finished run, from its report."""
-    run, total, cost = report["run"], report["total"], report.get("cost")
-    values = report["values"]
+    run, total, price = report.run, report.total, report.cost
     logged = {
-        name: values[name]["sum"]
-        for name in ("samples", "tokens")
-        if values.get(name, {}).get("sum")
+        name: value.sum
+        for name, value in report.values.items()
+        if name in ("samples", "tokens") and value.sum
     }
-    joules, price = total["energy_j"], total["cost"]
-    kinds = {row["device"]: row.get("device_kind", "") for row in report["sources"]}
+    joules = total.energy_j
+    kinds = {row.device: row.device_kind for row in report.sources}
     phases = tuple(
         PhaseRow(
-            phase=row["phase"],
-            device=row["device"],
-            count=row["count"],
-            time_s=row["time_s"],
-            energy_j=row["energy_j"],
-            interval_j=_pair(row["energy_j_interval"]),
-            bounds_j=_pair(row["bounds_j"]),
-            power_w=row["power_w"],
-            status=row["status"],
-            provenance=row["provenance"],
-            device_kind=kinds.get(row["device"], ""),
+            phase=row.phase,
+            device=row.device,
+            count=row.count,
+            time_s=row.time_s,
+            energy_j=row.energy_j,
+            interval_j=row.energy_j_interval,
+            bounds_j=row.bounds_j,
+            power_w=row.power_w,
+            status=row.status,
+            provenance=row.provenance,
+            device_kind=kinds.get(row.device, ""),
         )
-        for row in report["phases"]
+        for row in report.phases
     )
     return Overview(
-        id=run["id"],
-        name=run["name"],
-        status=run["status"],
-        ended_by=run["ended_by"],
-        started=run["started"],
-        host=run["host"],
-        duration_s=run["duration_s"],
-        steps=run["steps"],
-        ranks=run["ranks"],
+        id=run.id,
+        name=run.name,
+        status=run.status,
+        ended_by=run.ended_by,
+        started=run.started,
+        host=run.host,
+        duration_s=run.duration_s,
+        steps=run.steps,
+        ranks=run.ranks,
         energy_j=joules,
-        interval_j=_pair(total["energy_j_interval"]),
-        modelled_j=total["modelled_energy_j"],
-        power_w=joules / run["duration_s"] if joules is not None and run["duration_s"] else None,
-        co2e_g=total["co2e_g"],
-        modelled_co2e_g=total["modelled_co2e_g"],
-        cost=f"{price:.4g} {cost['currency']}".strip() if cost and price is not None else "",
-        carbon="; ".join(tariffs(dict(report))),
-        coverage=total["coverage"],
+        interval_j=total.energy_j_interval,
+        modelled_j=total.modelled_energy_j,
+        power_w=joules / run.duration_s if joules is not None and run.duration_s else None,
+        co2e_g=total.co2e_g,
+        modelled_co2e_g=total.modelled_co2e_g,
+        cost=f"{total.cost:.4g} {price.currency}".strip()
+        if price and total.cost is not None
+        else "",
+        carbon="; ".join(tariffs(report)),
+        coverage=total.coverage,
         logged=logged,
         phases=phases,
-        sources=tuple(report["sources"]),
-        absent=tuple(report["absent"]),
-        quality=tuple(quality(dict(report))),
-        machine=tuple(machine(dict(report))),
-        warnings=tuple(report["warnings"]),
+        sources=report.sources,
+        absent=report.absent,
+        quality=tuple(quality(report)),
+        machine=tuple(machine(report)),
+        warnings=report.warnings,
     )
-
-
-def _pair(pair: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if pair is None else (float(pair[0]), float(pair[1]))

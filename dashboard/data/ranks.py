@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from probe.report.model import RankRow
 from probe.timeline.rank_waiting import balance
 
 from ..chart_data import JobView
@@ -16,12 +15,13 @@ def job_view(run: OpenRun) -> JobView:
     """The ranks of a run's job. Raises StoreError."""
     if not run.live:
         report = run.report()
-        names = ("ranks", "hosts", "communication", "attempts", "balance")
-        return JobView(False, *(report[name] for name in names))
+        return JobView(
+            False, report.ranks, report.hosts, report.communication, report.attempts, report.balance
+        )
     reader = run.reader
     members = {member.rank: member for member in reader.members if member.role == "rank"}
-    ranks: list[dict[str, Any]] = [
-        {"rank": rank, "host": member.host, "steps": None, "devices": [], "energy_j": None}
+    ranks = [
+        RankRow(rank=rank, host=member.host, devices=(), steps=0, energy_j=None)
         for rank, member in sorted(members.items())
     ]
     return JobView(True, ranks, balance=balance(reader))

@@ -6,11 +6,11 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from probe.analysis.open import rates_of
 from probe.model import Source
 from probe.report.build.report import build
+from probe.report.model import RateRow, Report
 from probe.store.history import History
 from probe.store.layout import RUN_FILE
 from probe.store.live import look_live, read_live
@@ -49,7 +49,7 @@ class OpenRun:
         self._reporting, self._ending = threading.Lock(), threading.Lock()
         self._stamp: tuple[int, int] | None = None
         self._reader: RunReader | None = None
-        self._report: tuple[object, dict[str, Any]] | None = None
+        self._report: tuple[object, Report] | None = None
         self._histories: dict[Path, History] = {}
         self._refreshed = -_FRESH_S
         self._steps: StepTimes | None = None
@@ -93,8 +93,8 @@ class OpenRun:
                 self._steps = StepTimes(lambda: self.reader.folders(first))
             return self._steps
 
-    def report(self) -> dict[str, Any]:
-        """The report's JSON without ``rates``; of a live run, as of now. Raises StoreError."""
+    def report(self) -> Report:
+        """The report without ``rates``; of a live run, as of now. Raises StoreError."""
         with self._reporting:  # building takes long: its own lock lets other threads read meanwhile
             reader = self.reader
             key = (self._stamp, str(reader.status))
@@ -103,7 +103,7 @@ class OpenRun:
             return self._report[1]
 
     @cached
-    def rates(self) -> list[dict[str, Any]]:
+    def rates(self) -> list[RateRow]:
         """How busy each phase kept the devices; empty for a live run. Raises StoreError."""
         if self.live:
             return []

@@ -14,9 +14,9 @@ from probe.compare.model import (
     Comparison,
     ComparisonReport,
     Interval,
-    OpenInterval,
     PhaseGain,
     Verdict,
+    closed,
 )
 from probe.model import Phase, Provenance
 from probe.report.numbers import number
@@ -62,9 +62,7 @@ def by_phase(report: ComparisonReport, comparison: Comparison) -> Chart:
         if max(map(abs, amounts[1:4])) > _NEGLIGIBLE * largest
     ]
     total = _phase_part(comparison.per_sample, factor, by_energy=by_energy)
-    drawn = waterfall(
-        parts, total._replace(name="all phases"), f"{prefix}{unit}", lambda v: _number(v)
-    )
+    drawn = waterfall(parts, total._replace(name="all phases"), f"{prefix}{unit}", _number)
     caption = f"Saved per {unit_of(report)}. {_ADD_UP}"
     if refused:
         caption += f" {', '.join(refused)} cannot be told apart: they are in unresolved."
@@ -123,7 +121,7 @@ def by_cell(comparison: Comparison) -> Chart:
         for cell, part in zip(cells, parts, strict=True)
     ]
     shown = [part for part in parts if abs(part.gain) > _NEGLIGIBLE * abs(total.base or 0.0)]
-    whole = Part("the whole run", total.gain, total.interval, total.verdict)
+    whole = Part("the whole run", total.gain, closed(total.interval), total.verdict)
     drawn = waterfall(shown, whole, unit, formatted)
     sure = [part for part in parts if part.verdict is not Verdict.NO_EVIDENCE]
     if sure:
@@ -226,8 +224,8 @@ class Part(NamedTuple):
 
     name: str
     gain: float
-    interval: OpenInterval | Sequence[float] | None
-    verdict: str
+    interval: Interval | None
+    verdict: Verdict
 
 
 def waterfall(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from probe.report.model import RateRow
 from probe.report.numbers import duration, energy
 from probe.report.sentences import short
 
@@ -27,29 +28,25 @@ def quality(run: Overview) -> Chart:
     for source in run.sources:
         counted = (
             "counts into the total"
-            if source["in_total"]
-            else (
-                "never added to what was measured"
-                if source["provenance"] == "modelled"
-                else "beside the total"
-            )
+            if source.in_total
+            else ("never added to what was measured" if source.is_modelled else "beside the total")
         )
-        note = f"{counted}; {source['note']}" if source.get("note") else counted
+        note = f"{counted}; {source.note}" if source.note else counted
         rows.append(
             [
-                source["device"],
-                source["provenance"],
-                source["method"],
-                energy(source["energy_j"]),
-                duration(source["period_s"]) if source["period_s"] else "—",
-                source["gaps"],
+                source.device,
+                source.provenance,
+                source.method,
+                energy(source.energy_j),
+                duration(source.period_s) if source.period_s else "—",
+                source.gaps,
                 note,
             ]
         )
     caption = "; ".join(
         f"{what}: {how}"
         for what, how in run.quality
-        if not what.startswith(tuple(str(source["device"]) for source in run.sources))
+        if not what.startswith(tuple(source.device for source in run.sources))
     )
     if run.live:
         caption = "Figures of the meters appear when the run has ended."
@@ -69,24 +66,24 @@ _BUSY = {
 }
 
 
-def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
+def activity(rates: Sequence[RateRow]) -> Chart:
     """A row for each phase of each device, a column for what was busy, in % of peak or of time."""
-    names = [name for name in _BUSY if any(row["quantity"] == name for row in rates)]
+    names = [name for name in _BUSY if any(row.quantity == name for row in rates)]
     columns = [
         Column("device", "device"),
         Column("phase", "phase"),
         *(Column(name, f"{_BUSY[name]} (%)") for name in names),
     ]
-    by_quantity = {(row["device"], row["phase"], row["quantity"]): row for row in rates}
+    by_quantity = {(row.device, row.phase, row.quantity): row for row in rates}
     rows: list[Sequence[Any]] = []
-    for device, phase in dict.fromkeys((row["device"], row["phase"]) for row in rates):
+    for device, phase in dict.fromkeys((row.device, row.phase) for row in rates):
         shares = [by_quantity.get((device, phase, name)) for name in names]
-        if any(share is not None and share["value"] is not None for share in shares):
+        if any(share is not None and share.value is not None for share in shares):
             rows.append([device, phase, *map(_share, shares)])
     capped = [
-        (row["device"], row["phase"], row["value"])
+        (row.device, row.phase, row.value)
         for row in rates
-        if row["quantity"] == "power_cap_time" and row["value"]
+        if row.quantity == "power_cap_time" and row.value
     ]
     device, phase, share = max(capped, key=lambda row: row[2], default=("", "", 0.0))
     caption = "Attributed like energy, with 95 % intervals; a dash cannot be told apart."
@@ -98,16 +95,13 @@ def activity(rates: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart(caption, None, columns, rows)
 
 
-def _share(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["value"] is None:
+def _share(row: RateRow | None) -> str:
+    if row is None or row.value is None or row.interval is None:
         return "—"
-    low, high = row["interval"]
-    return f"{100 * row['value']:.0f} ± {50 * (high - low):.0f}"
+    low, high = row.interval
+    return f"{100 * row.value:.0f} ± {50 * (high - low):.0f}"
 
 
 def absent(run: Overview) -> list[tuple[str, str, str | None]]:
     """(what, reason, command that fixes it) of each quantity that could not be measured."""
-    return [
-        (str(row.get("what", "")), str(row.get("reason", "")), row.get("remedy"))
-        for row in run.absent
-    ]
+    return [(row.what, row.reason, row.remedy) for row in run.absent]

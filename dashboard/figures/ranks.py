@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from probe.report.model import RankBalance
 from probe.report.numbers import duration, energy
 from probe.report.rank_tables import clock
 
@@ -36,31 +37,32 @@ def waiting(job: JobView) -> Chart:
             None,
             columns,
         )
-    hosts = {row["rank"]: row["host"] for row in job.ranks}
+    hosts = {row.rank: row.host for row in job.ranks}
     rows = [
         [
-            row["rank"],
-            hosts.get(row["rank"], ""),
-            row["waiting_s"],
-            100 * row["waiting_s"] / balance["step_s"],
-            100 * row["last_share"],
-            row.get("waiting_j"),
+            row.rank,
+            hosts.get(row.rank, ""),
+            row.waiting_s,
+            100 * row.waiting_s / balance.step_s,
+            100 * row.last_share,
+            row.waiting_j,
         ]
-        for row in balance["ranks"]
+        for row in balance.ranks
     ]
-    shown = sorted(rows, key=lambda row: -row[2])[:_MAX_BARS]
-    names = [f"rank {row[0]}" for row in shown]
-    slowest = balance["slowest"]
+    shown = sorted(balance.ranks, key=lambda row: -row.waiting_s)[:_MAX_BARS]
+    names = [f"rank {row.rank}" for row in shown]
+    slowest = balance.slowest
+    longest_s = max((row.waiting_s for row in shown), default=0.0)
     drawn = figure(
         [
             {
                 "type": "bar",
                 "orientation": "h",
                 "y": names,
-                "x": [1e3 * row[2] for row in shown],
-                "marker": {"color": [VERMILION if row[0] == slowest else BLUE for row in shown]},
+                "x": [1e3 * row.waiting_s for row in shown],
+                "marker": {"color": [VERMILION if row.rank == slowest else BLUE for row in shown]},
                 "text": [
-                    f" {duration(row[2])}" + (", the slowest" if row[0] == slowest else "")
+                    f" {duration(row.waiting_s)}" + (", the slowest" if row.rank == slowest else "")
                     for row in shown
                 ],
                 "textposition": "outside",
@@ -71,23 +73,26 @@ def waiting(job: JobView) -> Chart:
         height=70 + 26 * len(shown),
         x="waits per step (ms)",
         bargap=0.3,
-        xaxis={"range": [0, 1450 * max(*(row[2] for row in shown), 1e-6)], "fixedrange": True},
+        xaxis={
+            "range": [0, 1450 * max(*(row.waiting_s for row in shown), 1e-6)],
+            "fixedrange": True,
+        },
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     return Chart(_caption(balance), drawn, columns, rows)
 
 
-def _caption(balance: Any) -> str:
-    skew, step_s = balance["skew_s"], balance["step_s"]
+def _caption(balance: RankBalance) -> str:
+    skew, step_s = balance.skew_s, balance.step_s
     apart = (
-        f"The first and the last rank come {duration(skew['median'])} apart in the middle, "
-        f"{duration(skew['p95'])} in one step of twenty; a step takes {duration(step_s)}."
+        f"The first and the last rank come {duration(skew.median)} apart in the middle, "
+        f"{duration(skew.p95)} in one step of twenty; a step takes {duration(step_s)}."
     )
-    if balance["slowest"] is None:
+    if balance.slowest is None:
         return f"No rank is slower than chance. {apart}"
-    most = max(row["waiting_s"] for row in balance["ranks"])
+    most = max(row.waiting_s for row in balance.ranks)
     return (
-        f"Rank {balance['slowest']} is the slowest: others wait up to {duration(most)} for it, "
+        f"Rank {balance.slowest} is the slowest: others wait up to {duration(most)} for it, "
         f"{100 * most / step_s:.0f} % of a step. {apart}"
     )
 
@@ -102,7 +107,10 @@ def communication(job: JobView) -> Chart:
         Column("cost_s", "exposed + contention (s)"),
         Column("method", "how"),
     ]
-    rows = [[row[column.key] for column in columns] for row in job.communication]
+    rows = [
+        [row.rank, row.blocking_s, row.busy_s, row.exposed_s, row.cost_s, row.method]
+        for row in job.communication
+    ]
     return Chart(
         "Per step that reduces gradients: collectives in which the training waited; how "
         "long collectives ran; what backward waited for at its end; and how much longer "
@@ -121,11 +129,11 @@ def rank_rows(job: JobView) -> Cells:
     """Cells of the table of ranks."""
     return [
         [
-            str(row["rank"]),
-            row["host"],
-            _or_dash(row["steps"]),
-            ", ".join(row["devices"]) or "—",
-            _or_dash(row["energy_j"], energy),
+            str(row.rank),
+            row.host,
+            "—" if job.live else str(row.steps),
+            ", ".join(row.devices) or "—",
+            _or_dash(row.energy_j, energy),
         ]
         for row in job.ranks
     ]
@@ -135,12 +143,12 @@ def host_rows(job: JobView) -> Cells:
     """Cells of the table of hosts."""
     return [
         [
-            row["host"],
-            row["status"],
-            ", ".join(map(str, row["ranks"])),
-            _or_dash(row["energy_j"], energy),
-            clock(row["clock"]),
-            row["ended_by"],
+            row.host,
+            row.status,
+            ", ".join(map(str, row.ranks)),
+            _or_dash(row.energy_j, energy),
+            clock(row.clock),
+            row.ended_by,
         ]
         for row in job.hosts
     ]
@@ -150,14 +158,14 @@ def attempt_rows(job: JobView) -> Cells:
     """Cells of the table of attempts."""
     return [
         [
-            str(row["attempt"]),
-            row["host"],
-            f"{row['begin_s']:.1f}",
-            f"{row['end_s']:.1f}",
-            str(row["steps"]),
-            _or_dash(row["energy_j"], energy),
-            _or_dash(row["lost_j"], energy),
-            row["ended_by"],
+            str(row.attempt),
+            row.host,
+            f"{row.begin_s:.1f}",
+            f"{row.end_s:.1f}",
+            str(row.steps),
+            _or_dash(row.energy_j, energy),
+            _or_dash(row.lost_j, energy),
+            row.ended_by,
         ]
         for row in job.attempts
     ]
@@ -167,12 +175,12 @@ def cost_rows(job: JobView) -> Cells:
     """Cells of the table of communication."""
     return [
         [
-            f"rank {row['rank']}",
+            f"rank {row.rank}",
             *(
-                _or_dash(row[key], duration)
-                for key in ("blocking_s", "busy_s", "exposed_s", "cost_s")
+                _or_dash(seconds, duration)
+                for seconds in (row.blocking_s, row.busy_s, row.exposed_s, row.cost_s)
             ),
-            row["method"],
+            row.method,
         ]
         for row in job.communication
     ]

@@ -134,7 +134,7 @@ class TimeScale:
         return [None if s != s else round(float(s) / self.seconds, 7) for s in seconds]
 
 
-def plain(text: object, longest: int = 60) -> str:
+def plain(text: str | int, longest: int = 60) -> str:
     """A name for plotly: one short line, its markup escaped."""
     return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dash import dcc, html
 
+from probe.report.model import RateRow
 from probe.report.numbers import duration, energy, number
 
 from .. import urls
@@ -130,7 +131,7 @@ def notices(run: Overview) -> Any:
     return notice(html.Ul([html.Li(with_code(line)) for line in run.warnings]), "warn")
 
 
-def meters(run: Overview, rates: Sequence[Mapping[str, Any]]) -> Any:
+def meters(run: Overview, rates: Sequence[RateRow]) -> Any:
     """The meters, how busy they say the device was, and what could not be measured."""
     chart = quality(run)
     parts: list[Any] = [html.P(chart.caption, className="caption")]

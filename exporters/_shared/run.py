@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probe.errors import UsageError
-from probe.report.build import Report
+from probe.report.build import run_report
 from probe.store.files import write_bytes
 from probe.store.reader import RunReader
 
@@ -26,7 +26,7 @@ class StoredRun:
     @cached_property
     def report(self) -> dict[str, Any]:
         """The report's JSON."""
-        return Report.of(self.path).data
+        return run_report(self.path).to_dict()
 
     @cached_property
     def reader(self) -> RunReader:

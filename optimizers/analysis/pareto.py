@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from probe.report.build import Report
+from probe.report.build import run_report
 from probe.store.reader import RunReader
 
 from ..errors import UsageError
@@ -65,7 +65,7 @@ class Score:
 def measure(path: str | Path) -> Cost:
     """Read a run directory. Raises StoreError if it cannot be read."""
     path = Path(path)
-    report = Report.of(path).data
+    report = run_report(path)
     reader = RunReader(path)
     values = {rank: reader.values(rank) for rank in reader.ranks()}
     first = values[min(values)] if values else {}
@@ -75,13 +75,13 @@ def measure(path: str | Path) -> Cost:
         if "peak_memory_bytes" in logged
     ]
     return Cost(
-        run=report["run"]["id"],
-        name=report["run"]["name"],
-        time_s=float(report["run"]["duration_s"]),
+        run=report.run.id,
+        name=report.run.name,
+        time_s=report.run.duration_s,
         memory_bytes=max(memory, default=None),
-        energy_j=report["total"]["energy_j"],
+        energy_j=report.total.energy_j,
         loss=_loss(first),
-        gradient_norm=_gradient(first, report["run"]["ranks"]),
+        gradient_norm=_gradient(first, report.run.ranks),
     )
 
 

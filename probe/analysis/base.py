@@ -16,6 +16,7 @@ from ..attribution.meter_kinds import is_attributed, is_energy, is_sampled_power
 from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import TimeShares
 from ..model import Source
+from ..report.model import LoggedValue
 from ..store.reader import RunReader
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
@@ -64,7 +65,7 @@ class RunAnalysis(ABC):
         """The phase totals of every rank, on its device's clock where that was recorded."""
 
     @abstractmethod
-    def values(self) -> dict[str, dict[str, Any]]:
+    def values(self) -> dict[str, LoggedValue]:
         """What the ranks logged: name → count, last, sum. Counts are of all ranks."""
 
     @abstractmethod

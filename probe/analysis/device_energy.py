@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKnots
 from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Provenance, Source, device_kind
+from ..report.model import JsonValue, PowerRow, SourceRow, SystematicError
 from ..sensors.known_meters import systematic
 from .meter_choice import POWERS
 
@@ -86,34 +86,40 @@ def natural(name: str) -> list[str | int]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", name))]
 
 
-def source_row(device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap]) -> dict[str, Any]:
-    """The row of ``sources`` in the report."""
+def source_row(
+    device: DeviceEnergy, run: tuple[int, int], gaps: Iterable[Gap], *, shared: bool
+) -> SourceRow:
+    """What the report says of a meter; ``shared``: other trainings used it at the same time."""
     source, curve = device.source, device.curve
     energy = energy_of(curve, run) if curve else None
     errors = systematic(source)
-    return {
-        "source": source.id,
-        "device": source.device,
-        "uuid": source.uuid,
-        "method": source.method,
-        "provenance": str(source.provenance),
-        "in_total": source.in_total,
-        "energy_j": energy,
-        "gaps": sum(gap.count for gap in gaps if gap.what == source.id),
-        "period_s": round(curve.period_s, 6) if curve else source.resolution_s,
-        "note": source.note,
-        "model": source.model,
-        "systematic": errors.row() if errors else None,
-    } | _kind_beyond_name(source)
+    return SourceRow(
+        source=source.id,
+        device=source.device,
+        uuid=source.uuid,
+        method=source.method,
+        provenance=source.provenance,
+        in_total=source.in_total,
+        energy_j=energy,
+        gaps=sum(gap.count for gap in gaps if gap.what == source.id),
+        period_s=round(curve.period_s, 6) if curve else source.resolution_s,
+        note=source.note,
+        model=source.model,
+        systematic=SystematicError(gain=errors.gain, offset_w=errors.offset_w, from_=errors.origin)
+        if errors
+        else None,
+        shared=shared,
+        device_kind=_kind_beyond_name(source),
+    )
 
 
-def _kind_beyond_name(source: Source) -> dict[str, str]:
-    """The device's kind, where its name does not say it (``npu0``)."""
-    said = source.device_kind is device_kind(source.device)
-    return {} if said else {"device_kind": str(source.device_kind)}
+def _kind_beyond_name(source: Source) -> str:
+    """The device's kind, where its name does not say it (``npu0``); else empty."""
+    named = source.device_kind is device_kind(source.device)
+    return "" if named else str(source.device_kind)
 
 
-def power_row(device: DeviceEnergy, run: tuple[int, int]) -> dict[str, Any] | None:
+def power_row(device: DeviceEnergy, run: tuple[int, int]) -> PowerRow | None:
     """Mean power of a device over time; None without a curve.
 
     The bins have one length and hold the device's energy exactly. A bin without any update inside
@@ -128,19 +134,19 @@ def power_row(device: DeviceEnergy, run: tuple[int, int]) -> dict[str, Any] | No
     watts = np.diff(curve.at(edges)) / (np.diff(edges) / 1e9)
     place = np.searchsorted(curve.time_ns, edges)
     silent = (place[1:] == place[:-1]) & (np.diff(edges) > 3e9 * curve.period_s)
-    return {
-        "device": device.name,
-        "source": device.source.id,
-        "provenance": str(device.source.provenance),
-        "begin_s": 0.0,
-        "step_s": (run[1] - run[0]) / 1e9 / number,
-        "power_w": [
+    return PowerRow(
+        device=device.name,
+        source=device.source.id,
+        provenance=device.source.provenance,
+        begin_s=0.0,
+        step_s=(run[1] - run[0]) / 1e9 / number,
+        power_w=tuple(
             None if gap else round(float(w), 3) for w, gap in zip(watts, silent, strict=True)
-        ],
-    }
+        ),
+    )
 
 
-def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, Any] | None:
+def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, JsonValue] | None:
     """Mean power of all meters that are in the total, else of the models', in some bins."""
     metered = [device for device in devices if device.curve is not None]
     counted = [device for device in metered if device.source.in_total]

@@ -15,6 +15,7 @@ from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import TimeShares, split
 from ..errors import UsageError
 from ..model import RESTARTED, Gap, Source
+from ..report.model import LoggedValue
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
 from ..store.segment_reader import segment_files
@@ -105,15 +106,15 @@ class AnalysisFromSamples(RunAnalysis):
         )
         return part
 
-    def values(self) -> dict[str, dict[str, Any]]:
+    def values(self) -> dict[str, LoggedValue]:
         """What the ranks logged: name → count, last, sum."""
         logged = self.reader.logged()
         return {
-            name: {
-                "count": len(values),
-                "last": float(values[-1]),
-                "sum": total if math.isfinite(total := float(values.sum())) else None,
-            }
+            name: LoggedValue(
+                count=len(values),
+                last=float(values[-1]),
+                sum=total if math.isfinite(total := float(values.sum())) else None,
+            )
             for name, (_, values) in logged.items()
             if len(values) and math.isfinite(values[-1])
         }

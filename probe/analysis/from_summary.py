@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..attribution.meter_kinds import is_attributed
 from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import TimeShares
 from ..model import Source
+from ..report.model import LoggedValue
 from ..store.node_files import read_sources
 from ..store.reader import COUNTS, RunReader
 from ..timeline.phase_totals import PhaseTotals
@@ -83,19 +84,19 @@ class AnalysisFromSummary(RunAnalysis):
         """Of every rank, on its device's clock where that was recorded."""
         return [self.on_device.get(phases.rank, phases) for phases in self.phase_totals]
 
-    def values(self) -> dict[str, dict[str, Any]]:
+    def values(self) -> dict[str, LoggedValue]:
         """What the ranks logged: name → count, last, sum."""
-        merged: dict[str, dict[str, Any]] = {}
+        merged: dict[str, LoggedValue] = {}
         for _, logged in sorted(
             (rank, by_name) for node in self._nodes for rank, by_name in node.values.items()
         ):
             first = not merged
-            for name, value in logged.items():
+            for name, value in _logged_values(logged):
                 if first or (name in COUNTS and name not in merged):
-                    merged[name] = dict(value)
+                    merged[name] = value
                 elif name in COUNTS:
                     merged[name] = added(merged[name], value)
-        return {name: value for name, value in merged.items() if value["last"] is not None}
+        return merged
 
     def reductions(self) -> Mapping[int, Mapping[str, Any]]:
         """By rank, what reducing gradients cost it."""
@@ -125,11 +126,19 @@ class AnalysisFromSummary(RunAnalysis):
         return self._known[source.id]
 
 
-def added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def _logged_values(
+    stored: Mapping[str, Mapping[str, float | None]],
+) -> Iterator[tuple[str, LoggedValue]]:
+    """What a rank logged by name; a value that is not finite is left out."""
+    for name, value in stored.items():
+        last = value["last"]
+        if last is not None:
+            yield name, LoggedValue(count=int(value["count"] or 0), last=last, sum=value["sum"])
+
+
+def added(first: LoggedValue, second: LoggedValue) -> LoggedValue:
     """Counts of two ranks, or of two hosts, together."""
-    sums = [counts["sum"] for counts in (first, second) if counts["sum"] is not None]
-    return {
-        "count": first["count"] + second["count"],
-        "last": first["last"],
-        "sum": sum(sums) if sums else None,
-    }
+    sums = [counts.sum for counts in (first, second) if counts.sum is not None]
+    return LoggedValue(
+        count=first.count + second.count, last=first.last, sum=sum(sums) if sums else None
+    )

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..attribution.regression.statistics import Statistics
 from ..model import Provenance, Source
+from ..report.group_model import SharedTime, TimeOutside
+from ..report.model import JsonValue
+from ..report.serialization import to_dict
 from ..store.layout import SEATS, training_dir
 from ..store.members import read_members
 from ..store.reader import RunReader, Series
@@ -111,23 +113,31 @@ class GroupAnalysis:
             and (device.source.in_total or device.source.provenance is Provenance.MODELLED)
         ]
 
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> SharedTime:
         """What several trainings used at a time, in J: counted once, and in no training."""
-        joules = _summed([(split, split.shared_j) for split in self.splits if split.shared])
+        energy_j, modelled_j = _summed(
+            [(split, split.shared_j) for split in self.splits if split.shared]
+        )
         sharing: set[int] = set()
         for split in self.splits:
             sharing |= split.shared
         overlap = _union(self.time_ns[number] for number in sharing)
-        return joules | {
-            "trainings": sorted(sharing),
-            "duration_s": sum(end - begin for begin, end in overlap) / 1e9,
-        }
+        return SharedTime(
+            energy_j=energy_j,
+            modelled_energy_j=modelled_j,
+            trainings=tuple(sorted(sharing)),
+            duration_s=sum(end - begin for begin, end in overlap) / 1e9,
+        )
 
-    def rest(self) -> dict[str, Any]:
+    def rest(self) -> TimeOutside:
         """What was used in no training's time, in J: the start of Python, what is in between."""
-        joules = _summed([(split, split.rest_j) for split in self.splits])
+        energy_j, modelled_j = _summed([(split, split.rest_j) for split in self.splits])
         outside = _between(_union(self.time_ns.values()), self.analysis.run)
-        return joules | {"duration_s": sum(end - begin for begin, end in outside) / 1e9}
+        return TimeOutside(
+            energy_j=energy_j,
+            modelled_energy_j=modelled_j,
+            duration_s=sum(end - begin for begin, end in outside) / 1e9,
+        )
 
     def training_shares(self, number: int) -> bool:
         """Whether a meter that counts, or where none does a model, is shared by a training."""
@@ -183,7 +193,15 @@ class TrainingAnalysis(AnalysisFromSamples):
         return None if source.id in self.shared else super().owner_of(source)
 
 
-def glance_at_group(path: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class GroupGlance:
+    """What run.json keeps of a group, and of each of its trainings by number."""
+
+    of_group: dict[str, JsonValue]
+    trainings: dict[int, dict[str, JsonValue]]
+
+
+def glance_at_group(path: Path) -> GroupGlance:
     """What a list of runs shows of a group, and by number of each of its trainings.
 
     Nothing for a long run: all of its samples would have to be read.
@@ -192,25 +210,23 @@ def glance_at_group(path: Path) -> dict[str, Any]:
         StoreError: it cannot be read.
     """
     if sample_bytes(RunReader(path)) > MOST_BYTES:
-        return {"of_group": {}, "trainings": {}}
+        return GroupGlance({}, {})
     group = GroupAnalysis(path)
-    trainings = {}
+    trainings: dict[int, dict[str, JsonValue]] = {}
     for number in group.readers:
         analysis = group.training(number)
         logged = analysis.values()
         trainings[number] = {
-            "total": totals(analysis, Tariffs())[0],
+            "total": to_dict(totals(analysis, Tariffs())[0]),
             "shared": group.training_shares(number),
-            "logged": {
-                name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged
-            },
+            "logged": {name: logged[name].sum for name in ("samples", "tokens") if name in logged},
         }
-    of_group = {
-        "total": totals(group.analysis, Tariffs())[0],
-        "shared": group.shared(),
-        "rest": group.rest(),
+    of_group: dict[str, JsonValue] = {
+        "total": to_dict(totals(group.analysis, Tariffs())[0]),
+        "shared": to_dict(group.shared()),
+        "rest": to_dict(group.rest()),
     }
-    return {"of_group": of_group, "trainings": trainings}
+    return GroupGlance(of_group, trainings)
 
 
 def _note_thinned(analysis: RunAnalysis) -> None:
@@ -220,14 +236,16 @@ def _note_thinned(analysis: RunAnalysis) -> None:
         analysis.thinned_until_ns = until_ns
 
 
-def _summed(parts: Sequence[tuple[Split, float]]) -> dict[str, float | None]:
-    """Measured and modelled joules apart; None where no meter says any."""
-    sums: dict[str, float | None] = {"energy_j": None, "modelled_energy_j": None}
+def _summed(parts: Sequence[tuple[Split, float]]) -> tuple[float | None, float | None]:
+    """(measured, modelled) joules; None where no meter says any."""
+    measured: float | None = None
+    modelled: float | None = None
     for split, joules in parts:
-        modelled = split.source.provenance is Provenance.MODELLED
-        name = "modelled_energy_j" if modelled else "energy_j"
-        sums[name] = (sums[name] or 0.0) + joules
-    return sums
+        if split.source.provenance is Provenance.MODELLED:
+            modelled = (modelled or 0.0) + joules
+        else:
+            measured = (measured or 0.0) + joules
+    return measured, modelled
 
 
 def _cut(series: Series, run: Interval) -> Series:

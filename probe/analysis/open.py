@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..model import RunStatus
+from ..report.model import JsonValue, RateRow
+from ..report.serialization import to_dict
 from ..store.reader import RunReader
 from ..store.thinned import thinned_until_ns
 from . import device_energy
@@ -56,7 +58,7 @@ def open_samples(reader: RunReader) -> AnalysisFromSamples:
     return AnalysisFromSamples(reader)
 
 
-def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
+def glance(path: Path, node: str | None = None) -> dict[str, JsonValue] | None:
     """What a list of runs shows of a run, or of one of its hosts.
 
     ``total`` as in the report, sums of ``logged`` samples and tokens, mean ``power`` in a few bins.
@@ -73,17 +75,17 @@ def glance(path: Path, node: str | None = None) -> dict[str, Any] | None:
         analysis = AnalysisFromSamples(reader)
     logged = analysis.values()
     return {
-        "total": totals(analysis, Tariffs())[0],
-        "logged": {name: logged[name]["sum"] for name in ("samples", "tokens") if name in logged},
+        "total": to_dict(totals(analysis, Tariffs())[0]),
+        "logged": {name: logged[name].sum for name in ("samples", "tokens") if name in logged},
         "power": device_energy.sketch(analysis.devices, analysis.run),
     }
 
 
-def rates_of(path: Path) -> list[dict[str, Any]]:
+def rates_of(path: Path) -> list[RateRow]:
     """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
     analyses = open_analyses(path)
     return [
-        row | {"device": f"{analysis.reader.node}/{row['device']}"} if len(analyses) > 1 else row
+        replace(row, device=f"{analysis.reader.node}/{row.device}") if len(analyses) > 1 else row
         for analysis in analyses
         for row in rates(analysis)
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import Estimate, PhaseEstimate
 from ..model import Phase, Status
+from ..report.model import GroupRow
 from ..timeline.phase_totals import PhaseTotals
 
 
@@ -29,7 +29,7 @@ def phase_name(code: int, phases: PhaseTotals) -> str:
 
 def group_rows(
     estimated: Estimate, parts: Sequence[PhasePart], phases: PhaseTotals, label: str
-) -> list[dict[str, Any]]:
+) -> list[GroupRow]:
     """For refused phases: the smallest sum with neighbours in time that is resolved."""
     refused = [
         p.code
@@ -57,12 +57,12 @@ def group_rows(
     for group in dict.fromkeys(groups):
         energy = estimated.of(*group)
         rows.append(
-            {
-                "device": label,
-                "phases": [phase_name(c, phases) for c in estimated.codes if c in group],
-                "energy_j": energy.energy_j,
-                "energy_j_interval": [max(0.0, energy.low_j), energy.high_j],
-            }
+            GroupRow(
+                device=label,
+                phases=tuple(phase_name(c, phases) for c in estimated.codes if c in group),
+                energy_j=energy.energy_j,
+                energy_j_interval=(max(0.0, energy.low_j), energy.high_j),
+            )
         )
     return rows
 

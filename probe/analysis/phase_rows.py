@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..attribution.bounds import bounds
 from ..attribution.columns import CROWD, UNATTRIBUTED
@@ -18,6 +17,7 @@ from ..attribution.identifiability import RESOLVED_HALF, WEAK_HALF
 from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import PhaseEnergy, TimeShares
 from ..model import Phase, Provenance, Status
+from ..report.model import GroupRow, PhaseRow, SensorFit, SensorResponse
 from ..timeline.phase_totals import PhaseTotals
 from ..units import NS_PER_S
 from . import sensor_response
@@ -33,10 +33,11 @@ _MANY_VISITS = 20
 class PhaseRows:
     """Rows of ``phases`` and ``groups`` in the report, and the warnings that go with them."""
 
-    phases: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[PhaseRow] = field(default_factory=list)
+    groups: list[GroupRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    sensor: dict[str, Any] = field(default_factory=dict)  # more keys of the meter's row in sources
+    response: SensorResponse | None = None  # of the meter, where the estimator was asked
+    fit: SensorFit | None = None
     sensor_note: str = ""
     sampling_error_j: float = 0.0  # of the meter's total, if it looks at a part of the time only
 
@@ -58,21 +59,21 @@ def row(
     status: Status,
     provenance: Provenance,
     bounds_j: tuple[float, float] | None = None,
-) -> dict[str, Any]:
+) -> PhaseRow:
     """One row of ``phases`` in the report; times in s, energies in J."""
     power = energy_j / time_s if energy_j is not None and time_s > 0 else None
-    return {
-        "phase": phase,
-        "device": device,
-        "count": count,
-        "time_s": time_s,
-        "energy_j": energy_j,
-        "energy_j_interval": list(interval) if interval else None,
-        "power_w": power,
-        "status": str(status),
-        "bounds_j": list(bounds_j) if bounds_j else None,
-        "provenance": str(provenance),
-    }
+    return PhaseRow(
+        phase=phase,
+        device=device,
+        count=count,
+        time_s=time_s,
+        energy_j=energy_j,
+        energy_j_interval=interval,
+        power_w=power,
+        status=status,
+        bounds_j=bounds_j,
+        provenance=provenance,
+    )
 
 
 def phase_rows(
@@ -107,10 +108,8 @@ def phase_rows(
         parts = _estimated(estimated, by_time, device.highest_w, phases.counts)
         rows.groups = group_rows(estimated, parts, phases, label)
         rows.warnings = lock_warnings(estimated, phases, label)
-        rows.sensor = {
-            "response": sensor_response.response_row(estimated),
-            "fit": sensor_response.fit_row(estimated),
-        }
+        rows.response = sensor_response.response_row(estimated)
+        rows.fit = sensor_response.fit_row(estimated)
         rows.sensor_note = sensor_response.note(estimated)
         rows.sampling_error_j = sensor_response.sampling_error_j(estimated)
         if (line := sensor_response.fit_warning(estimated, label)) is not None:
@@ -123,7 +122,7 @@ def phase_rows(
     return rows
 
 
-def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> dict[str, Any]:
+def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> PhaseRow:
     """The one row of a device that no rank's phases explain."""
     provenance = device.source.provenance
     interval = None if provenance is Provenance.MODELLED else total_interval(device, run)
@@ -141,13 +140,13 @@ def _whole(device: DeviceEnergy, run: Run, label: str, total: float) -> dict[str
 
 def _modelled(
     by_time: Mapping[int, PhaseEnergy], phases: PhaseTotals, label: str, total: float
-) -> list[dict[str, Any]]:
+) -> list[PhaseRow]:
     """A model's joules by time: no interval, no status worth the name."""
-    rows: list[dict[str, Any]] = []
+    rows: list[PhaseRow] = []
     for code, part in by_time.items():
         energy = part.energy_j
         if code == UNATTRIBUTED:
-            energy = total - math.fsum(r["energy_j"] for r in rows)
+            energy = total - math.fsum(r.energy_j for r in rows if r.energy_j is not None)
         rows.append(
             row(
                 phase_name(code, phases),
@@ -254,7 +253,7 @@ def _rows(
     phases: PhaseTotals,
     label: str,
     total: float,
-) -> list[dict[str, Any]]:
+) -> list[PhaseRow]:
     rows = []
     for part in sorted(parts, key=lambda p: p.code == UNATTRIBUTED):
         energy_of_phase = part.energy
@@ -277,7 +276,7 @@ def _rows(
     if refused is None:
         return rows
     # What the account still misses is what was refused.
-    energy = total - math.fsum(r["energy_j"] for r in rows if r["energy_j"] is not None)
+    energy = total - math.fsum(r.energy_j for r in rows if r.energy_j is not None)
     half = max(refused.high_j - refused.energy_j, refused.energy_j - refused.low_j)
     narrow = energy > 0 and half <= RESOLVED_HALF * energy
     seconds = math.fsum(p.seconds for p in parts if p.energy.status is Status.NOT_IDENTIFIABLE)

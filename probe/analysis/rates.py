@@ -7,7 +7,6 @@ power.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
@@ -15,12 +14,13 @@ from ..attribution.meter_kinds import is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.statistics import Statistics
 from ..model import Provenance, Source, Status
+from ..report.model import RateRow
 from ..timeline.phase_totals import PhaseTotals
 from .base import RunAnalysis
 from .phase_groups import phase_name
 
 
-def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
+def rates(analysis: RunAnalysis) -> list[RateRow]:
     """Rows of every meter that tells a share, phase by phase."""
     rows = []
     for meter in analysis.meters:
@@ -41,7 +41,7 @@ def rates(analysis: RunAnalysis) -> list[dict[str, Any]]:
 
 def rate_rows(
     source: Source, phases: PhaseTotals, run: tuple[int, int], statistics: Statistics
-) -> list[dict[str, Any]]:
+) -> list[RateRow]:
     """One row per phase, values in [0, 1]; none if the run was too short.
 
     Args:
@@ -68,16 +68,16 @@ def rate_rows(
                 interval = low, high
         stated = status is not Status.NOT_IDENTIFIABLE
         rows.append(
-            {
-                "device": source.device,
-                "quantity": source.quantity,
-                "source": source.id,
-                "phase": phase_name(code, phases),
-                "time_s": time_s,
-                "value": value if stated else None,
-                "interval": list(interval) if stated else None,
-                "status": str(status),
-                "provenance": str(Provenance.ESTIMATED),
-            }
+            RateRow(
+                device=source.device,
+                quantity=source.quantity,
+                source=source.id,
+                phase=phase_name(code, phases),
+                time_s=time_s,
+                value=value if stated else None,
+                interval=interval if stated else None,
+                status=status,
+                provenance=Provenance.ESTIMATED,
+            )
         )
     return rows

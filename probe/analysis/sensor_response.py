@@ -6,40 +6,39 @@ whether the readings are those of such a sensor; the words are the source's note
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..attribution.estimate import WIDENED_P, Estimate
 from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.response.response import Kind, Response
+from ..report.model import SensorFit, SensorResponse
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
 _SURE = 1.0  # standard errors
 
 
-def response_row(estimated: Estimate) -> dict[str, Any]:
+def response_row(estimated: Estimate) -> SensorResponse:
     """``sources[].response``; times in s."""
     response, about = estimated.solution.response, estimated.statistics
-    return {
-        "kind": ", ".join(_words(estimated)) or "in time",
-        "delay_s": response.delay_s,
-        "tau_s": response.tau_s,
-        "window_s": response.window_s,
-        "period_s": about.period_s,
-        "wander_s": about.wander_s,
-        "from": about.response_from,
-    }
+    return SensorResponse(
+        kind=", ".join(_words(estimated)) or "in time",
+        delay_s=response.delay_s,
+        tau_s=response.tau_s,
+        window_s=response.window_s,
+        period_s=about.period_s,
+        wander_s=about.wander_s,
+        from_=about.response_from,
+    )
 
 
-def fit_row(estimated: Estimate) -> dict[str, Any]:
+def fit_row(estimated: Estimate) -> SensorFit:
     """``sources[].fit``."""
     ok = estimated.fit_p >= WIDENED_P
     refused = estimated.misfit and not estimated.dates_waver
-    return {
-        "ok": ok,
-        "p": estimated.fit_p,
-        "failed": None if ok else "response",
-        "remedy": None if ok else (_REFUSED if refused else _WIDENED),
-    }
+    return SensorFit(
+        ok=ok,
+        p=estimated.fit_p,
+        failed=None if ok else "response",
+        remedy=None if ok else (_REFUSED if refused else _WIDENED),
+    )
 
 
 _REFUSED = (

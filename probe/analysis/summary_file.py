@@ -34,7 +34,7 @@ class NodeSummary:
     phase_totals: Sequence[PhaseTotals]  # of its ranks, on the host's clock
     on_device: Sequence[PhaseTotals]  # of those of its ranks that recorded device times
     rings: Mapping[int, Sequence[str]]  # by rank, the names of its rings
-    values: Mapping[int, Mapping[str, Mapping[str, float | int | None]]]  # by rank, what it logged
+    values: Mapping[int, Mapping[str, Mapping[str, float | None]]]  # by rank, what it logged
     # By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`.
     reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..clock import Anchor
 from ..model import Provenance
+from ..report.model import CarbonIntensity, EnergyPrice, Totals
 from ..units import J_PER_KWH
 from . import device_energy
 from .base import RunAnalysis
@@ -15,7 +15,7 @@ from .carbon_and_price import Tariff, Tariffs
 
 def totals(
     analysis: RunAnalysis, tariffs: Tariffs, sampling_error_j: float = 0.0
-) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]:
+) -> tuple[Totals, CarbonIntensity | None, EnergyPrice | None]:
     """(``total``, ``carbon``, ``cost``) of the report.
 
     Energy is weighted by when it was used; ``carbon`` and ``cost`` hold the mean per kWh that
@@ -29,9 +29,9 @@ def totals(
         if device.source.provenance == Provenance.MODELLED
         and device.source.id not in analysis.shared
     ]
-    stored = analysis.reader.meta.get("carbon")
+    carbon = _stored_intensity(analysis)
     intensity = tariffs.intensity or (
-        Tariff.constant(float(stored["g_per_kwh"]), "g", "") if stored else None
+        None if carbon is None else Tariff.constant(carbon.g_per_kwh, "g", "")
     )
     joules, modelled_j = _joules(counted, run), _joules(modelled, run)
     grams, modelled_g = (
@@ -40,43 +40,55 @@ def totals(
     )
     intervals = [device_energy.total_interval(device, run) for device in counted]
     shares = [device.curve.sampled_share(*run) for device in counted if device.curve]
-    total: dict[str, Any] = {
-        "energy_j": joules,
-        "energy_j_interval": [
+    total = Totals(
+        energy_j=joules,
+        energy_j_interval=(
             max(0.0, sum(i[0] for i in intervals) - sampling_error_j),
             sum(i[1] for i in intervals) + sampling_error_j,
-        ]
+        )
         if counted
         else None,
-        "co2e_g": grams,
-        "modelled_energy_j": modelled_j,
-        "modelled_co2e_g": modelled_g,
-        "coverage": min(shares) if shares else None,
-        "cost": _weighted(counted, analysis, tariffs.price),
-        "modelled_cost": _weighted(modelled, analysis, tariffs.price),
-    }
-    carbon = stored
+        co2e_g=grams,
+        modelled_energy_j=modelled_j,
+        modelled_co2e_g=modelled_g,
+        coverage=min(shares) if shares else None,
+        cost=_weighted(counted, analysis, tariffs.price),
+        modelled_cost=_weighted(modelled, analysis, tariffs.price),
+    )
     if tariffs.intensity is not None:
         mean = _mean((joules, grams), (modelled_j, modelled_g))
         carbon = (
             None
             if mean is None
-            else {
-                "g_per_kwh": mean,
-                "country": None,
-                "label": tariffs.intensity.label,
-                "source": tariffs.intensity.label,
-            }
+            else CarbonIntensity(
+                g_per_kwh=mean,
+                country=None,
+                label=tariffs.intensity.label,
+                source=tariffs.intensity.label,
+            )
         )
     cost = None
     if tariffs.price is not None:
-        mean = _mean((joules, total["cost"]), (modelled_j, total["modelled_cost"]))
+        mean = _mean((joules, total.cost), (modelled_j, total.modelled_cost))
         cost = (
             None
             if mean is None
-            else {"per_kwh": mean, "currency": tariffs.price.unit, "label": tariffs.price.label}
+            else EnergyPrice(per_kwh=mean, currency=tariffs.price.unit, label=tariffs.price.label)
         )
     return total, carbon, cost
+
+
+def _stored_intensity(analysis: RunAnalysis) -> CarbonIntensity | None:
+    """The country's intensity that the recorder looked up."""
+    stored = analysis.reader.meta.get("carbon")
+    if not stored:
+        return None
+    return CarbonIntensity(
+        g_per_kwh=float(stored["g_per_kwh"]),
+        country=stored.get("country"),
+        label=stored.get("label") or "",
+        source=stored.get("source") or "",
+    )
 
 
 def _joules(devices: Sequence[device_energy.DeviceEnergy], run: tuple[int, int]) -> float | None:

@@ -8,14 +8,14 @@ known exactly. Where nothing bounds a gain, none is stated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..analysis.open import open_analyses
 from ..model import SCHEMA_VERSION, Phase
 from ..report.build.report import build
+from ..report.model import Interval, PhaseRow, Report
 
 _HEADROOM = 1.3  # memory left over before a larger batch is worth a word
 _CAPPED = 0.05  # share of the time under the power cap, likewise
@@ -67,132 +67,160 @@ _PER_STEP = AdviceKind(
 )
 
 
-def advise(path: Path) -> dict[str, Any]:
-    """What to try, most joules first; seconds where no energy was measured.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A row of the report that a bound rests on; energy in J, ``capped`` a share of its time."""
+
+    phase: str
+    device: str
+    time_s: float
+    energy_j: float | None = None
+    interval_j: Interval | None = None
+    capped: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tip:
+    """A thing to try, and what it gains at most; None in J where nothing bounds it.
+
+    ``share`` is of the run's energy, else of its time. Memory in bytes, where the tip needs room.
+    """
+
+    what: str
+    try_: str
+    at_most_j: float | None
+    at_most_s: float
+    share: float
+    rests_on: tuple[Evidence, ...]
+    peak_memory_bytes: float | None = None
+    memory_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvisedRun:
+    """Which run."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to try on a run, most joules first; seconds where no energy was measured."""
+
+    schema: int = SCHEMA_VERSION
+    run: AdvisedRun
+    energy_j: float | None
+    duration_s: float
+    ranked_by: str
+    advice: tuple[Tip, ...]
+
+
+def advise(path: Path) -> Advice:
+    """What to try next on a stored run.
 
     Raises:
         StoreError: the run cannot be read.
     """
-    report = build(path)
-    return of_report(report, *_memory(path))
+    return of_report(build(path), *_memory(path))
 
 
 def of_report(
-    report: Mapping[str, Any], peak_bytes: float | None = None, most_bytes: float | None = None
-) -> dict[str, Any]:
-    """Of the report's JSON; memory at its peak, and what the device has."""
+    report: Report, peak_bytes: float | None = None, most_bytes: float | None = None
+) -> Advice:
+    """What to try by a report; memory at its peak, and what the device has."""
     room = most_bytes / peak_bytes if peak_bytes and most_bytes else None
-    measured = report["total"]["energy_j"]
-    rows = [
-        row for row in report["phases"] if (row["provenance"] == "modelled") == (measured is None)
-    ]
-    kinds = list(_KINDS)
-    rests: dict[str, dict[str, Any]] = {}
+    measured = report.total.energy_j
+    rows = [row for row in report.phases if row.is_modelled == (measured is None)]
+    tips = [tip for kind in _KINDS if (tip := _of(kind, rows, report)) is not None]
     if room is not None and room >= _HEADROOM:
-        for kind in (_REMOVABLE, _PER_STEP):
-            kinds.append(kind)
-            rests[kind.what] = {"peak_memory_bytes": peak_bytes, "memory_bytes": most_bytes}
-    tips = [
-        advice
-        for kind in kinds
-        if (advice := _of(kind, rows, report, rests.get(kind.what, {}))) is not None
-    ]
-    tips.sort(key=lambda a: (-(a["at_most_j"] or 0.0), -a["at_most_s"]))
+        tips += [
+            replace(tip, peak_memory_bytes=peak_bytes, memory_bytes=most_bytes)
+            for kind in (_REMOVABLE, _PER_STEP)
+            if (tip := _of(kind, rows, report)) is not None
+        ]
+    tips.sort(key=lambda tip: (-(tip.at_most_j or 0.0), -tip.at_most_s))
     capped = _capped(report)
-    return {
-        "schema": SCHEMA_VERSION,
-        "run": {key: report["run"][key] for key in ("id", "name")},
-        "energy_j": measured,
-        "duration_s": report["run"]["duration_s"],
-        "ranked_by": "energy" if measured is not None else "time",
-        "advice": [*tips, *([capped] if capped else [])],
-    }
+    return Advice(
+        run=AdvisedRun(id=report.run.id, name=report.run.name),
+        energy_j=measured,
+        duration_s=report.run.duration_s,
+        ranked_by="energy" if measured is not None else "time",
+        advice=(*tips, *([capped] if capped else [])),
+    )
 
 
-def _of(
-    kind: AdviceKind,
-    rows: Sequence[Mapping[str, Any]],
-    report: Mapping[str, Any],
-    rests: Mapping[str, Any],
-) -> dict[str, Any] | None:
-    spent = [row for row in rows if row["phase"] in kind.phases and row["time_s"] > 0]
+def _of(kind: AdviceKind, rows: Sequence[PhaseRow], report: Report) -> Tip | None:
+    spent = [row for row in rows if row.phase in kind.phases and row.time_s > 0]
     if not spent:
         return None
     # Devices run beside each other: the time that could be saved is that of the busiest.
     per_device: dict[str, float] = {}
     for row in spent:
-        per_device[row["device"]] = per_device.get(row["device"], 0.0) + row["time_s"]
+        per_device[row.device] = per_device.get(row.device, 0.0) + row.time_s
     seconds = max(per_device.values())
-    measured = report["total"]["energy_j"]
-    highest = [_highest(row) for row in spent] if measured is not None else []
-    joules = (
-        None
-        if not highest or None in highest
-        else math.fsum(value for value in highest if value is not None)
-    )
-    if joules is not None:
-        joules = min(joules, measured)
-    share = (
-        joules / measured
-        if joules is not None and measured
-        else (seconds / report["run"]["duration_s"] if report["run"]["duration_s"] else 0.0)
-    )
+    measured = report.total.energy_j
+    joules = None if measured is None else _at_most(spent, measured)
+    if joules is not None and measured:
+        share = joules / measured
+    else:
+        share = seconds / report.run.duration_s if report.run.duration_s else 0.0
     if share < _LEAST:
         return None
-    return {
-        "what": kind.what,
-        "try": kind.try_,
-        "at_most_j": joules,
-        "at_most_s": seconds,
-        "share": share,
-        "rests_on": [
-            {
-                "phase": row["phase"],
-                "device": row["device"],
-                "time_s": row["time_s"],
-                "energy_j": row["energy_j"] if measured is not None else None,
-                "interval_j": row["energy_j_interval"] or row["bounds_j"],
-            }
+    return Tip(
+        what=kind.what,
+        try_=kind.try_,
+        at_most_j=joules,
+        at_most_s=seconds,
+        share=share,
+        rests_on=tuple(
+            Evidence(
+                phase=row.phase,
+                device=row.device,
+                time_s=row.time_s,
+                energy_j=row.energy_j if measured is not None else None,
+                interval_j=row.energy_j_interval or row.bounds_j,
+            )
             for row in spent
-        ],
-        **rests,
-    }
+        ),
+    )
 
 
-def _highest(row: Mapping[str, Any]) -> float | None:
-    limits = row["energy_j_interval"] or row["bounds_j"]
-    return None if limits is None else float(limits[1])
+def _at_most(rows: Sequence[PhaseRow], measured_j: float) -> float | None:
+    """Upper end of what the rows spent, in J; None if one of them is not bounded."""
+    highest = []
+    for row in rows:
+        limits = row.energy_j_interval or row.bounds_j
+        if limits is None:
+            return None
+        highest.append(limits[1])
+    return min(math.fsum(highest), measured_j)
 
 
-def _capped(report: Mapping[str, Any]) -> dict[str, Any] | None:
+def _capped(report: Report) -> Tip | None:
     """A power cap that is reached; what another one gains cannot be known from one run."""
     rows = [
-        row
-        for row in report.get("rates", [])
-        if row["quantity"] == "power_cap_time" and row["value"] is not None
+        (row, row.value)
+        for row in report.rates
+        if row.quantity == "power_cap_time" and row.value is not None
     ]
-    seconds = math.fsum(row["time_s"] for row in rows)
-    capped = math.fsum(row["value"] * row["time_s"] for row in rows)
+    seconds = math.fsum(row.time_s for row, _ in rows)
+    capped = math.fsum(value * row.time_s for row, value in rows)
     if not seconds or capped / seconds < _CAPPED:
         return None
-    return {
-        "what": "power cap",
-        "at_most_j": None,
-        "at_most_s": capped,
-        "share": capped / seconds,
-        "try": "train a while under a lower limit (nvidia-smi -pl) and under a higher one, and "
+    return Tip(
+        what="power cap",
+        at_most_j=None,
+        at_most_s=capped,
+        share=capped / seconds,
+        try_="train a while under a lower limit (nvidia-smi -pl) and under a higher one, and "
         "`probe compare` them: under a cap joules per sample often have a minimum",
-        "rests_on": [
-            {
-                "phase": row["phase"],
-                "device": row["device"],
-                "time_s": row["time_s"],
-                "capped": row["value"],
-            }
-            for row in rows
-            if row["value"] > 0
-        ],
-    }
+        rests_on=tuple(
+            Evidence(phase=row.phase, device=row.device, time_s=row.time_s, capped=value)
+            for row, value in rows
+            if value > 0
+        ),
+    )
 
 
 def _memory(path: Path) -> tuple[float | None, float | None]:

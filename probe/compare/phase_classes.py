@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from ..model import Phase
+from ..report.model import RateRow
 from .model import Classified, MovedPhase
 from .run_record import Trial
 
@@ -129,7 +129,7 @@ def _parent(phase: str) -> str:
     return phase.partition("/")[0]
 
 
-def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def limited(rates: Iterable[RateRow]) -> dict[str, float]:
     """Phase → 1 if DRAM limits it, 0 if something else does; without phases that cannot be judged.
 
     Args:
@@ -137,9 +137,9 @@ def limited(rates: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """
     by_phase: dict[str, dict[str, float]] = {}
     for row in rates:
-        if row["value"] is not None and row["phase"] in _DIVIDED:
-            kept = by_phase.setdefault(row["phase"], {})
-            kept[row["quantity"]] = max(row["value"], kept.get(row["quantity"], 0.0))
+        if row.value is not None and row.phase in _DIVIDED:
+            kept = by_phase.setdefault(row.phase, {})
+            kept[row.quantity] = max(row.value, kept.get(row.quantity, 0.0))
     limits = {}
     for phase, values in by_phase.items():
         dram, tensor = values.get("dram_activity"), values.get("tensor_activity")

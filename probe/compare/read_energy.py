@@ -85,15 +85,15 @@ class Measured:
         for device in self._devices:
             rows, totals = analysis.rows_of(device)
             for row in rows.phases:
-                phase, value = row["phase"], row["energy_j"]
+                phase, value = row.phase, row.energy_j
                 if value is None:
                     refused.add(phase)
                 elif phase == Phase.UNRESOLVED or totals is None:
-                    limits = row["energy_j_interval"] or (value, value)
+                    limits = row.energy_j_interval or (value, value)
                     joint, low, high = joint + value, low + limits[0], high + limits[1]
                 else:
                     joules[phase] = joules.get(phase, 0.0) + value
-                    if row["status"] != Status.RESOLVED:
+                    if row.status != Status.RESOLVED:
                         weak.add(phase)
         for phase in sorted(refused & joules.keys()):  # told apart on another device only
             value = joules.pop(phase)

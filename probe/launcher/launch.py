@@ -174,10 +174,10 @@ def _import_early() -> None:
 
 
 def _print_report(run: Path, sealed: bool) -> None:
-    from ..report.build import Report
+    from ..report.build import report_of
 
     try:
-        print(f"\n{Report.of(run)}", file=sys.stderr)
+        print(f"\n{report_of(run)}", file=sys.stderr)
         print(
             f"\nprobe report {run}" + ("" if sealed else "   (still being sealed)"), file=sys.stderr
         )

@@ -78,14 +78,14 @@ class TrainingFiles:
             return {}
         from ..analysis.group import glance_at_group
 
-        about: dict[str, dict[Any, Any]] = glance_at_group(self._run)
-        for number, fields in about["trainings"].items():
+        glance = glance_at_group(self._run)
+        for number, fields in glance.trainings.items():
             path = layout.training_dir(self._run, number) / layout.RUN_FILE
             if value := files.read_json(path):
                 files.write_json(path, value | fields, checked=True)
         paths = [layout.training_dir(self._run, n) / layout.RUN_FILE for n in numbers(self._run)]
         counted = [int((files.read_json(path) or {}).get("steps") or 0) for path in paths]
-        return about["of_group"] | {"trainings": len(counted), "steps": sum(counted)}
+        return glance.of_group | {"trainings": len(counted), "steps": sum(counted)}
 
     def _open(self, ends: EndsOf) -> list[tuple[int, Ends]]:
         """The trainings that have not ended, with their processes."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ..model import Phase
+from .model import AttemptRow, ClockRow, CommunicationRow, Report
 from .numbers import duration, energy, number
 from .sentences import short
 from .text_tables import Table
@@ -14,17 +14,17 @@ _MANY = 32  # ranks; of more, the table shows as many
 _LONGEST = 60  # of why something ended
 
 
-def all_ranks(report: dict[str, Any]) -> list[Table]:
+def all_ranks(report: Report) -> list[Table]:
     """The time of all ranks that have no device of their own; none of a single rank."""
-    of_ranks = {f"rank{row['rank']}" for row in report.get("ranks", [])}
-    rows = [row for row in report["phases"] if row["device"] in of_ranks]
-    if len({row["device"] for row in rows}) < 2:
+    of_ranks = {f"rank{row.rank}" for row in report.ranks}
+    rows = [row for row in report.phases if row.device in of_ranks]
+    if len({row.device for row in rows}) < 2:
         return []
     counts: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     for row in rows:
-        counts[row["phase"]] += row["count"]
-        seconds[row["phase"]] += row["time_s"]
+        counts[row.phase] += row.count
+        seconds[row.phase] = seconds.get(row.phase, 0.0) + row.time_s
     total_s = sum(seconds.values()) or 1.0
     cells = [
         [
@@ -36,10 +36,10 @@ def all_ranks(report: dict[str, Any]) -> list[Table]:
         for phase, spent in seconds.items()
     ]
     head = ["phase", "count", "time", "share"]
-    return [Table(f"all {report['run']['ranks']} ranks", head, cells, frozenset({0}))]
+    return [Table(f"all {report.run.ranks} ranks", head, cells, frozenset({0}))]
 
 
-def tables(report: dict[str, Any]) -> list[Table]:
+def tables(report: Report) -> list[Table]:
     """Those that say something; none for a run of one process on one host."""
     shown = [
         _ranks(report),
@@ -51,16 +51,16 @@ def tables(report: dict[str, Any]) -> list[Table]:
     return [table for table in shown if table.rows]
 
 
-def _ranks(report: dict[str, Any]) -> Table:
-    rows = report.get("ranks") or []
-    hosts = len({row["host"] for row in rows}) > 1
+def _ranks(report: Report) -> Table:
+    rows = report.ranks
+    hosts = len({row.host for row in rows}) > 1
     table = [
         [
-            f"rank{row['rank']}",
-            *([row["host"]] if hosts else []),
-            str(row["steps"]),
-            ", ".join(row["devices"]) or "—",
-            energy(row["energy_j"]) if row["energy_j"] is not None else "shared or not metered",
+            f"rank{row.rank}",
+            *([row.host] if hosts else []),
+            str(row.steps),
+            ", ".join(row.devices) or "—",
+            energy(row.energy_j) if row.energy_j is not None else "shared or not metered",
         ]
         for row in rows[:_MANY]
     ]
@@ -69,38 +69,40 @@ def _ranks(report: dict[str, Any]) -> Table:
     return Table(title, head, table, frozenset({0, *([1] if hosts else []), len(head) - 2}))
 
 
-def _communication(report: dict[str, Any]) -> Table:
+def _communication(report: Report) -> Table:
     """Three numbers that are never merged, per step that reduces gradients."""
     rows = [
         [
-            f"rank{row['rank']}",
+            f"rank{row.rank}",
             *(
-                duration(row[key]) if row[key] is not None else "—"
-                for key in ("blocking_s", "busy_s", "exposed_s")
+                duration(seconds) if seconds is not None else "—"
+                for seconds in (row.blocking_s, row.busy_s, row.exposed_s)
             ),
             _cost(row),
-            row["method"],
+            row.method,
         ]
-        for row in (report.get("communication") or [])[:_MANY]
+        for row in report.communication[:_MANY]
     ]
     head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"]
     return Table("communication, per step", head, rows, frozenset({0, 5}))
 
 
-def _balance(report: dict[str, Any]) -> Table:
+def _balance(report: Report) -> Table:
     """Who waits for whom."""
-    balance = report.get("balance") or {"ranks": [], "slowest": None}
+    balance = report.balance
+    if balance is None:
+        return Table("", [], [])
     rows = [
         [
-            f"rank{row['rank']}",
-            duration(row["waiting_s"]),
-            f"{100 * row['waiting_s'] / balance['step_s']:.1f} %",
-            f"{100 * row['last_share']:.0f} %",
-            energy(row["waiting_j"]) if row["waiting_j"] is not None else "—",
+            f"rank{row.rank}",
+            duration(row.waiting_s),
+            f"{100 * row.waiting_s / balance.step_s:.1f} %",
+            f"{100 * row.last_share:.0f} %",
+            energy(row.waiting_j) if row.waiting_j is not None else "—",
         ]
-        for row in balance["ranks"][:_MANY]
+        for row in balance.ranks[:_MANY]
     ]
-    slowest = balance["slowest"]
+    slowest = balance.slowest
     who = "no rank is the slowest" if slowest is None else f"rank {slowest} is the slowest"
     return Table(
         f"waiting for other ranks, per step ({who})",
@@ -109,24 +111,24 @@ def _balance(report: dict[str, Any]) -> Table:
     )
 
 
-def _cost(row: dict[str, Any]) -> str:
-    if row["cost_s"] is None:
+def _cost(row: CommunicationRow) -> str:
+    if row.cost_s is None or row.cost_s_interval is None:
         return "—"
-    low, high = row["cost_s_interval"]
-    return f"{number(1e3 * row['cost_s'], 5e2 * (high - low))} ± {number(5e2 * (high - low))} ms"
+    low, high = row.cost_s_interval
+    return f"{number(1e3 * row.cost_s, 5e2 * (high - low))} ± {number(5e2 * (high - low))} ms"
 
 
-def _hosts(report: dict[str, Any]) -> Table:
+def _hosts(report: Report) -> Table:
     rows = [
         [
-            row["host"],
-            row["status"] + (f" ({short(row['ended_by'], _LONGEST)})" if row["ended_by"] else ""),
-            ", ".join(map(str, row["ranks"])),
-            duration(row["duration_s"]),
-            energy(row["energy_j"]) if row["energy_j"] is not None else "no meter",
-            clock(row["clock"]),
+            row.host,
+            row.status + (f" ({short(row.ended_by, _LONGEST)})" if row.ended_by else ""),
+            ", ".join(map(str, row.ranks)),
+            duration(row.duration_s),
+            energy(row.energy_j) if row.energy_j is not None else "no meter",
+            clock(row.clock),
         ]
-        for row in report.get("hosts") or []
+        for row in report.hosts
     ]
     return Table(
         "hosts",
@@ -136,28 +138,28 @@ def _hosts(report: dict[str, Any]) -> Table:
     )
 
 
-def clock(offset: dict[str, Any]) -> str:
+def clock(offset: ClockRow) -> str:
     """How a host's clock lies to the job's."""
-    if offset["bound_s"] == 0:
-        return str(offset["method"])
-    if offset["bound_s"] is None:
-        return f"not compared ({offset['method']})"
-    ahead = -offset["offset_s"]
-    return f"{'+' if ahead >= 0 else '−'}{abs(ahead):.6f} s ± {number(1e6 * offset['bound_s'])} µs"
+    if offset.bound_s == 0:
+        return offset.method
+    if offset.bound_s is None:
+        return f"not compared ({offset.method})"
+    ahead = -offset.offset_s
+    return f"{'+' if ahead >= 0 else '−'}{abs(ahead):.6f} s ± {number(1e6 * offset.bound_s)} µs"
 
 
-def _attempts(report: dict[str, Any]) -> Table:
+def _attempts(report: Report) -> Table:
     rows = [
         [
-            str(row["attempt"]),
-            row["host"],
-            f"{row['begin_s']:.1f} s … {row['end_s']:.1f} s",
-            str(row["steps"]),
-            energy(row["energy_j"]),
+            str(row.attempt),
+            row.host,
+            f"{row.begin_s:.1f} s … {row.end_s:.1f} s",
+            str(row.steps),
+            energy(row.energy_j),
             _lost(row),
-            short(row["ended_by"] or "", _LONGEST),
+            short(row.ended_by or "", _LONGEST),
         ]
-        for row in report.get("attempts") or []
+        for row in report.attempts
     ]
     return Table(
         "attempts",
@@ -167,10 +169,10 @@ def _attempts(report: dict[str, Any]) -> Table:
     )
 
 
-def _lost(row: dict[str, Any]) -> str:
+def _lost(row: AttemptRow) -> str:
     """What came after the last saved state was computed for nothing."""
-    if row["lost_s"] is None:
+    if row.lost_s is None:
         return ""
-    if row["lost_j"] is None:
-        return duration(row["lost_s"])
-    return f"{energy(row['lost_j'])} in {duration(row['lost_s'])}"
+    if row.lost_j is None:
+        return duration(row.lost_s)
+    return f"{energy(row.lost_j)} in {duration(row.lost_s)}"

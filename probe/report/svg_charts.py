@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
+from ..model import Provenance
+from .model import PhaseRow, Report
 from .numbers import duration, energy
 from .sentences import short
 
@@ -37,7 +39,7 @@ class Chart:
     svg: str
 
 
-def charts(report: dict[str, Any]) -> list[Chart]:
+def charts(report: Report) -> list[Chart]:
     """Those for which the run has data.
 
     Raises:
@@ -82,19 +84,19 @@ def _colour(phase: str, place: int) -> str:
     return _COLOURS.get(phase, _MORE[place % len(_MORE)])
 
 
-def _energy(report: dict[str, Any]) -> Chart | None:
+def _energy(report: Report) -> Chart | None:
     devices = [
         d
-        for d in dict.fromkeys(r["device"] for r in report["phases"])
-        if any(r["energy_j"] is not None for r in report["phases"] if r["device"] == d)
+        for d in dict.fromkeys(r.device for r in report.phases)
+        if any(r.energy_j is not None for r in report.phases if r.device == d)
     ]
     if not devices:
         return None
     shown = devices[:_DEVICES]
     rows = {
-        d: sorted(
-            (r for r in report["phases"] if r["device"] == d), key=lambda r: -(r["energy_j"] or 0.0)
-        )[:_ROWS]
+        d: sorted((r for r in report.phases if r.device == d), key=lambda r: -(r.energy_j or 0.0))[
+            :_ROWS
+        ]
         for d in shown
     }
     heights = [len(rows[d]) for d in shown]
@@ -115,11 +117,11 @@ def _energy(report: dict[str, Any]) -> Chart | None:
     )
 
 
-def _energy_of(axis: Any, device: str, rows: list[dict[str, Any]]) -> None:
+def _energy_of(axis: Any, device: str, rows: list[PhaseRow]) -> None:
     for place, row in enumerate(rows):
-        if row["energy_j"] is None:
-            if row["bounds_j"]:
-                low, high = row["bounds_j"]
+        if row.energy_j is None:
+            if row.bounds_j:
+                low, high = row.bounds_j
                 axis.barh(
                     place,
                     high - low,
@@ -130,43 +132,43 @@ def _energy_of(axis: Any, device: str, rows: list[dict[str, Any]]) -> None:
                     linestyle=":",
                 )
             continue
-        modelled = row["provenance"] == "modelled"
+        modelled = row.provenance is Provenance.MODELLED
         axis.barh(
             place,
-            row["energy_j"],
+            row.energy_j,
             height=0.62,
-            color=_colour(row["phase"], place),
+            color=_colour(row.phase, place),
             alpha=0.45 if modelled else 0.9,
             hatch="///" if modelled else None,
         )
-        low, high = row["energy_j_interval"] or (row["energy_j"], row["energy_j"])
-        if row["energy_j_interval"]:
+        low, high = row.energy_j_interval or (row.energy_j, row.energy_j)
+        if row.energy_j_interval:
             axis.plot([low, high], [place, place], color="#222222", linewidth=1.2)
             axis.plot([low, high], [place, place], "|", color="#222222", markersize=6)
         axis.annotate(
-            energy(row["energy_j"], (high - low) / 2),
-            (max(high, row["energy_j"]), place),
+            energy(row.energy_j, (high - low) / 2),
+            (max(high, row.energy_j), place),
             xytext=(5, 0),
             textcoords="offset points",
             va="center",
         )
-    axis.set_yticks(range(len(rows)), [_name(r["phase"]) for r in rows])
+    axis.set_yticks(range(len(rows)), [_name(r.phase) for r in rows])
     axis.invert_yaxis()
     axis.margins(x=0.15)
     axis.set_xlabel(f"J on {_name(device)}")
 
 
-def _power(report: dict[str, Any]) -> Chart | None:
-    rows = report["power"][:8]
+def _power(report: Report) -> Chart | None:
+    rows = report.power[:8]
     if not rows:
         return None
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
         for place, row in enumerate(rows):
-            watts = [float("nan") if w is None else w for w in row["power_w"]]
-            edges = [row["begin_s"] + i * row["step_s"] for i in range(len(watts) + 1)]
-            modelled = row["provenance"] == "modelled"
+            watts = [float("nan") if w is None else w for w in row.power_w]
+            edges = [row.begin_s + i * row.step_s for i in range(len(watts) + 1)]
+            modelled = row.provenance is Provenance.MODELLED
             axis.stairs(
                 watts,
                 edges,
@@ -174,14 +176,14 @@ def _power(report: dict[str, Any]) -> Chart | None:
                 linewidth=1.1,
                 color=list(_COLOURS.values())[place % 7],
                 linestyle="--" if modelled else "-",
-                label=_name(row["device"]) + (" (model)" if modelled else ""),
+                label=_name(row.device) + (" (model)" if modelled else ""),
             )
         axis.set_xlabel("s")
         axis.set_ylabel("W")
         axis.set_ylim(bottom=0)
         axis.legend(loc="lower right", ncols=4, frameon=False)
 
-    step = duration(rows[0]["step_s"])
+    step = duration(rows[0].step_s)
     return Chart(
         "Power over time",
         f"Mean power in steps of {step}; a gap is a time without any "
@@ -190,46 +192,34 @@ def _power(report: dict[str, Any]) -> Chart | None:
     )
 
 
-def _anatomy(report: dict[str, Any]) -> Chart | None:
-    steps = report["run"]["steps"]
-    if not steps or not report["phases"]:
+def _anatomy(report: Report) -> Chart | None:
+    steps = report.run.steps
+    if not steps or not report.phases:
         return None
-    device = report["phases"][0]["device"]
+    device = report.phases[0].device
     rows = [
         r
-        for r in report["phases"]
-        if r["device"] == device
-        and r["time_s"] > 0
-        and r["phase"] not in ("unattributed", "unresolved")
+        for r in report.phases
+        if r.device == device and r.time_s > 0 and r.phase not in ("unattributed", "unresolved")
     ]
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
         left = 0.0
-        total_s = sum(r["time_s"] for r in rows) or 1.0
+        total_s = sum(r.time_s for r in rows) or 1.0
         for place, row in enumerate(rows):
-            width = 1e3 * row["time_s"] / steps
+            width = 1e3 * row.time_s / steps
             axis.barh(
-                0,
-                width,
-                left=left,
-                height=0.6,
-                color=_colour(row["phase"], place),
-                edgecolor="white",
+                0, width, left=left, height=0.6, color=_colour(row.phase, place), edgecolor="white"
             )
-            if row["time_s"] > 0.08 * total_s:
+            if row.time_s > 0.08 * total_s:
                 axis.text(
-                    left + width / 2,
-                    0,
-                    _name(row["phase"]),
-                    ha="center",
-                    va="center",
-                    color="white",
+                    left + width / 2, 0, _name(row.phase), ha="center", va="center", color="white"
                 )
             left += width
         axis.set_yticks([])
         axis.spines["left"].set_visible(False)
         axis.set_xlabel("ms per step")
 
-    each = sum(r["time_s"] for r in rows) / steps
+    each = sum(r.time_s for r in rows) / steps
     return Chart("A step", f"Where the {duration(each)} of a mean step go.", _svg(7.2, 1.0, draw))

@@ -35,10 +35,6 @@ class Systematic:
         """By how much the energy of some seconds may be off, in J."""
         return abs(self.gain * energy_j) + abs(self.offset_w) * seconds
 
-    def row(self) -> dict[str, Any]:
-        """``sources[].systematic`` of the report."""
-        return {"gain": self.gain, "offset_w": self.offset_w, "from": self.origin}
-
 
 def systematic(source: Source) -> Systematic | None:
     """What is known of a meter's errors; None for a model, which is no meter."""

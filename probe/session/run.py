@@ -33,7 +33,8 @@ from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
 if TYPE_CHECKING:
-    from ..report.build import Report
+    from ..report.group_model import GroupReport
+    from ..report.model import Report
 
 _CHECK_NS = 1_000_000_000
 REPORT_WAIT_S = 20.0
@@ -127,15 +128,15 @@ class Run:
         """Joules so far and watts now, a second or two old; None before the first live page."""
         return read_live(self.path)
 
-    def report(self) -> Report:
+    def report(self) -> Report | GroupReport:
         """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it."""
-        from ..report.build import Report
+        from ..report.build import report_of
 
         if self._closed:
             self._supervisor.await_seal(REPORT_WAIT_S)  # it would say that the run goes on
         if self._joined is not None and is_group(self.path):
-            return Report.of(training_dir(self.path, self._joined.number))
-        return Report.of(self.path)
+            return report_of(training_dir(self.path, self._joined.number))
+        return report_of(self.path)
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
         """Unhook, write the last edges and wait (≤ 2 s) until the run is sealed.

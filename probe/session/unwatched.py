@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ..report.build import Report
+    from ..report.group_model import GroupReport
+    from ..report.model import Report
     from ..store.live import Live
 
 
@@ -31,7 +32,7 @@ class WatchedRun(Protocol):
     def live(self) -> Live | None:
         """Joules so far and watts now; None before the first live page."""
 
-    def report(self) -> Report:
+    def report(self) -> Report | GroupReport:
         """The report so far."""
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
@@ -62,9 +63,9 @@ class UnwatchedRun:
 
     def report(self) -> Report:
         """A report without figures, whose warning says why."""
-        from ..report.build import Report
+        from ..report.build.empty import empty
 
-        return Report.empty(f"nothing was recorded: {self._reason}")
+        return empty(f"nothing was recorded: {self._reason}")
 
     def close(self, *, failed: bool = False, exit_code: int = 0, error: str = "") -> None:
         """Say that the run is over."""

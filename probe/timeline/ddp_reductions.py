@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..attribution.arrays import Bools
+from ..report.model import CommunicationRow
 from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
 from .span_table import Rows, SpanTable
 
@@ -179,7 +180,7 @@ def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
 
 def row(
     rank: int, host: str, sums: Mapping[str, Any], communication_s: float, steps: int
-) -> dict[str, Any] | None:
+) -> CommunicationRow | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
     Args:
@@ -215,17 +216,15 @@ def row(
                 methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
         methods.append("collectives that are waited for")
-    return {
-        "rank": rank,
-        "host": host,
-        "blocking_s": blocking_s,
-        "busy_s": busy.mean(),
-        "exposed_s": tail,
-        "cost_s": cost_s,
-        "cost_s_interval": None
-        if cost_s is None or half is None
-        else [cost_s - half, cost_s + half],
-        "contention_s": None if cost_s is None or tail is None else max(0.0, cost_s - tail),
-        "steps": cost.number or exposed.number or busy.number,
-        "method": "; ".join(methods),
-    }
+    return CommunicationRow(
+        rank=rank,
+        host=host,
+        blocking_s=blocking_s,
+        busy_s=busy.mean(),
+        exposed_s=tail,
+        cost_s=cost_s,
+        cost_s_interval=None if cost_s is None or half is None else (cost_s - half, cost_s + half),
+        contention_s=None if cost_s is None or tail is None else max(0.0, cost_s - tail),
+        steps=cost.number or exposed.number or busy.number,
+        method="; ".join(methods),
+    )

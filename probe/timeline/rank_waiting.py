@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..attribution.arrays import Ints
+from ..report.model import RankBalance, SkewRow, WaitingRow
 from ..ring.layout import Code, Record
 from ..store.reader import RunReader
 from ..units import NS_PER_S
@@ -46,7 +46,7 @@ class Arrivals:
         return np.asarray((latest - self.time_ns) / NS_PER_S, np.float64)
 
 
-def balance(reader: RunReader) -> dict[str, Any] | None:
+def balance(reader: RunReader) -> RankBalance | None:
     """``balance`` of the report: how long each rank waits, and which one is the slowest.
 
     None for one rank, ranks that never meet, or hosts whose clocks were not compared.
@@ -61,22 +61,22 @@ def balance(reader: RunReader) -> dict[str, Any] | None:
     last = np.bincount(waiting.argmin(axis=1), minlength=len(met.ranks))
     step_s = float(np.median(np.diff(met.time_ns.max(axis=1)))) / NS_PER_S
     skew = waiting.max(axis=1)
-    return {
-        "steps": len(met.steps),
-        "step_s": step_s,
-        "skew_s": {"median": float(np.median(skew)), "p95": float(np.quantile(skew, 0.95))},
-        "bound_s": bound_s,
-        "ranks": [
-            {
-                "rank": rank,
-                "waiting_s": float(waiting[:, place].mean()),
-                "last_share": float(last[place] / len(met.steps)),
-            }
+    return RankBalance(
+        steps=len(met.steps),
+        step_s=step_s,
+        skew_s=SkewRow(median=float(np.median(skew)), p95=float(np.quantile(skew, 0.95))),
+        bound_s=bound_s,
+        ranks=tuple(
+            WaitingRow(
+                rank=rank,
+                waiting_s=float(waiting[:, place].mean()),
+                last_share=float(last[place] / len(met.steps)),
+            )
             for place, rank in enumerate(met.ranks)
-        ],
-        "slowest": _slowest(met, waiting, last, max(bound_s, _WORTH * step_s)),
-        "method": "when ranks begin the backward that reduces, or a blocking collective",
-    }
+        ),
+        slowest=_slowest(met, waiting, last, max(bound_s, _WORTH * step_s)),
+        method="when ranks begin the backward that reduces, or a blocking collective",
+    )
 
 
 def _slowest(

@@ -55,7 +55,7 @@ def test_a_planted_failure_is_a_warning_and_everything_still_comes(
     run: str, planted: tuple[object, str], runs: Path, tmp_path: Path
 ) -> None:
     stored = StoredRun(of(runs, run))
-    report = build(stored.path, recompute=True)
+    report = build(stored.path, recompute=True).to_dict()
     lines = [line for line in report["warnings"] if "Planted: planted" in line]
     if planted[1] == "rate_rows" and run == "eight-gpus":
         assert not lines  # nothing was measured that it works on
@@ -71,7 +71,7 @@ def test_a_planted_failure_is_a_warning_and_everything_still_comes(
 
 def test_other_meters_keep_their_phases(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = of(runs, "eight-gpus")
-    before = build(run)
+    before = build(run).to_dict()
     original = phase_rows.estimate
     calls: list[None] = []
 
@@ -82,7 +82,7 @@ def test_other_meters_keep_their_phases(runs: Path, monkeypatch: pytest.MonkeyPa
         return original(*args, **kwargs)
 
     monkeypatch.setattr(phase_rows, "estimate", first_fails)
-    after = build(run)
+    after = build(run).to_dict()
     (line,) = [line for line in after["warnings"] if "Planted" in line]
     device = line.partition(" ")[0]
     assert "phases share its energy by time" in line

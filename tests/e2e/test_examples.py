@@ -18,7 +18,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from optimizers import Trainer, TrainingFailed  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
-from probe.report.build import Report  # noqa: E402
+from probe.report.build import report_of  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
 from tests.fakes import processes  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
@@ -46,7 +46,7 @@ def newest(folder: Path) -> dict:
     (path,) = (folder / "runs").iterdir()
     # A training does not wait for its seal for longer than two seconds.
     assert processes.wait_until(lambda: RunReader(path).status != "running", 30)
-    return Report.of(path).data
+    return report_of(path).to_dict()
 
 
 @pytest.fixture

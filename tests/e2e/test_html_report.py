@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from probe.compare import formats
-from probe.report.build import Report
+from probe.report.build import report_of
 from tests.contract.test_comparisons import found
 from tests.fakes.exported_runs import HOSTILE, HOSTILE_STEPPED, STEPPED, stored_run
 from tests.fakes.recordings import RecordedRuns, needs
@@ -30,7 +30,7 @@ def file(
 ) -> Path:
     path = tmp_path_factory.mktemp("html") / "report.html"
     run = stored_run(recorded_runs[request.param])
-    path.write_text(str(Report.of(run.path).render("html")), encoding="utf-8")
+    path.write_text(str(report_of(run.path).render("html")), encoding="utf-8")
     assert path.stat().st_size < 2_000_000
     return path
 

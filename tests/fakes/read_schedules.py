@@ -203,5 +203,5 @@ def outcome(schedule: Schedule) -> Outcome:
 def closure(result: Outcome) -> float:
     """How far the rows are from adding up to the device's energy, as a share of it."""
     assert result.energy_j is not None
-    rows = [row["energy_j"] for row in result.rows.phases if row["energy_j"] is not None]
+    rows = [row.energy_j for row in result.rows.phases if row.energy_j is not None]
     return abs(fsum(rows) - result.energy_j) / max(1.0, abs(result.energy_j))

@@ -86,7 +86,7 @@ class Loads:
 def watched(folder: Path, name: str, work: Callable[[Any], None]) -> dict[str, Any]:
     with probe.watch(name=name, dir=str(folder), devices=uuid()) as run:
         work(run)
-    data: dict[str, Any] = run.report().data
+    data: dict[str, Any] = run.report().to_dict()
     return data
 
 

@@ -41,8 +41,13 @@ def test_importing_probe_pulls_nothing_heavy(tmp_path: Path) -> None:
 
 def test_the_public_names_are_these() -> None:
     assert sorted(probe.__all__) == [
+        "GroupReport",
         "ProbeError",
+        "Report",
         "Run",
+        "RunReader",
+        "StoreError",
+        "UsageError",
         "__version__",
         "open_run",
         "phase",

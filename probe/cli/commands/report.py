@@ -44,8 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
     from ...recorder.collect import collect
-    from ...report.build import Report
+    from ...report.build import report_of
     from ...report.formats import formats
+    from ...report.model import Report
     from ...store.layout import runs_dir
     from ...store.runs import find_run
     from ...store.trainings import group_of
@@ -58,17 +59,16 @@ def run(options: argparse.Namespace) -> int:
     run = find_run(options.run, runs_dir(options.dir))
     with contextlib.suppress(OSError):  # of another user: its rings stay where they are
         collect(group_of(run))
-    report = Report.of(
+    report = report_of(
         run,
         recompute=options.recompute,
         part_s=part_s,
         intensity=options.intensity,
         price=options.price,
     )
-    if "group" not in report.data and not report.data["sources"] and not report.data["phases"]:
-        about = report.data["run"]
+    if isinstance(report, Report) and not report.sources and not report.phases:
         raise NothingToReport(
-            f"{about['id']} holds nothing yet: it was {about['status']} after "
-            f"{about['duration_s']:.1f} s, before any sample or edge"
+            f"{report.run.id} holds nothing yet: it was {report.run.status} after "
+            f"{report.run.duration_s:.1f} s, before any sample or edge"
         )
     return write(report.render(options.format), options.format, options.output)

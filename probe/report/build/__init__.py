@@ -1,4 +1,4 @@
-"""The report of one run: store → analysis → the report's JSON.
+"""The report of a stored run: store → analysis → :class:`~probe.report.model.Report`.
 
 This is where they meet: :mod:`probe.store` knows nothing of joules per phase,
 :mod:`probe.attribution` and :mod:`probe.report.formats` know nothing of files.
@@ -6,77 +6,59 @@ This is where they meet: :mod:`probe.store` knows nothing of joules per phase,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..formats import render
-from ..group import render_group
+from ..group_model import GroupReport
+from ..model import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What is known of a run or a group; ``data`` is the report's JSON, ``str()`` the text."""
+def report_of(
+    run: Path,
+    *,
+    recompute: bool = False,
+    part_s: tuple[float, float] | None = None,
+    intensity: str | None = None,
+    price: str | None = None,
+) -> Report | GroupReport:
+    """Read and attribute a run directory.
 
-    data: dict[str, Any]
+    Args:
+        recompute: go back to raw spans and samples, whatever the recorder has summed up.
+        part_s: only what lies between these seconds of the run.
+        intensity: g CO2e per kWh: a number, or a CSV file of a time series (PROBE_INTENSITY).
+        price: per kWh, likewise, perhaps with a currency: ``0.31 EUR`` (PROBE_PRICE).
 
-    @classmethod
-    def of(
-        cls,
-        run: Path,
-        *,
-        recompute: bool = False,
-        part_s: tuple[float, float] | None = None,
-        intensity: str | None = None,
-        price: str | None = None,
-    ) -> Report:
-        """Read and attribute a run directory; ``recompute`` goes back to the raw data.
+    Raises:
+        UsageError: the part lies outside the run, or a tariff cannot be read.
+        StoreError, StoreVersionError: the run cannot be read.
+    """
+    from ...store.files import read_run_file
 
-        Args:
-            part_s: only what lies between these seconds of the run.
-            intensity: g CO2e per kWh: a number, or a CSV file of a time series (PROBE_INTENSITY).
-            price: per kWh, likewise, perhaps with a currency: ``0.31 EUR`` (PROBE_PRICE).
+    meta = read_run_file(run)
+    if meta.get("recorded") is False and part_s is None:
+        from .brief import brief
 
-        Raises:
-            UsageError: that is no part of the run, or no tariff.
-            StoreError, StoreVersionError: it cannot be read.
-        """
-        from ...store.files import read_run_file
+        return brief(run, meta)
+    from ...analysis.carbon_and_price import Tariffs
+    from ...store.trainings import is_group, place_of, single
+    from .report import build
 
-        meta = read_run_file(run)
-        if meta.get("recorded") is False and part_s is None:
-            from .brief import brief
+    tariffs = Tariffs.given(intensity, price)
+    if place_of(run) is None and is_group(run):
+        from .group import build_group
 
-            return cls(brief(run, meta))
-        from ...analysis.carbon_and_price import Tariffs
-        from ...store.trainings import is_group, place_of, single
-        from .report import build
+        if part_s is not None:
+            single(run)  # a part is one training's
+        return build_group(run, tariffs=tariffs)
+    return build(run, recompute=recompute, part_s=part_s, tariffs=tariffs)
 
-        tariffs = Tariffs.given(intensity, price)
-        if place_of(run) is None and is_group(run):
-            from .group import build_group
 
-            if part_s is not None:
-                single(run)  # a part is one training's
-            return cls(build_group(run, tariffs=tariffs))
-        return cls(build(run, recompute=recompute, part_s=part_s, tariffs=tariffs))
+def run_report(run: Path) -> Report:
+    """The report of a run that is no group. Raises UsageError for a group, else StoreError."""
+    report = report_of(run)
+    if isinstance(report, GroupReport):
+        from ...store.trainings import single
 
-    @classmethod
-    def empty(cls, reason: str) -> Report:
-        """A report without figures; ``reason`` is its only warning."""
-        from .empty import empty
-
-        return cls(empty(reason))
-
-    def render(self, format: str = "text") -> str | bytes:  # noqa: A002
-        """In one of the installed formats. Raises UsageError for another."""
-        if "group" in self.data:
-            return render_group(self.data, format)
-        return render(self.data, format)
-
-    def to_json(self) -> str:
-        """The report's JSON as text."""
-        return str(self.render("json"))
-
-    def __str__(self) -> str:
-        return str(self.render("text"))
+        single(run)
+        raise AssertionError(f"{run} is a group")  # single() has raised
+    return report

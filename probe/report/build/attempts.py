@@ -7,7 +7,6 @@ nothing when it died. Without such a phase nobody can say what was lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,17 +14,18 @@ from ...analysis.base import RunAnalysis
 from ...model import Phase
 from ...store.members import Member
 from ...timeline.rank_timeline import Timeline, parts
+from ..model import AttemptRow
 
 _MANY = 3
 
 
-def attempts(analysis: RunAnalysis, host: str) -> list[dict[str, Any]]:
+def attempts(analysis: RunAnalysis, host: str) -> tuple[AttemptRow, ...]:
     """One row each, in order of time; none if there was but one."""
     ranks = [member for member in analysis.reader.members if member.role == "rank"]
     first = min((member.rank for member in ranks), default=0)
     starts = sorted((m for m in ranks if m.rank == first), key=lambda m: m.begin_ns)
     if len(starts) < 2:
-        return []
+        return ()
     timelines = parts(analysis.reader, first)
     ends = [*(member.begin_ns for member in starts[1:]), analysis.run[1]]
     rows = []
@@ -35,19 +35,19 @@ def attempts(analysis: RunAnalysis, host: str) -> list[dict[str, Any]]:
         last = number == len(starts) - 1
         lost_ns = None if last else _since_saved(inside, end_ns)
         rows.append(
-            {
-                "attempt": member.attempt,
-                "host": host,
-                "begin_s": (member.begin_ns - analysis.run[0]) / 1e9,
-                "end_s": (end_ns - analysis.run[0]) / 1e9,
-                "steps": sum(spans.steps for spans in inside),
-                "energy_j": _joules(analysis, member.begin_ns, end_ns),
-                "lost_s": None if lost_ns is None else lost_ns / 1e9,
-                "lost_j": None if lost_ns is None else _joules(analysis, end_ns - lost_ns, end_ns),
-                "ended_by": "" if last else _why([m for m in ranks if m.attempt == member.attempt]),
-            }
+            AttemptRow(
+                attempt=member.attempt,
+                host=host,
+                begin_s=(member.begin_ns - analysis.run[0]) / 1e9,
+                end_s=(end_ns - analysis.run[0]) / 1e9,
+                steps=sum(spans.steps for spans in inside),
+                energy_j=_joules(analysis, member.begin_ns, end_ns),
+                lost_s=None if lost_ns is None else lost_ns / 1e9,
+                lost_j=None if lost_ns is None else _joules(analysis, end_ns - lost_ns, end_ns),
+                ended_by="" if last else _why([m for m in ranks if m.attempt == member.attempt]),
+            )
         )
-    return rows
+    return tuple(rows)
 
 
 def _since_saved(timelines: Sequence[Timeline], end_ns: int) -> int | None:

@@ -7,28 +7,24 @@ meter is on two hosts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Protocol, TypeVar
 
 from ...analysis.from_summary import added
 from ...model import RunStatus
 from ...store.clocks import ClockOffset
 from ...store.reader import COUNTS, SEVERITY
+from ..model import ClockRow, GapCounts, HostRow, LoggedValue, Report, RunInfo, Totals
 
-Report = dict[str, Any]
-_LISTS = (
-    "sources",
-    "phases",
-    "groups",
-    "rates",
-    "power",
-    "ranks",
-    "communication",
-    "attempts",
-    "absent",
-)
-_SUMMED = ("energy_j", "co2e_g", "modelled_energy_j", "modelled_co2e_g", "cost", "modelled_cost")
+
+class _OfDevice(Protocol):
+    @property
+    def device(self) -> str: ...
+
+
+_Row = TypeVar("_Row", bound=_OfDevice)
 
 
 def joined(
@@ -41,112 +37,150 @@ def joined(
         clocks: of the others.
         begins_s: when each host began, in seconds since the job's begin.
     """
-    first = next(iter(reports.values()))
-    several = list(reports.values())
-    for name, report in reports.items():
-        _label(name, report, begins_s[name])
-    return first | {
-        "run": _run(reports, begins_s),
-        "total": _total(several),
-        "hosts": [
+    several = [_named(name, report, begins_s[name]) for name, report in reports.items()]
+    return replace(
+        several[0],
+        run=_run(reports, begins_s),
+        total=_total([report.total for report in several]),
+        hosts=tuple(
             _host(name, report, clocks.get(name), begins_s[name])
             for name, report in reports.items()
-        ],
-        **{key: [row for report in several for row in report[key]] for key in _LISTS},
-        "gaps": {key: sum(report["gaps"][key] for report in several) for key in first["gaps"]},
-        "values": _values(several),
-        "warnings": _warnings(reports, clocks),
-    }
+        ),
+        sources=_all(report.sources for report in several),
+        phases=_all(report.phases for report in several),
+        groups=_all(report.groups for report in several),
+        rates=_all(report.rates for report in several),
+        power=_all(report.power for report in several),
+        ranks=_all(report.ranks for report in several),
+        communication=_all(report.communication for report in several),
+        attempts=_all(report.attempts for report in several),
+        absent=_all(report.absent for report in several),
+        gaps=GapCounts(
+            count=sum(report.gaps.count for report in several),
+            edges_lost=sum(report.gaps.edges_lost for report in several),
+        ),
+        values=_values(several),
+        warnings=tuple(_warnings(reports, clocks)),
+        final=all(report.final for report in several),
+    )
 
 
-def _label(name: str, report: Report, begin_s: float) -> None:
-    """Devices are called after their host; rows of a rank's time stay the rank's."""
-    for key in ("sources", "phases", "groups", "rates", "power"):
-        for row in report[key]:
-            if not row["device"].startswith("rank"):
-                row["device"] = f"{name}/{row['device']}"
-    for row in report["power"]:
-        row["begin_s"] += begin_s
-    for row in report["attempts"]:
-        row["begin_s"] += begin_s
-        row["end_s"] += begin_s
-    for row in report["ranks"]:
-        row["devices"] = [f"{name}/{device}" for device in row["devices"]]
+_Item = TypeVar("_Item")
 
 
-def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> Report:
-    first: Report = next(iter(reports.values()))["run"]
-    runs = {name: report["run"] for name, report in reports.items()}
+def _all(rows: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
+    return tuple(row for of_host in rows for row in of_host)
+
+
+def _named(host: str, report: Report, begin_s: float) -> Report:
+    """Devices are called after their host, and times begin with the job."""
+
+    def named(rows: Sequence[_Row], rename: Callable[[_Row, str], _Row]) -> tuple[_Row, ...]:
+        return tuple(
+            row if row.device.startswith("rank") else rename(row, f"{host}/{row.device}")
+            for row in rows  # those of a rank's time stay the rank's
+        )
+
+    return replace(
+        report,
+        sources=named(report.sources, lambda row, name: replace(row, device=name)),
+        phases=named(report.phases, lambda row, name: replace(row, device=name)),
+        groups=named(report.groups, lambda row, name: replace(row, device=name)),
+        rates=named(report.rates, lambda row, name: replace(row, device=name)),
+        power=tuple(
+            replace(row, device=f"{host}/{row.device}", begin_s=row.begin_s + begin_s)
+            for row in report.power
+        ),
+        attempts=tuple(
+            replace(row, begin_s=row.begin_s + begin_s, end_s=row.end_s + begin_s)
+            for row in report.attempts
+        ),
+        ranks=tuple(
+            replace(row, devices=tuple(f"{host}/{device}" for device in row.devices))
+            for row in report.ranks
+        ),
+    )
+
+
+def _run(reports: Mapping[str, Report], begins_s: Mapping[str, float]) -> RunInfo:
+    runs = {name: report.run for name, report in reports.items()}
+    first = next(iter(runs.values()))
     status = max(
-        (run["status"] for run in runs.values()),
+        (run.status for run in runs.values()),
         key=lambda host_run: SEVERITY.index(RunStatus(host_run)),
     )
-    end_s = max(begins_s[name] + run["duration_s"] for name, run in runs.items())
-    started = min(datetime.fromisoformat(run["started"]) for run in runs.values())
+    end_s = max(begins_s[name] + run.duration_s for name, run in runs.items())
+    started = min(datetime.fromisoformat(run.started) for run in runs.values())
     reasons = [f"{name}: {why}" for name, run in runs.items() if (why := _ended_by(run))]
-    codes = [run["exit_code"] for run in runs.values() if run["exit_code"]]
-    return first | {
-        "status": status,
-        "ended_by": "; ".join(reasons),
-        "duration_s": end_s,
-        "exit_code": codes[0] if codes else first["exit_code"],
-        "started": started.isoformat(),
-        "ended": (started + timedelta(seconds=end_s)).isoformat(),
-        "ranks": len({row["rank"] for report in reports.values() for row in report["ranks"]}) or 1,
-        "steps": max(run["steps"] for run in runs.values()),
-    }
-
-
-def _ended_by(run: Report) -> str:
-    unheard = run["status"] in (RunStatus.LOST, RunStatus.KILLED) and not run["ended_by"]
-    return "nothing was heard of it any more" if unheard else str(run["ended_by"])
-
-
-def _total(reports: Sequence[Report]) -> Report:
-    totals: list[Report] = [report["total"] for report in reports]
-    joined: Report = {}
-    for key in _SUMMED:
-        values = [total[key] for total in totals if total[key] is not None]
-        joined[key] = sum(values) if values else None
-    intervals = [total["energy_j_interval"] for total in totals if total["energy_j_interval"]]
-    joined["energy_j_interval"] = [sum(ends) for ends in zip(*intervals, strict=True)] or None
-    joined["coverage"] = min(
-        (total["coverage"] for total in totals if total["coverage"] is not None), default=None
+    codes = [run.exit_code for run in runs.values() if run.exit_code]
+    return replace(
+        first,
+        status=status,
+        ended_by="; ".join(reasons),
+        duration_s=end_s,
+        exit_code=codes[0] if codes else first.exit_code,
+        started=started.isoformat(),
+        ended=(started + timedelta(seconds=end_s)).isoformat(),
+        ranks=len({row.rank for report in reports.values() for row in report.ranks}) or 1,
+        steps=max(run.steps for run in runs.values()),
     )
-    return totals[0] | joined
 
 
-def _host(name: str, report: Report, clock: ClockOffset | None, begin_s: float) -> Report:
-    run, total = report["run"], report["total"]
-    return {
-        "host": name,
-        "status": run["status"],
-        "ended_by": _ended_by(run),
-        "ranks": [row["rank"] for row in report["ranks"]],
-        "begin_s": begin_s,
-        "duration_s": run["duration_s"],
-        "energy_j": total["energy_j"],
-        "modelled_energy_j": total["modelled_energy_j"],
-        "clock": _clock(clock or ClockOffset(0, 0, "the job's own")),
-    }
+def _ended_by(run: RunInfo) -> str:
+    silent = run.status in (RunStatus.LOST, RunStatus.KILLED) and not run.ended_by
+    return "nothing was heard of it any more" if silent else run.ended_by
 
 
-def _clock(clock: ClockOffset) -> Report:
-    bound_ns = clock.bound_ns
-    return {
-        "offset_s": clock.offset_ns / 1e9,
-        "method": clock.method,
-        "bound_s": None if bound_ns is None else bound_ns / 1e9,
-    }
+def _total(totals: Sequence[Totals]) -> Totals:
+    intervals = [total.energy_j_interval for total in totals if total.energy_j_interval]
+    return Totals(
+        energy_j=_sum(total.energy_j for total in totals),
+        energy_j_interval=(sum(low for low, _ in intervals), sum(high for _, high in intervals))
+        if intervals
+        else None,
+        co2e_g=_sum(total.co2e_g for total in totals),
+        modelled_energy_j=_sum(total.modelled_energy_j for total in totals),
+        modelled_co2e_g=_sum(total.modelled_co2e_g for total in totals),
+        coverage=min(
+            (total.coverage for total in totals if total.coverage is not None), default=None
+        ),
+        cost=_sum(total.cost for total in totals),
+        modelled_cost=_sum(total.modelled_cost for total in totals),
+    )
 
 
-def _values(reports: Sequence[Report]) -> Report:
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Of what is known; None if nothing is."""
+    stated = [value for value in values if value is not None]
+    return sum(stated) if stated else None
+
+
+def _host(name: str, report: Report, clock: ClockOffset | None, begin_s: float) -> HostRow:
+    clock = clock or ClockOffset(0, 0, "the job's own")
+    return HostRow(
+        host=name,
+        status=report.run.status,
+        ended_by=_ended_by(report.run),
+        ranks=tuple(row.rank for row in report.ranks),
+        begin_s=begin_s,
+        duration_s=report.run.duration_s,
+        energy_j=report.total.energy_j,
+        modelled_energy_j=report.total.modelled_energy_j,
+        clock=ClockRow(
+            offset_s=clock.offset_ns / 1e9,
+            method=clock.method,
+            bound_s=None if clock.bound_ns is None else clock.bound_ns / 1e9,
+        ),
+    )
+
+
+def _values(reports: Sequence[Report]) -> dict[str, LoggedValue]:
     """Counts of all hosts are added; of the rest the first host's stand."""
-    summed: Report = {}
+    summed: dict[str, LoggedValue] = {}
     for report in reports:
-        for name, value in report["values"].items():
+        for name, value in report.values.items():
             if name not in summed:
-                summed[name] = dict(value)
+                summed[name] = value
             elif name in COUNTS:
                 summed[name] = added(summed[name], value)
     return summed
@@ -155,7 +189,7 @@ def _values(reports: Sequence[Report]) -> Report:
 def _warnings(reports: Mapping[str, Report], clocks: Mapping[str, ClockOffset]) -> list[str]:
     lines: dict[str, list[str]] = {}
     for name, report in reports.items():
-        for line in report["warnings"]:
+        for line in report.warnings:
             lines.setdefault(line, []).append(name)
     joined = [
         line if len(names) == len(reports) else f"{', '.join(names)}: {line}"

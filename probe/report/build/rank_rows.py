@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from ...analysis.base import RunAnalysis
 from ...analysis.phase_rows import row
@@ -12,61 +12,61 @@ from ...store.reader import RunReader
 from ...timeline.ddp_reductions import row as communication_row
 from ...timeline.phase_totals import PhaseTotals
 from ...timeline.rank_waiting import balance
+from ..model import CommunicationRow, PhaseRow, RankBalance, RankRow, Report, SourceRow, WaitingRow
 
 
 def rank_rows(
     phase_totals: Sequence[PhaseTotals],
     owned: Mapping[int, Sequence[str]],
-    sources: Sequence[Mapping[str, Any]],
+    sources: Sequence[SourceRow],
     analysis: RunAnalysis,
-) -> list[dict[str, Any]]:
+) -> tuple[RankRow, ...]:
     """What each rank used of devices that are its own; null where it shares them."""
-    counted = {source["device"]: source["energy_j"] for source in sources if source["in_total"]}
+    counted = {
+        source.device: source.energy_j
+        for source in sources
+        if source.in_total and source.energy_j is not None
+    }
     hosts = {
         member.rank: member.host for member in analysis.reader.members if member.role == "rank"
     }
     rows = []
     for phases in phase_totals:
-        names = [name for name in owned.get(phases.rank, ()) if counted.get(name) is not None]
+        names = [name for name in owned.get(phases.rank, ()) if name in counted]
         rows.append(
-            {
-                "rank": phases.rank,
-                "host": hosts.get(phases.rank, ""),
-                "devices": names,
-                "steps": phases.steps,
-                "energy_j": sum(counted[name] for name in names) if names else None,
-            }
+            RankRow(
+                rank=phases.rank,
+                host=hosts.get(phases.rank, ""),
+                devices=tuple(names),
+                steps=phases.steps,
+                energy_j=sum(counted[name] for name in names) if names else None,
+            )
         )
-    return rows
+    return tuple(rows)
 
 
-def waiting_of_ranks(reader: RunReader, report: dict[str, Any]) -> dict[str, Any] | None:
+def waiting_of_ranks(reader: RunReader, report: Report) -> RankBalance | None:
     """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
-    if not report["ranks"]:
+    if not report.ranks:
         return None
     waiting = balance(reader)
     if waiting is None:
         return None
-    by_rank = {row["rank"]: row for row in report["ranks"]}
-    for waited in waiting["ranks"]:
-        joules = by_rank[waited["rank"]]["energy_j"] if waited["rank"] in by_rank else None
-        waited["waiting_j"] = (
-            None
-            if joules is None
-            else (
-                joules
-                * min(
-                    1.0,
-                    waited["waiting_s"]
-                    * by_rank[waited["rank"]]["steps"]
-                    / max(report["run"]["duration_s"], 1e-9),
-                )
-            )
-        )
-    return waiting
+    by_rank = {row.rank: row for row in report.ranks}
+    rows = [
+        replace(row, waiting_j=_waiting_j(row, by_rank.get(row.rank), report.run.duration_s))
+        for row in waiting.ranks
+    ]
+    return replace(waiting, ranks=tuple(rows))
 
 
-def communication_rows(analysis: RunAnalysis) -> list[dict[str, Any]]:
+def _waiting_j(waited: WaitingRow, rank: RankRow | None, run_s: float) -> float | None:
+    if rank is None or rank.energy_j is None:
+        return None
+    return rank.energy_j * min(1.0, waited.waiting_s * rank.steps / max(run_s, 1e-9))
+
+
+def communication_rows(analysis: RunAnalysis) -> tuple[CommunicationRow, ...]:
     """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
     reductions, rows = analysis.reductions(), []
     hosts = {
@@ -86,12 +86,12 @@ def communication_rows(analysis: RunAnalysis) -> list[dict[str, Any]]:
             phases.steps,
         )
         rows += [] if row is None else [row]
-    return rows
+    return tuple(rows)
 
 
 def time_rows(
     shown: Sequence[PhaseTotals], run: tuple[int, int], *, several: bool
-) -> list[dict[str, Any]]:
+) -> list[PhaseRow]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for phases in shown:
@@ -103,7 +103,7 @@ def time_rows(
     return rows
 
 
-def _time_row(phase: str, label: str, count: int, seconds: float) -> dict[str, Any]:
+def _time_row(phase: str, label: str, count: int, seconds: float) -> PhaseRow:
     return row(
         phase, label, count, seconds, None, None, Status.NOT_IDENTIFIABLE, Provenance.MEASURED
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,15 @@ from ...analysis.rates import rates
 from ...analysis.totals import totals
 from ...clock import Anchor
 from ...errors import UsageError
-from ...model import SCHEMA_VERSION, DeviceKind, Gap, Provenance, RunStatus
+from ...model import DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
 from ...store.trainings import nothing_trained
 from ...units import NS_PER_S
+from ..model import AbsentMeter, GapCounts, Overhead, RecorderUse, Report, RunInfo, SourceRow
 from .attempts import attempts
+from .empty import NO_OVERHEAD
 from .join_hosts import joined
+from .phase_shares import with_shares
 from .rank_rows import communication_rows, rank_rows, time_rows, waiting_of_ranks
 from .warnings import uncovered, warnings
 
@@ -33,7 +37,7 @@ def build(
     part_s: tuple[float, float] | None = None,
     tariffs: Tariffs | None = None,
     with_rates: bool = True,
-) -> dict[str, Any]:
+) -> Report:
     """Read a run and attribute its energy.
 
     Args:
@@ -51,7 +55,7 @@ def build(
     hosts = reader.hosts()
     several = len(reader.ranks()) > 1
 
-    def report_of(host: RunReader, part_s: tuple[float, float] | None) -> dict[str, Any]:
+    def report_of(host: RunReader, part_s: tuple[float, float] | None) -> Report:
         return _of_host(
             open_analysis(host, recompute=recompute, part_s=part_s),
             tariffs,
@@ -76,35 +80,33 @@ def build(
         if not reports:
             raise UsageError(f"{part_s} s is no part of the run")
         report = joined(reports, reader.clocks, begins_s)
-    return report | {"balance": waiting_of_ranks(reader, report) if part_s is None else None}
+    return report if part_s is not None else _with_balance(reader, report)
 
 
-def of_training(
-    analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = True
-) -> dict[str, Any]:
+def _with_balance(reader: RunReader, report: Report) -> Report:
+    return replace(report, balance=waiting_of_ranks(reader, report))
+
+
+def of_training(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = True) -> Report:
     """The report of one training of a group."""
     reader = analysis.reader
     several = len(reader.ranks()) > 1
     report = _of_host(analysis, tariffs, with_rates=with_rates, several=several)
-    whole = analysis.run == analysis.whole
-    return report | {"balance": waiting_of_ranks(reader, report) if whole else None}
+    return _with_balance(reader, report) if analysis.run == analysis.whole else report
 
 
-def of_group(analysis: RunAnalysis, tariffs: Tariffs) -> dict[str, Any]:
+def of_group(analysis: RunAnalysis, tariffs: Tariffs) -> Report:
     """What the meters of a group say of all of it, as the report of a run without phases."""
     return _of_host(analysis, tariffs, with_rates=False, several=False)
 
 
-def _of_host(
-    analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, several: bool
-) -> dict[str, Any]:
+def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, several: bool) -> Report:
     """What one host recorded; ``several``: the job has more than one rank."""
     run, gaps = analysis.run, analysis.gaps
     meta = analysis.reader.meta
     devices = analysis.devices
     sources = [
-        device_energy.source_row(device, run, gaps)
-        | ({"shared": True} if device.source.id in analysis.shared else {})
+        device_energy.source_row(device, run, gaps, shared=device.source.id in analysis.shared)
         for device in devices
     ]
     rows = PhaseRows()
@@ -116,103 +118,97 @@ def _of_host(
         if device.source.in_total or _modelled_cpu(device):
             more, owner_totals = analysis.rows_of(device)
             rows += more
-            meter = next(row for row in sources if row["source"] == device.source.id)
-            meter |= more.sensor
-            meter["note"] = "; ".join(filter(None, (meter["note"], more.sensor_note)))
+            sources = [
+                _with_response(row, more) if row.source == device.source.id else row
+                for row in sources
+            ]
             if owner_totals is not None and more.phases:
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)
     note = _note(analysis.reader)
-    total_, carbon, cost = totals(analysis, tariffs, rows.sampling_error_j)
+    total, carbon, cost = totals(analysis, tariffs, rows.sampling_error_j)
     phase_totals = analysis.phase_totals
     rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
-    return {
-        "schema": SCHEMA_VERSION,
-        "run": _run(analysis),
-        "total": total_,
-        "sources": sources,
-        "phases": rows.phases,
-        "groups": rows.groups,
-        "ranks": rank_rows(phase_totals, owned, sources, analysis) if several else [],
-        "communication": communication_rows(analysis) if several else [],
-        "hosts": [],
-        "attempts": attempts(analysis, str(meta.get("host", ""))),
-        "rates": rates(analysis) if with_rates else [],
-        "power": [
+    return Report(
+        run=_run(analysis),
+        total=total,
+        sources=tuple(sources),
+        phases=with_shares(rows.phases),
+        groups=tuple(rows.groups),
+        ranks=rank_rows(phase_totals, owned, sources, analysis) if several else (),
+        communication=communication_rows(analysis) if several else (),
+        attempts=attempts(analysis, str(meta.get("host", ""))),
+        rates=tuple(rates(analysis)) if with_rates else (),
+        power=tuple(
             row
             for device in devices
             if device.source.in_total or device.source.provenance is Provenance.MODELLED
             if device.source.id not in analysis.shared
             if (row := device_energy.power_row(device, run)) is not None
-        ],
-        "overhead": _overhead(meta),
-        "recorder": meta.get("recorder"),
-        "machine": meta.get("machine") or {},
-        "torch": meta.get("torch", "unknown"),
-        "carbon": carbon,
-        "cost": cost,
-        "absent": meta.get("absent") or [],
-        "gaps": {"count": sum(g.count for g in gaps), "edges_lost": _edges_lost(meta, gaps)},
-        "values": analysis.values(),
-        "warnings": [
+        ),
+        overhead=_overhead(meta),
+        recorder=_recorder(meta),
+        machine=meta.get("machine") or {},
+        torch=meta.get("torch", "unknown"),
+        carbon=carbon,
+        cost=cost,
+        absent=tuple(_absent(meta)),
+        gaps=GapCounts(count=sum(g.count for g in gaps), edges_lost=_edges_lost(meta, gaps)),
+        values=analysis.values(),
+        warnings=(
             *([note] if note else ()),
             *warnings(analysis),
             *rows.warnings,
             *uncovered(analysis, tariffs),
-        ],
-    }
+        ),
+        final=analysis.reader.status is not RunStatus.RUNNING,
+    )
 
 
-def _run(analysis: RunAnalysis) -> dict[str, Any]:
+def _with_response(source: SourceRow, rows: PhaseRows) -> SourceRow:
+    """A meter's row with what the estimator found of its sensor."""
+    note = "; ".join(filter(None, (source.note, rows.sensor_note)))
+    return replace(source, response=rows.response, fit=rows.fit, note=note)
+
+
+def _run(analysis: RunAnalysis) -> RunInfo:
     reader, run = analysis.reader, analysis.run
     meta = reader.meta
-    part = [(at - analysis.whole[0]) / NS_PER_S for at in run]
+    begin_s, end_s = ((at - analysis.whole[0]) / NS_PER_S for at in run)
     anchor = Anchor(**meta["anchor"])
-    return {
-        "id": reader.id,
-        "name": meta.get("name") or "",
-        "status": str(reader.status),
-        "ended_by": meta.get("ended_by") or "",
-        "exit_code": meta.get("exit_code"),
-        "started": meta["started"],
-        "ended": (anchor.wall_of(run[0]) + timedelta(seconds=(run[1] - run[0]) / 1e9)).isoformat(),
-        "duration_s": (run[1] - run[0]) / 1e9,
-        "part_s": part if run != analysis.whole else None,
-        "host": meta.get("host", ""),
-        "python": meta.get("python", ""),
-        "ranks": max(1, len(reader.ranks())),
-        **_steps(analysis),
-        "config": meta.get("config"),
-        "data": meta.get("data", "unknown"),
-        "directory": str(reader.path),
-        **({"note": note} if (note := _note(reader)) else {}),
-    } | _of_group(reader)
-
-
-def _of_group(reader: RunReader) -> dict[str, Any]:
-    """Of one training of a group: which group, and how its process was started."""
-    if reader.training is None:
-        return {}
-    command = reader.meta.get("command") or []
-    return {"group": reader.store.name, "command": command, "process": reader.meta.get("process")}
-
-
-def _steps(analysis: RunAnalysis) -> dict[str, Any]:
-    """Steps, their median time in seconds and its quartiles, of the rank with most of them."""
-    ranks = analysis.phase_totals
-    most = max(ranks, key=lambda totals: totals.steps, default=None)
+    most = max(analysis.phase_totals, key=lambda totals: totals.steps, default=None)
     steps = 0 if most is None else most.steps
     times = None if most is None else most.step_times
     optimizers = {} if most is None else dict(most.optimizers)
-    told_apart = any(number != steps for number in optimizers.values())
-    return {
-        "steps": steps,
-        "step_s": None if times is None else times.median_s,
-        "step_s_quartiles": None if times is None else [times.low_s, times.high_s],
-        "steps_left_out": 0 if times is None else times.left_out,
-        "iterations": max(optimizers.values()) if told_apart else steps,
-        "optimizers": optimizers if told_apart else {},
-    }
+    several = any(number != steps for number in optimizers.values())
+    grouped = reader.training is not None
+    return RunInfo(
+        id=reader.id,
+        name=meta.get("name") or "",
+        status=str(reader.status),
+        ended_by=meta.get("ended_by") or "",
+        exit_code=meta.get("exit_code"),
+        started=meta["started"],
+        ended=(anchor.wall_of(run[0]) + timedelta(seconds=(run[1] - run[0]) / 1e9)).isoformat(),
+        duration_s=(run[1] - run[0]) / 1e9,
+        part_s=(begin_s, end_s) if run != analysis.whole else None,
+        host=meta.get("host", ""),
+        python=meta.get("python", ""),
+        ranks=max(1, len(reader.ranks())),
+        steps=steps,
+        step_s=None if times is None else times.median_s,
+        step_s_quartiles=None if times is None else (times.low_s, times.high_s),
+        steps_left_out=0 if times is None else times.left_out,
+        iterations=max(optimizers.values()) if several else steps,
+        optimizers=optimizers if several else {},
+        config=meta.get("config"),
+        data=meta.get("data", "unknown"),
+        directory=str(reader.path),
+        note=_note(reader),
+        group=reader.store.name if grouped else None,
+        command=tuple(meta.get("command") or ()) if grouped else (),
+        process=meta.get("process") if grouped else None,
+    )
 
 
 def _note(reader: RunReader) -> str:
@@ -227,15 +223,39 @@ def _modelled_cpu(device: device_energy.DeviceEnergy) -> bool:
     return source.provenance is Provenance.MODELLED and source.device_kind is DeviceKind.CPU
 
 
-def _overhead(meta: dict[str, Any]) -> dict[str, Any]:
+def _overhead(meta: Mapping[str, Any]) -> Overhead:
     measured = meta.get("overhead") or {}
-    return {
-        "share_of_step": measured.get("share_of_step"),
-        "method": measured.get("method") or "unknown: no step was recorded",
-        **{k: v for k, v in measured.items() if k not in ("share_of_step", "method")},
-    }
+    return Overhead(
+        share_of_step=measured.get("share_of_step"),
+        method=measured.get("method") or NO_OVERHEAD.method,
+        records=measured.get("records"),
+    )
 
 
-def _edges_lost(meta: dict[str, Any], gaps: Sequence[Gap]) -> int:
+def _recorder(meta: Mapping[str, Any]) -> RecorderUse | None:
+    used = meta.get("recorder")
+    if not used:
+        return None
+    return RecorderUse(
+        pid=used.get("pid", 0),
+        start_ticks=used.get("start_ticks", 0),
+        epoch=used.get("epoch", 0),
+        cpu_s=used.get("cpu_s", 0.0),
+        wall_s=used.get("wall_s", 0.0),
+        start_cpu_s=used.get("start_cpu_s"),
+    )
+
+
+def _absent(meta: Mapping[str, Any]) -> Iterator[AbsentMeter]:
+    for row in meta.get("absent") or ():
+        yield AbsentMeter(
+            sensor=row.get("sensor", ""),
+            what=row.get("what", ""),
+            reason=row.get("reason", ""),
+            remedy=row.get("remedy"),
+        )
+
+
+def _edges_lost(meta: Mapping[str, Any], gaps: Sequence[Gap]) -> int:
     counted = int(meta.get("edges_lost") or 0)
     return max(counted, sum(int(g.count) for g in gaps if g.what.startswith("edges of")))

@@ -1,18 +1,19 @@
 """Formats of the report of one run. Each is one file here with ``render(report)``.
 
-It returns text, or bytes for a format that is not text. They know the report's JSON (schema 1)
-and nothing else: no store, no sensors. A third party's format is an entry point of the group
-``probe.reports`` that names such a function.
+It returns text, or bytes for a format that is not text. They know :mod:`probe.report.model` and
+nothing else: no store, no sensors. A third party's format is an entry point of the group
+``probe.reports`` that names such a function. A group has a table and its JSON.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
 
 from ...errors import ProbeError, UsageError
 from ...plugins import discover, load
+from ..group_model import GroupReport
+from ..model import Report
 
 REPORTS = "probe.reports"  # the group of entry points
 
@@ -23,14 +24,17 @@ def formats() -> list[str]:
     return [*ours, *(name for name in discover(REPORTS) if name not in ours)]
 
 
-def render(report: dict[str, Any], format: str = "text") -> str | bytes:  # noqa: A002
-    """The report's JSON in one of :func:`formats`.
+def render(report: Report | GroupReport, format: str = "text") -> str | bytes:  # noqa: A002
+    """The report in one of :func:`formats`.
 
     Raises:
-        UsageError: no such format, what it needs is missing, or a third party's failed.
+        UsageError: no such format, it holds one run and this is a group, what it needs is missing,
+            or a third party's failed.
     """
     if format not in formats():
         raise UsageError(f"no report format {format!r}: choose from {', '.join(formats())}")
+    if isinstance(report, GroupReport):
+        return _group(report, format)
     if any(module.name == format for module in iter_modules(__path__)):
         ours: str | bytes = import_module(f"{__name__}.{format}").render(report)
         return ours
@@ -41,3 +45,17 @@ def render(report: dict[str, Any], format: str = "text") -> str | bytes:  # noqa
     except Exception as error:
         raise UsageError(f"{format}: {type(error).__name__}: {error}") from error
     return rendered if isinstance(rendered, bytes) else str(rendered)
+
+
+def _group(report: GroupReport, format: str) -> str:  # noqa: A002
+    from .. import group_text
+
+    if format == "json":
+        return report.to_json()
+    if format == "text":
+        return group_text.render(report)
+    group = report.group
+    raise UsageError(
+        f"{format} holds one run, and {group.id} is a group of {len(report.runs)} trainings: "
+        f"name one of them ({group.id}/1), or write --format text or json"
+    )

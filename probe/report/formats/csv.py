@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+
+from ..model import Report
 
 COLUMNS = (
     "run",
@@ -27,12 +28,15 @@ COLUMNS = (
 )
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: Report) -> str:
     """A header and the rows of ``phases``."""
     return table(COLUMNS, rows(report))
 
 
-def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+Cell = str | int | float | None
+
+
+def table(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
     """A header and one line per row; what a row does not have is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -43,22 +47,29 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return text.getvalue().removesuffix("\r\n")
 
 
-def rows(report: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def rows(report: Report) -> Iterator[dict[str, Cell]]:
     """A row per phase and device under ``COLUMNS``, in their order."""
-    run = report["run"]
-    for row in report["phases"]:
-        low, high = row["energy_j_interval"] or (None, None)
-        least, most = row["bounds_j"] or (None, None)
-        cells = {
-            "run": run["id"],
-            "name": run["name"],
-            "started": run["started"],
-            "duration_s": run["duration_s"],
-            **row,
+    run = report.run
+    for row in report.phases:
+        low, high = row.energy_j_interval or (None, None)
+        least, most = row.bounds_j or (None, None)
+        cells: dict[str, Cell] = {
+            "run": run.id,
+            "name": run.name,
+            "started": run.started,
+            "duration_s": run.duration_s,
+            "device": row.device,
+            "phase": row.phase,
+            "count": row.count,
+            "time_s": row.time_s,
+            "energy_j": row.energy_j,
             "energy_j_low": low,
             "energy_j_high": high,
             "bounds_j_low": least,
             "bounds_j_high": most,
+            "power_w": row.power_w,
+            "status": str(row.status),
+            "provenance": str(row.provenance),
         }
         yield {name: cells[name] for name in COLUMNS}
 

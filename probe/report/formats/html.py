@@ -6,6 +6,7 @@ import html
 from typing import Any
 
 from .. import rank_tables, sentences
+from ..model import PhaseRow, Report
 from ..numbers import duration, energy
 from ..svg_charts import charts
 from ..text_tables import Table
@@ -37,20 +38,20 @@ ul.warnings { padding: .7rem 1rem .7rem 2rem; border-left: 4px solid #E69F00;
 """
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: Report) -> str:
     """A whole page.
 
     Raises:
         UsageError: matplotlib, which draws the charts, is not installed.
     """
-    run, name = report["run"], escaped(report["run"]["name"] or report["run"]["id"])
-    steps = f", {sentences.steps(run)}" if run["steps"] else ""
-    ended = f" ({escaped(run['ended_by'])})" if run["ended_by"] else ""
+    run, name = report.run, escaped(report.run.name or report.run.id)
+    steps = f", {sentences.steps(run)}" if run.steps else ""
+    ended = f" ({escaped(run.ended_by)})" if run.ended_by else ""
     body = [
         f"<header><h1>{name}</h1>",
-        f"<p class='soft'>{escaped(run['status'])}{ended} after {duration(run['duration_s'])}"
-        f"{steps}, begun {escaped(run['started'][:19])} UTC · "
-        f"<code>{escaped(run['id'])}</code></p>",
+        f"<p class='soft'>{escaped(run.status)}{ended} after {duration(run.duration_s)}"
+        f"{steps}, begun {escaped(run.started[:19])} UTC · "
+        f"<code>{escaped(run.id)}</code></p>",
         f"<p class='figure'>{escaped(sentences.headline(report))}</p>",
         _beside(report),
         "</header>",
@@ -65,8 +66,7 @@ def render(report: dict[str, Any]) -> str:
     body.append("<h2>Phases</h2>")
     body += map(table_of, rank_tables.all_ranks(report))
     body += [
-        _phases(report, device)
-        for device in dict.fromkeys(row["device"] for row in report["phases"])
+        _phases(report, device) for device in dict.fromkeys(row.device for row in report.phases)
     ]
     body += map(table_of, rank_tables.tables(report))
     body += [
@@ -96,24 +96,24 @@ def escaped(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
-def _beside(report: dict[str, Any]) -> str:
-    total = report["total"]
+def _beside(report: Report) -> str:
+    total = report.total
     lines = []
-    if total["modelled_energy_j"] is not None:
+    if total.modelled_energy_j is not None:
         lines.append(
-            f"<span class='modelled'>and {energy(total['modelled_energy_j'])} of CPU and "
+            f"<span class='modelled'>and {energy(total.modelled_energy_j)} of CPU and "
             "RAM by a model, not in it</span>"
         )
     lines += map(escaped, sentences.tariffs(report))
     return f"<p class='soft'>{' · '.join(lines)}</p>" if lines else ""
 
 
-def _warnings(report: dict[str, Any]) -> str:
-    lines = "".join(f"<li>{escaped(line)}</li>" for line in report["warnings"])
+def _warnings(report: Report) -> str:
+    lines = "".join(f"<li>{escaped(line)}</li>" for line in report.warnings)
     return f"<ul class='warnings'>{lines}</ul>" if lines else ""
 
 
-def _phases(report: dict[str, Any], device: str) -> str:
+def _phases(report: Report, device: str) -> str:
     *numbers, how = sentences.COLUMNS[1:]
     head = "".join(f"<th>{name}</th>" for name in (escaped(device), *numbers))
     rows = "".join(_phase(row, cells) for row, cells in sentences.rows_of(report, device))
@@ -123,12 +123,8 @@ def _phases(report: dict[str, Any], device: str) -> str:
     )
 
 
-def _phase(row: dict[str, Any], cells: list[str]) -> str:
-    kind = (
-        "modelled"
-        if row["provenance"] == "modelled"
-        else ("refused" if row["energy_j"] is None else "")
-    )
+def _phase(row: PhaseRow, cells: list[str]) -> str:
+    kind = "modelled" if row.is_modelled else ("refused" if row.energy_j is None else "")
     *numbers, how = map(escaped, cells)
     return (
         f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in numbers)}"

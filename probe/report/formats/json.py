@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from ..model import Report
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: Report) -> str:
     """Serialise; a value that is unknown is null, never NaN."""
-    return json.dumps(report, indent=1, allow_nan=False)
+    return report.to_json()

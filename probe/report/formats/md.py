@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from .. import rank_tables, sentences
+from ..model import Report
 from ..numbers import duration, energy
 from ..text_tables import Table
 
@@ -14,34 +14,33 @@ _LONGEST = 120
 _HARMLESS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`|*_[]<>#@"}
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: Report) -> str:
     """Under 60 lines: totals, a table per device, meters, warnings."""
-    run, total = report["run"], report["total"]
-    lines = [MARKER, f"### {cell(run['name'] or run['id'])}: {sentences.headline(report)}", ""]
-    steps = f", {sentences.steps(run)}" if run["steps"] else ""
-    why = f" ({cell(run['ended_by'])})" if run["ended_by"] else ""
-    lines += [f"{run['status']}{why} after {duration(run['duration_s'])}{steps}; `{run['id']}`", ""]
-    if total["modelled_energy_j"] is not None:
+    run, total = report.run, report.total
+    lines = [MARKER, f"### {cell(run.name or run.id)}: {sentences.headline(report)}", ""]
+    steps = f", {sentences.steps(run)}" if run.steps else ""
+    why = f" ({cell(run.ended_by)})" if run.ended_by else ""
+    lines += [f"{run.status}{why} after {duration(run.duration_s)}{steps}; `{run.id}`", ""]
+    if total.modelled_energy_j is not None:
         lines += [
-            f"Besides, {energy(total['modelled_energy_j'])} of CPU and RAM by a model, not "
-            "measured.",
+            f"Besides, {energy(total.modelled_energy_j)} of CPU and RAM by a model, not measured.",
             "",
         ]
     for table in rank_tables.all_ranks(report):
         lines += table_of(table)
-    for device in dict.fromkeys(row["device"] for row in report["phases"]):
+    for device in dict.fromkeys(row.device for row in report.phases):
         lines += _table(report, device)
     for table in rank_tables.tables(report):
         lines += table_of(table)
-    if report["warnings"]:
-        lines += [f"- {cell(line)}" for line in report["warnings"][:10]]
+    if report.warnings:
+        lines += [f"- {cell(line)}" for line in report.warnings[:10]]
     return "\n".join(lines).rstrip()
 
 
-def _table(report: dict[str, Any], device: str) -> list[str]:
+def _table(report: Report, device: str) -> list[str]:
     head = [cell(device), *sentences.COLUMNS[1:]]
     lines = [line(head), line(["---", *["---:"] * 6, "---"])]
-    rows = sorted(sentences.rows_of(report, device), key=lambda table: -table[0]["time_s"])
+    rows = sorted(sentences.rows_of(report, device), key=lambda table: -table[0].time_s)
     lines += [line(map(cell, cells)) for _, cells in rows[:12]]
     return [*lines, ""]
 
@@ -51,7 +50,7 @@ def line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def cell(text: object) -> str:
+def cell(text: str) -> str:
     """One line that neither ends a cell nor begins a tag, a link or a mention."""
     return sentences.short(text, _LONGEST).translate(_HARMLESS)
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..model import Report
 from .csv import COLUMNS, rows
 
 _TEXTS = {"run", "name", "started", "device", "phase", "status", "provenance"}
 
 
-def render(report: dict[str, Any]) -> bytes:
+def render(report: Report) -> bytes:
     """A row per phase and device; ``phasewatt`` in the metadata is the report's JSON."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema(
         [(name, _type(name)) for name in COLUMNS],
-        metadata={"phasewatt": json.dumps(report, allow_nan=False)},
+        metadata={"phasewatt": json.dumps(report.to_dict(), allow_nan=False)},
     )
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist(list(rows(report)), schema=schema)

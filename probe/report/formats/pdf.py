@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import UsageError
 from .. import sentences
+from ..model import Report
 from ..numbers import duration, energy
 from ..svg_charts import charts
 
@@ -66,7 +67,7 @@ _PAGE = """
 """
 
 
-def render(report: dict[str, Any]) -> bytes:
+def render(report: Report) -> bytes:
     """The document.
 
     Raises:
@@ -78,29 +79,29 @@ def render(report: dict[str, Any]) -> bytes:
         raise UsageError("pdf needs typst: pip install 'phasewatt[reports]'") from None
     drawn = charts(report)
     files = {f"chart{i}.svg": chart.svg.encode() for i, chart in enumerate(drawn)}
-    run, total = report["run"], report["total"]
+    run, total = report.run, report.total
     beside = []
-    if total["modelled_energy_j"] is not None:
-        modelled = energy(total["modelled_energy_j"])
+    if total.modelled_energy_j is not None:
+        modelled = energy(total.modelled_energy_j)
         beside.append(f"and {modelled} of CPU and RAM by a model, not in it")
     beside += sentences.tariffs(report)
-    ended = f" ({sentences.short(run['ended_by'], LONGEST_TEXT)})" if run["ended_by"] else ""
-    steps = f", {run['steps']} steps" if run["steps"] else ""
+    ended = f" ({sentences.short(run.ended_by, LONGEST_TEXT)})" if run.ended_by else ""
+    steps = f", {run.steps} steps" if run.steps else ""
     data = {
-        "name": sentences.short(run["name"] or run["id"], LONGEST_TEXT),
-        "id": run["id"],
-        "state": f"{run['status']}{ended} after {duration(run['duration_s'])}{steps}, begun "
-        f"{run['started'][:19]} UTC",
+        "name": sentences.short(run.name or run.id, LONGEST_TEXT),
+        "id": run.id,
+        "state": f"{run.status}{ended} after {duration(run.duration_s)}{steps}, begun "
+        f"{run.started[:19]} UTC",
         "headline": sentences.headline(report),
         "beside": " · ".join(beside),
-        "warnings": [sentences.short(line, LONGEST_TEXT) for line in report["warnings"]],
+        "warnings": [sentences.short(line, LONGEST_TEXT) for line in report.warnings],
         "charts": [
             {"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
             for i, c in enumerate(drawn)
         ],
         "devices": [
             {"name": sentences.short(device, LONGEST_TEXT), "rows": _rows(report, device)}
-            for device in dict.fromkeys(row["device"] for row in report["phases"])
+            for device in dict.fromkeys(row.device for row in report.phases)
         ],
         "parts": [
             {"title": "What was measured", "rows": sentences.provenance(report)},
@@ -117,7 +118,7 @@ def render(report: dict[str, Any]) -> bytes:
     return document
 
 
-def _rows(report: dict[str, Any], device: str) -> list[list[str]]:
+def _rows(report: Report, device: str) -> list[list[str]]:
     return [
         [sentences.short(cells[0], 24), *cells[1:]]
         for _, cells in sentences.rows_of(report, device)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from probe import Run
 from probe.model import RunStatus
-from probe.report.build import Report
+from probe.report.build.empty import empty
 from probe.report.formats import formats
+from probe.report.model import Overhead, RecorderUse
 from probe.session.unwatched import UnwatchedRun, WatchedRun
 from probe.store.reader import RunReader
 from tests.fakes import processes
@@ -36,7 +38,7 @@ def test_both_kinds_of_run_have_the_whole_surface() -> None:
 
 @pytest.mark.parametrize("name", sorted(formats()))
 def test_a_report_without_a_run_has_every_format(name: str) -> None:
-    content = Report.empty("nothing was recorded: no space left").render(name)
+    content = empty("nothing was recorded: no space left").render(name)
     assert content
 
 
@@ -89,7 +91,7 @@ first.close()
 second = probe.start(name="second")
 assert second is not first
 await_recorder(second)
-print(first.report().data["run"]["status"])
+print(first.report().to_dict()["run"]["status"])
 """,
         tmp_path,
     )
@@ -131,7 +133,7 @@ def test_words_that_log_does_not_take_are_a_warning(tmp_path: Path) -> None:
         for _ in range(3):
             run.log("loss", 1.0)
             run.log({"loss": 2.0}, samples=8)
-    data = run.report().data
+    data = run.report().to_dict()
     print(data["values"]["loss"]["last"], data["values"]["samples"]["sum"])
     print(sum("log() takes numbers by name" in line for line in data["warnings"]))
     """,
@@ -151,7 +153,7 @@ def test_a_run_of_a_moment_is_finished(tmp_path: Path) -> None:
         with probe.watch() as run:
             with run.phase("work"):
                 time.sleep(0.05)
-        print(run.report().data["run"]["status"])
+        print(run.report().to_dict()["run"]["status"])
     """,
         tmp_path,
         timeout=120,
@@ -167,10 +169,15 @@ def test_the_recorders_start_is_told_apart(tmp_path: Path) -> None:
     assert processes.status_at_end(run) is RunStatus.FINISHED
     recorder = json.loads((run / "run.json").read_text())["recorder"]
     assert 0 < recorder["start_cpu_s"] <= recorder["cpu_s"]
-    report = Report.empty("").data
-    report["overhead"] = {"share_of_step": 0.01, "method": "measured"}
-    report["recorder"] = {"cpu_s": 3.0, "start_cpu_s": 1.0, "wall_s": 100.0}
-    text = Report(report).render("text")
+    report = empty("")
+    report = replace(
+        report,
+        overhead=Overhead(share_of_step=0.01, method="measured"),
+        recorder=RecorderUse(
+            pid=1, start_ticks=1, epoch=1, cpu_s=3.0, start_cpu_s=1.0, wall_s=100.0
+        ),
+    )
+    text = report.render("text")
     assert "the recorder used 2.0 % of a core, after 1.0 s of CPU to start" in str(text)
 
 

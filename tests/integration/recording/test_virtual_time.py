@@ -12,7 +12,7 @@ from probe.model import RunStatus
 from probe.recorder import loop
 from probe.recorder.spawn import claim
 from probe.recorder.upkeep import folder, keep
-from probe.report.build import Report
+from probe.report.build import report_of
 from probe.report.build.report import build
 from probe.store import segments
 from probe.store.reader import RunReader
@@ -26,8 +26,8 @@ class Killed(BaseException):
     """What ends a recorder as SIGKILL does: nothing of it runs any more."""
 
 
-def report_of(run: VirtualRun) -> dict[str, Any]:
-    return Report.of(run.path).data
+def report_dict(run: VirtualRun) -> dict[str, Any]:
+    return report_of(run.path).to_dict()
 
 
 def check_total(report: dict[str, Any], run: VirtualRun) -> None:
@@ -51,7 +51,7 @@ def test_a_minute_of_known_phases_takes_half_a_second(tmp_path: Path) -> None:
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     print(f"{SECONDS:.0f} s of data in {wall:.2f} s, {cpu:.2f} s of them on a processor")
     assert cpu < BOUND_S
-    report = report_of(run)
+    report = report_dict(run)
     assert report["run"]["status"] == RunStatus.FINISHED
     assert report["run"]["duration_s"] == pytest.approx(float(run.trace.edges_s[-1]), abs=1e-6)
     assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
@@ -65,7 +65,7 @@ def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         run = VirtualRun(tmp_path / name, 30.0)
         run.record()
-        reports.append(report_of(run))
+        reports.append(report_dict(run))
     for part in ("total", "phases", "power", "gaps"):
         assert reports[0][part] == reports[1][part]
 
@@ -87,7 +87,7 @@ def test_a_recorder_takes_over(death: str, tmp_path: Path) -> None:
     run.clock.drop_sensors()
     run.clock.sleep(1.5)
     run.record(epoch=2)
-    report = report_of(run)
+    report = report_dict(run)
     assert report["run"]["status"] == RunStatus.FINISHED
     assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
     reasons = [gap.reason for gap in RunReader(run.path).gaps()]
@@ -127,18 +127,18 @@ def test_old_segments_are_thinned_while_the_run_goes_on(
     run.record()
     thinned = list(run.path.rglob("cold/*-thin.parquet"))
     assert {path.name.partition("-")[0] for path in thinned} == {"samples", "edges", "ledger"}
-    report = report_of(run)
+    report = report_dict(run)
     assert report["run"]["steps"] == run.steps and report["gaps"]["edges_lost"] == 0
     check_total(report, run)
     for part in ("total", "phases", "gaps"):
-        assert report[part] == report_of(whole)[part]
+        assert report[part] == report_dict(whole)[part]
     assert len([line for line in report["warnings"] if "thinned" in line]) == 1
-    again = build(run.path, recompute=True)
+    again = build(run.path, recompute=True).to_dict()
     assert again["total"] == report["total"]
     assert any("--recompute has not enough left" in line for line in again["warnings"])
-    early = build(run.path, part_s=(10.0, 50.0))
+    early = build(run.path, part_s=(10.0, 50.0)).to_dict()
     assert early["total"]["energy_j"] == pytest.approx(
-        build(whole.path, part_s=(10.0, 50.0))["total"]["energy_j"], rel=0.01
+        build(whole.path, part_s=(10.0, 50.0)).to_dict()["total"]["energy_j"], rel=0.01
     )
     assert any("their other time is unattributed" in line for line in early["warnings"])
 

@@ -72,7 +72,8 @@ def test_two_runs_one_after_another_in_one_process(tmp_path: Path) -> None:
             for _ in range(steps):
                 model(torch.ones(2, 4)).sum().backward(); opt.step(); opt.zero_grad()
                 run.log(loss=0.5, samples=2)
-        print(run.report().data["run"]["steps"], run.report().data["values"]["samples"]["sum"])
+        report = run.report()
+        print(report.run.steps, report.values["samples"].sum)
     assert torch.nn.Linear.__call__ is torch.nn.Module.__call__
     """,
         tmp_path,

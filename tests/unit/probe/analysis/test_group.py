@@ -9,7 +9,7 @@ import pytest
 
 from probe.analysis.group import GroupAnalysis
 from probe.errors import UsageError
-from probe.report.build import Report
+from probe.report.build import report_of
 from tests.fakes.stored_group import POWER_W, stored_group
 
 TRAININGS = ((10.0, 20.0), (30.0, 50.0), (40.0, 60.0))
@@ -22,8 +22,8 @@ def test_alone_together_and_in_none(tmp_path: Path) -> None:
     assert split.shared == {2, 3}
     assert split.shared_j == pytest.approx(30 * POWER_W, rel=1e-3)
     assert split.rest_j == pytest.approx(60 * POWER_W, rel=1e-3)
-    assert group.shared()["duration_s"] == pytest.approx(30.0)
-    assert group.rest()["duration_s"] == pytest.approx(60.0)
+    assert group.shared().duration_s == pytest.approx(30.0)
+    assert group.rest().duration_s == pytest.approx(60.0)
 
 
 def test_one_inside_another_and_one_after_both(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_one_inside_another_and_one_after_both(tmp_path: Path) -> None:
 
 def test_a_report_of_each_and_of_all(tmp_path: Path) -> None:
     run = stored_group(tmp_path, TRAININGS)
-    value = Report.of(run).data
+    value = report_of(run).to_dict()
     group, runs = value["group"], value["runs"]
     assert [member["steps"] for member in group["members"]] == [100, 200, 200]
     assert group["steps"] == 500
@@ -51,19 +51,19 @@ def test_a_report_of_each_and_of_all(tmp_path: Path) -> None:
     assert math.isclose(math.fsum(parts), group["total"]["energy_j"], rel_tol=1e-12)
     backward = next(row for row in runs[0]["phases"] if row["phase"] == "backward")
     assert backward["count"] == 100
-    text = str(Report.of(run))
+    text = str(report_of(run))
     assert "3 trainings" in text
     assert "train --trial 3" not in text  # only what tells them apart
     assert "shared by 2 at the same time" in text
     with pytest.raises(UsageError, match="name one of them"):
-        Report.of(run).render("csv")
+        report_of(run).render("csv")
     with pytest.raises(UsageError, match="name one of them"):
-        Report.of(run, part_s=(0.0, 1.0))
+        report_of(run, part_s=(0.0, 1.0))
 
 
 def test_fifty_trainings(tmp_path: Path) -> None:
     run = stored_group(tmp_path, [(2.0 * k + 1, 2.0 * k + 2.5) for k in range(48)])
-    value = Report.of(run).data
+    value = report_of(run).to_dict()
     parts = [report["total"]["energy_j"] for report in value["runs"]]
     parts.append(value["group"]["rest"]["energy_j"])
     assert math.isclose(math.fsum(parts), value["group"]["total"]["energy_j"], rel_tol=1e-9)

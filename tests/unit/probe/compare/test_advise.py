@@ -1,31 +1,27 @@
 from __future__ import annotations
 
-from typing import Any
-
 from probe.cli.commands.advise import advice
-from probe.compare.advise import of_report
+from probe.compare.advise import Advice, of_report
+from probe.model import Provenance
+from probe.report.model import PhaseRow, RateRow, Report
+from tests.fakes.reports import phase_row, rate_row, report_of_rows
 
 
-def row(phase: str, seconds: float, joules: float | None, **more: Any) -> dict[str, Any]:
-    given = {
-        "phase": phase,
-        "device": "gpu0",
-        "time_s": seconds,
-        "energy_j": joules,
-        "energy_j_interval": None if joules is None else [0.9 * joules, 1.1 * joules],
-        "bounds_j": None,
-        "provenance": "estimated",
-    }
-    return given | more
+def row(
+    phase: str,
+    seconds: float,
+    joules: float | None,
+    *,
+    bounds_j: tuple[float, float] | None = None,
+    provenance: Provenance = Provenance.ESTIMATED,
+) -> PhaseRow:
+    return phase_row(phase, joules, time_s=seconds, bounds_j=bounds_j, provenance=provenance)
 
 
-def report(*rows: dict[str, Any], joules: float | None = 1000.0) -> dict[str, Any]:
-    return {
-        "run": {"id": "r", "name": "n", "duration_s": 10.0},
-        "total": {"energy_j": joules},
-        "phases": list(rows),
-        "rates": [],
-    }
+def report(
+    *rows: PhaseRow, joules: float | None = 1000.0, rates: tuple[RateRow, ...] = ()
+) -> Report:
+    return report_of_rows(*rows, energy_j=joules, rates=rates)
 
 
 def test_most_joules_first_and_never_more_than_was_used() -> None:
@@ -34,11 +30,11 @@ def test_most_joules_first_and_never_more_than_was_used() -> None:
             row("data", 3.0, 200.0),
             row("communication", 1.0, 300.0),
             row("forward", 5.0, 400.0),
-            row("eval", 1.0, None, bounds_j=[10.0, 90.0]),
+            row("eval", 1.0, None, bounds_j=(10.0, 90.0)),
             row("other", 0.01, 1.0),
         )
     )
-    told = [(one["what"], one["at_most_j"], one["at_most_s"]) for one in found["advice"]]
+    told = [(one.what, one.at_most_j, one.at_most_s) for one in found.advice]
     assert [what for what, _, _ in told] == ["exposed communication", "data wait", "evaluation"]
     assert told[0][1] == 330.0000000000001 or abs(told[0][1] - 330.0) < 1e-9
     assert told[2][1] == 90.0  # refused: what it can have used at most
@@ -46,34 +42,34 @@ def test_most_joules_first_and_never_more_than_was_used() -> None:
 
 
 def test_a_bound_is_no_more_than_all() -> None:
-    (one,) = of_report(report(row("data", 9.0, 990.0)))["advice"]
-    assert one["at_most_j"] == 1000.0
+    (one,) = of_report(report(row("data", 9.0, 990.0))).advice
+    assert one.at_most_j == 1000.0
 
 
 def test_two_cards_wait_at_the_same_time() -> None:
     (one,) = of_report(report(row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1")))[
         "advice"
     ]
-    assert (one["at_most_s"], round(one["at_most_j"])) == (3.0, 209)
+    assert (one.at_most_s, round(one.at_most_j)) == (3.0, 209)
 
 
 def test_memory_left_over_makes_room_for_more() -> None:
     rows = (row("recompute", 2.0, 150.0), row("optimizer", 1.0, 80.0))
-    assert of_report(report(*rows))["advice"] == []
-    found = of_report(report(*rows), 20e9, 80e9)["advice"]
-    assert [one["what"] for one in found] == ["recomputation", "what every step costs"]
-    assert found[0]["memory_bytes"] == 80e9
+    assert of_report(report(*rows)).advice == ()
+    found = of_report(report(*rows), 20e9, 80e9).advice
+    assert [one.what for one in found] == ["recomputation", "what every step costs"]
+    assert found[0].memory_bytes == 80e9
     assert "18.6 of 74.5 GiB used" in advice(of_report(report(*rows), 20e9, 80e9))
-    assert of_report(report(*rows), 70e9, 80e9)["advice"] == []
+    assert of_report(report(*rows), 70e9, 80e9).advice == ()
 
 
 def test_without_a_meter_time_ranks() -> None:
-    modelled = {"provenance": "modelled", "energy_j_interval": None}
+    modelled = {"provenance": Provenance.MODELLED}
     found = of_report(
         report(row("data", 1.0, 9.0, **modelled), row("eval", 2.0, 1.0, **modelled), joules=None)
     )
-    assert found["ranked_by"] == "time"
-    assert [(one["what"], one["at_most_j"]) for one in found["advice"]] == [
+    assert found.ranked_by == "time"
+    assert [(one.what, one.at_most_j) for one in found.advice] == [
         ("evaluation", None),
         ("data wait", None),
     ]
@@ -81,18 +77,13 @@ def test_without_a_meter_time_ranks() -> None:
 
 
 def test_a_power_cap_is_named_and_not_bounded() -> None:
-    told = report(row("forward", 8.0, 900.0))
-    told["rates"] = [
-        {
-            "quantity": "power_cap_time",
-            "phase": "forward",
-            "device": "gpu0",
-            "time_s": 8.0,
-            "value": 0.6,
-        }
-    ]
-    (one,) = of_report(told)["advice"]
-    assert (one["what"], one["at_most_j"], round(one["share"], 2)) == ("power cap", None, 0.6)
-    assert "reached for 60 % of the time" in advice(of_report(told))
-    told["rates"][0]["value"] = 0.01
-    assert "nothing that this run spent" in advice(of_report(told))
+    def capped(share: float) -> Advice:
+        forward = row("forward", 8.0, 900.0)
+        return of_report(
+            report(forward, rates=(rate_row("power_cap_time", "forward", 8.0, share),))
+        )
+
+    (tip,) = capped(0.6).advice
+    assert (tip.what, tip.at_most_j, round(tip.share, 2)) == ("power cap", None, 0.6)
+    assert "reached for 60 % of the time" in advice(capped(0.6))
+    assert "nothing that this run spent" in advice(capped(0.01))

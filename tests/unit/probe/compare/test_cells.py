@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from probe.compare import phase_classes as kinds
 from probe.compare.cells import COST, GAIN, PROGRESS, Layout, differences, energy_row, time_row
 from probe.compare.run_record import EARLY, LATE, Joint, Stage, Trial, Use
+from tests.fakes.reports import rate_row
 
 BOUND = {"forward": 0.4, "backward": 0.25, "optimizer": 1.0}
 PHASES = (
@@ -129,7 +130,7 @@ def test_the_devices_own_word(
     dram: float | None, tensor: float, sm: float, expected: dict[str, float]
 ) -> None:
     rows = [
-        {"phase": phase, "quantity": f"{name}_activity", "value": value}
+        rate_row(f"{name}_activity", phase, 1.0, value)
         for phase in ("forward", "data")
         for name, value in (("dram", dram), ("tensor", tensor), ("sm", sm))
     ]

@@ -114,13 +114,13 @@ def test_the_report_says_what_was_thinned(long_run: LongRun) -> None:
     end_ns = thinned_until_ns(RunReader(long_run.path))
     assert end_ns is not None and 24 * HOUR_NS <= long_run.now_ns - end_ns < 37 * HOUR_NS
     for asked in ({}, {"recompute": True}, {"part_s": (3600.0, 7200.0)}):
-        report: Any = build(long_run.path, **asked)
+        report: Any = build(long_run.path, **asked).to_dict()
         (line,) = [line for line in report["warnings"] if "thinned" in line]
         assert line.startswith("raw data of the first") and "\n" not in line
-    whole = build(long_run.path)
+    whole = build(long_run.path).to_dict()
     assert whole["total"]["energy_j"] == pytest.approx(WATTS * 50 * 3600, rel=1e-3)
     assert whole["run"]["steps"] == long_run.steps
-    new = build(long_run.path, part_s=(40 * 3600.0, 41 * 3600.0))
+    new = build(long_run.path, part_s=(40 * 3600.0, 41 * 3600.0)).to_dict()
     assert not [line for line in new["warnings"] if "thinned" in line]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from probe.report import rank_tables
+from probe.report.model import PhaseRow, RankRow
 from probe.report.text_tables import percent
+from tests.fakes.reports import phase_row, report_of_rows
 
 
 @pytest.mark.parametrize(
@@ -28,24 +30,24 @@ def test_three_digits_and_no_powers_of_ten(value: float | None, said: str) -> No
 
 
 def test_the_main_table_of_several_ranks_is_their_sum() -> None:
-    def row(rank: int, phase: str, seconds: float, count: int) -> dict[str, Any]:
-        return {"device": f"rank{rank}", "phase": phase, "time_s": seconds, "count": count}
+    def row(device: str, phase: str, seconds: float, count: int) -> PhaseRow:
+        return phase_row(phase, None, device=device, time_s=seconds, count=count)
 
-    report = {
-        "run": {"ranks": 2},
-        "ranks": [{"rank": 0}, {"rank": 1}],
-        "phases": [
-            {"device": "cpu", "phase": "unattributed", "time_s": 9.0, "count": 1},
-            row(0, "forward", 1.0, 10),
-            row(0, "unattributed", 2.0, 0),
-            row(1, "forward", 2.0, 10),
-            row(1, "unattributed", 1.0, 0),
-        ],
-    }
+    report = report_of_rows(
+        row("cpu", "unattributed", 9.0, 1),
+        row("rank0", "forward", 1.0, 10),
+        row("rank0", "unattributed", 2.0, 0),
+        row("rank1", "forward", 2.0, 10),
+        row("rank1", "unattributed", 1.0, 0),
+    )
+    ranks = tuple(
+        RankRow(rank=rank, host="h", devices=(), steps=10, energy_j=None) for rank in (0, 1)
+    )
+    report = replace(report, run=replace(report.run, ranks=2), ranks=ranks)
     (table,) = rank_tables.all_ranks(report)
     assert table.title == "all 2 ranks"
     assert table.rows == [
         ["forward", "20", "3.00 s", "50.0 %"],
         ["unattributed", "", "3.00 s", "50.0 %"],
     ]
-    assert rank_tables.all_ranks(report | {"ranks": [{"rank": 0}]}) == []
+    assert rank_tables.all_ranks(replace(report, ranks=ranks[:1])) == []

@@ -69,28 +69,28 @@ def test_the_backward_that_reduces_less_the_others_without_the_first(batch: int)
     assert found.cost.number == 39 - REDUCTIONS_WARM_UP
     assert found.cost.mean() == pytest.approx(12e-3, rel=1e-3)
     told = row(3, "here", found.state(), 0.0, 40)
-    assert told is not None and told["rank"] == 3
-    low, high = told["cost_s_interval"]
-    assert low <= told["cost_s"] <= high
-    assert told["contention_s"] is None  # without timers nobody knows what of it was exposed
+    assert told is not None and told.rank == 3
+    low, high = told.cost_s_interval
+    assert low <= told.cost_s <= high
+    assert told.contention_s is None  # without timers nobody knows what of it was exposed
 
 
 def test_of_two_the_first_has_to_do_and_that_is_said() -> None:
     found = fed(edges(30, [5.0, 9.0], [0, 1]), 50)
     assert found.cost.mean() == pytest.approx(4e-3, rel=1e-3)
     told = row(0, "", found.state(), 0.0, 30)
-    assert told is not None and "at most" in told["method"]
+    assert told is not None and "at most" in told.method
 
 
 def test_what_the_second_adds_is_taken_off_where_it_was_timed() -> None:
     found = fed(edges(30, [5.0, 9.0], [0, 1], adding_ms=1.5), 50)
     told = row(0, "", found.state(), 0.0, 30)
-    assert told is not None and told["cost_s"] == pytest.approx(2.5e-3, rel=1e-3)
-    assert "at most" not in told["method"] and "timed apart" in told["method"]
-    low, high = told["cost_s_interval"]
-    assert low <= told["cost_s"] <= high
+    assert told is not None and told.cost_s == pytest.approx(2.5e-3, rel=1e-3)
+    assert "at most" not in told.method and "timed apart" in told.method
+    low, high = told.cost_s_interval
+    assert low <= told.cost_s <= high
     four = row(0, "", fed(edges(30, [5.0, 5.0, 5.0, 9.0], [0, 0, 0, 1]), 50).state(), 0.0, 30)
-    assert four is not None and "at most" not in four["method"]
+    assert four is not None and "at most" not in four.method
 
 
 @pytest.mark.parametrize("syncs", [[1, 1], [0, 0], [1], []])
@@ -110,11 +110,11 @@ def test_timers_are_told_beside_and_never_added() -> None:
     found.feed(timed, None)
     told = row(0, "", found.state(), 20e-3, 20)
     assert told is not None
-    assert told["busy_s"] == pytest.approx(18e-3)
-    assert told["exposed_s"] == pytest.approx(6e-3)
-    assert told["cost_s"] == pytest.approx(20e-3, rel=1e-3)
-    assert told["contention_s"] == pytest.approx(14e-3, rel=1e-2)
-    assert told["blocking_s"] == pytest.approx(1e-3)
+    assert told.busy_s == pytest.approx(18e-3)
+    assert told.exposed_s == pytest.approx(6e-3)
+    assert told.cost_s == pytest.approx(20e-3, rel=1e-3)
+    assert told.contention_s == pytest.approx(14e-3, rel=1e-2)
+    assert told.blocking_s == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize("batch", [7, 100_000])
@@ -133,19 +133,19 @@ def test_what_backward_waits_at_its_end_is_exposed_and_the_rest_blocks(batch: in
         steps,
     )
     assert told is not None
-    assert told["exposed_s"] == pytest.approx(6e-3)
-    assert told["cost_s"] == pytest.approx(12e-3, rel=1e-3)  # of the whole backward
-    assert told["contention_s"] == pytest.approx(6e-3, rel=1e-2)
-    assert told["blocking_s"] == pytest.approx(4 * 0.5e-3)
+    assert told.exposed_s == pytest.approx(6e-3)
+    assert told.cost_s == pytest.approx(12e-3, rel=1e-3)  # of the whole backward
+    assert told.contention_s == pytest.approx(6e-3, rel=1e-2)
+    assert told.blocking_s == pytest.approx(4 * 0.5e-3)
     assert found.exposed.number == 39 - REDUCTIONS_WARM_UP
-    assert "after the last gradient" in told["method"] and "waited for" in told["method"]
+    assert "after the last gradient" in told.method and "waited for" in told.method
 
 
 def test_without_accumulation_the_tail_alone_is_known() -> None:
     told = row(0, "", fed(edges(30, [9.0], [1], tail_ms=2.0), 50).state(), 30 * 2e-3, 30)
     assert told is not None
-    assert told["exposed_s"] == pytest.approx(2e-3)
-    assert told["cost_s"] is None and told["blocking_s"] is None
+    assert told.exposed_s == pytest.approx(2e-3)
+    assert told.cost_s is None and told.blocking_s is None
 
 
 def test_kinds_of_modules_and_collectives_amid_are_of_the_backward() -> None:

@@ -58,13 +58,13 @@ def test_the_slowest_is_named_and_the_others_wait(ddp: bool) -> None:
     own = 10 + chance.normal(0, 0.3, (200, 4))
     own[:, 2] += 6
     found = balance(Reader(own, ddp=ddp))  # type: ignore[arg-type]
-    assert found is not None and found["slowest"] == 2
-    assert found["step_s"] == pytest.approx(0.05, rel=0.05)
-    for row in found["ranks"]:
-        waits = (own.max(axis=1) - own[:, row["rank"]])[1:].mean() / 1e3
-        assert row["waiting_s"] == pytest.approx(waits, rel=0.02, abs=1e-5)
-    assert found["ranks"][2]["last_share"] > 0.99
-    assert found["skew_s"]["median"] == pytest.approx(6.3e-3, rel=0.1)
+    assert found is not None and found.slowest == 2
+    assert found.step_s == pytest.approx(0.05, rel=0.05)
+    for row in found.ranks:
+        waits = (own.max(axis=1) - own[:, row.rank])[1:].mean() / 1e3
+        assert row.waiting_s == pytest.approx(waits, rel=0.02, abs=1e-5)
+    assert found.ranks[2].last_share > 0.99
+    assert found.skew_s.median == pytest.approx(6.3e-3, rel=0.1)
 
 
 def test_equal_ranks_are_not_blamed() -> None:
@@ -73,16 +73,16 @@ def test_equal_ranks_are_not_blamed() -> None:
         own = 10 + np.random.default_rng(seed).normal(0, 1.0, (300, 4))
         found = balance(Reader(own))  # type: ignore[arg-type]
         assert found is not None
-        blamed += found["slowest"] is not None
+        blamed += found.slowest is not None
     assert blamed <= 2
 
 
 def test_a_lag_below_what_clocks_can_tell_is_nobodys() -> None:
     own = 10 + np.random.default_rng(3).normal(0, 0.01, (200, 2))
     own[:, 1] += 0.6
-    assert balance(Reader(own))["slowest"] == 1  # type: ignore[arg-type,index]
+    assert balance(Reader(own)).slowest == 1  # type: ignore[arg-type,index]
     unsure = balance(Reader(own, bound_ns=MS))  # type: ignore[arg-type]
-    assert unsure is not None and unsure["slowest"] is None and unsure["bound_s"] == 1e-3
+    assert unsure is not None and unsure.slowest is None and unsure.bound_s == 1e-3
     assert balance(Reader(own, bound_ns=None)) is None  # type: ignore[arg-type]
 
 
@@ -91,9 +91,9 @@ def test_of_a_long_run_the_middle_is_looked_at() -> None:
     own[:1000, 0] += 8  # only at its begin
     reader = Reader(own)
     found = balance(reader)  # type: ignore[arg-type]
-    assert found is not None and 900 < found["steps"] < 1100
+    assert found is not None and 900 < found.steps < 1100
     assert reader.widest_ns <= 3 * 1000 * 50 * MS  # the rest of it stays on disk
-    assert found["skew_s"]["p95"] == 0.0
+    assert found.skew_s.p95 == 0.0
 
 
 @pytest.mark.parametrize("own", [np.full((200, 1), 9.0), np.full((5, 2), 9.0)])

@@ -1,0 +1,164 @@
+"""Made-up reports: rows with defaults, so that a test writes down only what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from probe.model import Provenance, Status
+from probe.report.model import (
+    CarbonIntensity,
+    Interval,
+    LoggedValue,
+    Overhead,
+    PhaseRow,
+    PowerRow,
+    RateRow,
+    RecorderUse,
+    Report,
+    RunInfo,
+    SourceRow,
+    Totals,
+)
+
+
+def phase_row(
+    phase: str,
+    energy_j: float | None,
+    *,
+    device: str = "gpu0",
+    time_s: float = 2.0,
+    count: int = 10,
+    interval: Interval | None = None,
+    bounds_j: Interval | None = None,
+    status: Status = Status.RESOLVED,
+    provenance: Provenance = Provenance.ESTIMATED,
+) -> PhaseRow:
+    """A row of ``phases``; ±10 % unless a model says its joules."""
+    modelled = provenance is Provenance.MODELLED
+    if energy_j is not None and not modelled and interval is None:
+        interval = 0.9 * energy_j, 1.1 * energy_j
+    return PhaseRow(
+        phase=phase,
+        device=device,
+        count=count,
+        time_s=time_s,
+        energy_j=energy_j,
+        energy_j_interval=interval,
+        power_w=None if energy_j is None else energy_j / time_s,
+        status=status,
+        bounds_j=bounds_j,
+        provenance=provenance,
+    )
+
+
+def rate_row(quantity: str, phase: str, time_s: float, value: float) -> RateRow:
+    """A row of ``rates`` on gpu0, ±5 points."""
+    return RateRow(
+        device="gpu0",
+        quantity=quantity,
+        source=f"nvml:u:{quantity}",
+        phase=phase,
+        time_s=time_s,
+        value=value,
+        interval=(value - 0.05, value + 0.05),
+        status=Status.RESOLVED,
+        provenance=Provenance.ESTIMATED,
+    )
+
+
+def source_row(device: str = "gpu0", energy_j: float | None = 400.0) -> SourceRow:
+    """A measured counter."""
+    return SourceRow(
+        source=f"nvml:{device}:energy",
+        device=device,
+        uuid=device,
+        method="counter",
+        provenance=Provenance.MEASURED,
+        in_total=True,
+        energy_j=energy_j,
+        gaps=0,
+        period_s=0.1,
+        model="M",
+    )
+
+
+def power_row(*watts: float | None) -> PowerRow:
+    """Power of gpu0 in seconds."""
+    return PowerRow(
+        device="gpu0",
+        source="s",
+        provenance=Provenance.MEASURED,
+        begin_s=0.0,
+        step_s=1.0,
+        power_w=watts,
+    )
+
+
+def report_of_rows(
+    *rows: PhaseRow, energy_j: float | None = 1000.0, rates: tuple[RateRow, ...] = ()
+) -> Report:
+    """A run of 10 s and 10 steps with these phases."""
+    return Report(
+        run=RunInfo(
+            id="20260101-000000-abc",
+            name="plain",
+            status="finished",
+            started="2026-01-01T00:00:00+00:00",
+            ended="2026-01-01T00:00:10+00:00",
+            duration_s=10.0,
+            host="h",
+            steps=10,
+            data="d",
+            directory="/runs/x",
+        ),
+        total=Totals(
+            energy_j=energy_j,
+            energy_j_interval=None if energy_j is None else (0.975 * energy_j, 1.025 * energy_j),
+        ),
+        phases=rows,
+        rates=rates,
+        overhead=Overhead(share_of_step=0.01, method="m"),
+    )
+
+
+def full_report(name: str = "plain") -> Report:
+    """Stated, refused, modelled phases, one of them called ``name``; no trouble is left out."""
+    report = report_of_rows(
+        phase_row("forward", 300.0),
+        phase_row(name, 80.0, status=Status.WEAK),
+        phase_row("data", None, status=Status.NOT_IDENTIFIABLE, bounds_j=(0.0, 50.0)),
+        phase_row("unattributed", 20.0),
+        phase_row("forward", 20.0, device="cpu", provenance=Provenance.MODELLED),
+    )
+    return replace(
+        report,
+        run=replace(
+            report.run, name=name, status="failed", ended_by=f"rank 0 failed: {name}", exit_code=1
+        ),
+        total=Totals(
+            energy_j=400.0,
+            energy_j_interval=(390.0, 410.0),
+            co2e_g=0.05,
+            modelled_energy_j=30.0,
+            modelled_co2e_g=0.004,
+            coverage=0.99,
+        ),
+        sources=(source_row(),),
+        recorder=RecorderUse(pid=1, start_ticks=1, epoch=1, cpu_s=1.0, wall_s=10.0),
+        torch="2",
+        carbon=CarbonIntensity(g_per_kwh=475.0, label="world", source="s", country=None),
+        values={"loss": LoggedValue(count=10, last=0.5, sum=5.0)},
+        warnings=(f"trouble with {name}",),
+    )
+
+
+def without_meter(report: Report) -> Report:
+    """The same run on a machine without any meter: no joules, no intensity, nothing logged."""
+    return replace(
+        report,
+        total=Totals(),
+        sources=(),
+        carbon=None,
+        values={},
+        phases=(phase_row("forward", None, status=Status.NOT_IDENTIFIABLE),),
+    )
