@@ -25,6 +25,7 @@ FEWEST_RUNS = 2
 """Runs that each side needs for an interval and a verdict: one does not show how runs differ."""
 FEWEST_FOR_BOOTSTRAP = 10
 _RESAMPLES = 4000
+_RATIO_NOISE = 1e-7  # of a ratio: its width is a root of what rounding leaves
 _NOISE = 1e-12  # of the larger number: what is left of a difference of equal floats
 
 
@@ -95,7 +96,7 @@ class Contrast:
         return np.asarray(np.abs(self.value) <= _NOISE * most)
 
     def ratio(self, above: int, below: int) -> tuple[float, float] | None:
-        """Fieller's interval of value[above]/value[below]; None where it is not bounded."""
+        """Fieller's interval of value[above]/value[below]; None if not bounded, or of no width."""
         if not self.has_error:
             return None
         x, y = float(self.value[above]), float(self.value[below])
@@ -110,6 +111,9 @@ class Contrast:
         if a <= 0:
             return None  # the divisor may be zero
         root = math.sqrt(max(b * b - a * c, 0.0))
+        # Where both columns vary together, rounding alone is left: no interval has zero width.
+        if root <= _RATIO_NOISE * (abs(a) + abs(b)):
+            return None
         return (b - root) / a, (b + root) / a
 
     def bootstrap(self, column: int) -> tuple[float, float] | None:

@@ -7,12 +7,12 @@ import io
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from probe.compare.comparison import compare
 from probe.compare.formats import formats, render
+from probe.compare.model import ComparisonReport
 from probe.compare.run_record import Trial
 from probe.compare.sides import Question, Side
 from probe.errors import UsageError
@@ -37,7 +37,8 @@ def refused(trial: Trial) -> Trial:
     return replace(trial, stages=stages)
 
 
-def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
+def found(name: str = "base", kind: str = "gain") -> ComparisonReport:
+    """A comparison of one of KINDS, with hostile or plain names."""
     base, others = BASE, {"better": BETTER, "worse": WORSE}
     question = Question(metric="eval_loss", higher=False)
     problems: list[list[str]] = [[], []]
@@ -61,8 +62,12 @@ def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
     elif kind == "unlike":
         problems = [["other data: a against b"], []]
     sides = [Side(f"{name} {key}", side) for key, side in others.items()]
-    told = compare(Side(name, base), sides, question, problems)
-    return told | {"warnings": [f"{name} is left out"], "tolerance_percent": 0.5}
+    return replace(
+        compare(Side(name, base), sides, question, problems),
+        warnings=[f"{name} is left out"],
+        left_out=[f"{name} is left out"],
+        tolerance_percent=0.5,
+    )
 
 
 KINDS = ("gain", "modelled", "no meter", "missed", "refused", "single", "unlike")
@@ -80,12 +85,19 @@ def test_what_readers_must_not_miss(format_: str) -> None:
     def told(kind: str) -> str:
         return render(found(kind=kind), format_).replace("&#95;", "_").replace("\u00a0", " ")
 
-    assert "gain of energy" in told("gain") and "loss of energy" in told("gain")
-    assert "no verdict on a model" in told("modelled")
+    assert "base better uses 20 % less energy per sample than base (95 %: 18 … 22 %)" in told(
+        "gain"
+    )
+    assert "most of it in forward (80 %)" in told("gain")
+    assert "base worse uses 20 % more energy per sample than base" in told("gain")
+    assert "not separated: `classify=True`" in told("gain").replace("&#96;", "`")
+    assert "of it compute" in told("gain")
+    assert "modelled: no verdict" in told("modelled")
     assert "not measured" in told("no meter")
     assert "target missed by 3 of 3 runs of base better" in told("missed")
     assert "cannot be told apart" in told("refused") and "without optimizer" not in told("gain")
-    assert "one run a side" in told("single")
+    assert "one run a side: no interval; a verdict needs 2 or more runs a side" in told("single")
+    assert " … " not in told("single")
     assert "not comparable: other data: a against b" in told("unlike")
 
 

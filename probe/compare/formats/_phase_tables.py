@@ -61,7 +61,7 @@ def _energy_lines(rows: Sequence[PhaseGain]) -> list[_Line]:
             verdict, share = "modelled: no verdict", None
         elif phase == Phase.UNRESOLVED:
             verdict = "cannot be told apart"
-            phase = f"{', '.join(refused)} together" if refused else phase
+            phase = _together(refused) or phase
         lines.append(
             _Line(
                 phase,
@@ -74,6 +74,10 @@ def _energy_lines(rows: Sequence[PhaseGain]) -> list[_Line]:
             )
         )
     return lines
+
+
+def _together(refused: Sequence[str]) -> str:
+    return refused[0] if len(refused) == 1 else f"{', '.join(refused)} together" if refused else ""
 
 
 def _time_lines(comparison: Comparison, rows: Sequence[PhaseGain]) -> list[_Line]:

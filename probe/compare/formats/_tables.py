@@ -47,8 +47,9 @@ def parts(report: ComparisonReport) -> list[Part]:
 
 def _part(report: ComparisonReport, comparison: Comparison) -> Part:
     tables = [*phase_tables(report, comparison), _totals(comparison)]
-    if comparison.cells:
-        tables.append(_cells(comparison))
+    cells = _cells(comparison)
+    if cells.rows:
+        tables.append(cells)
     if comparison.four:
         tables.append(_four(comparison))
     if comparison.scaling:
@@ -195,7 +196,7 @@ def _four(comparison: Comparison) -> Table:
         if share is None:
             rows.append([FOUR_NAMES[name], NOT_SEPARATED, ""])
             continue
-        interval = between([100 * end for end in limits], percent) if limits else "not bounded"
+        interval = between([100 * end for end in limits], percent) if limits else "no interval"
         shown = [percent(100 * share), interval] if share else ["none", ""]
         rows.append([FOUR_NAMES[name], *shown])
     rows += [

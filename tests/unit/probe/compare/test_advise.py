@@ -12,10 +12,13 @@ def row(
     seconds: float,
     joules: float | None,
     *,
+    device: str = "gpu0",
     bounds_j: tuple[float, float] | None = None,
     provenance: Provenance = Provenance.ESTIMATED,
 ) -> PhaseRow:
-    return phase_row(phase, joules, time_s=seconds, bounds_j=bounds_j, provenance=provenance)
+    return phase_row(
+        phase, joules, device=device, time_s=seconds, bounds_j=bounds_j, provenance=provenance
+    )
 
 
 def report(
@@ -47,9 +50,8 @@ def test_a_bound_is_no_more_than_all() -> None:
 
 
 def test_two_cards_wait_at_the_same_time() -> None:
-    (one,) = of_report(report(row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1")))[
-        "advice"
-    ]
+    rows = row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1")
+    (one,) = of_report(report(*rows)).advice
     assert (one.at_most_s, round(one.at_most_j)) == (3.0, 209)
 
 

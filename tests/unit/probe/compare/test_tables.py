@@ -108,8 +108,8 @@ def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
 def test_no_gain_is_no_speed_up() -> None:
     same = [run(i, 100.0 + (1 - i) / 5, 10_000.0) for i in range(3)]
     told = rows(tables(campaign([replace(t, id=t.id + "b") for t in same])))
-    assert told["speed-up (21)"]["ours"] == "no evidence of time"
-    assert told["doubling time (22)(23)"]["ours"] == "no evidence of time"
+    assert told["speed-up (21)"]["ours"] == "no evidence in time"
+    assert told["doubling time (22)(23)"]["ours"] == "no evidence in time"
 
 
 def test_scaling() -> None:
