@@ -116,6 +116,11 @@ class RootFinder:
         self._kinds.clear()
         self._given, self._optimizers = [], []
 
+    def modules(self) -> list[Any]:
+        """The root modules that are listened to and live."""
+        living = [root.listening.module() for root in self._roots.values()]
+        return [module for module in living if module is not None]
+
     def forget(self) -> None:
         """The last step has been looked for."""
         self._unseen = UnseenSteps()
