@@ -8,16 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probe.compare.formats import scaled, unit_of
-from probe.compare.model import (
-    FOUR_NAMES,
-    Cell,
-    Comparison,
-    ComparisonReport,
-    Interval,
-    PhaseGain,
-    Verdict,
-    closed,
-)
+from probe.compare.gain import Interval, Verdict, closed
+from probe.compare.model import FOUR_NAMES, Cell, Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase, Provenance
 from probe.report.numbers import number
 from probe.report.sentences import short

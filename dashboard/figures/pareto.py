@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from probe.compare.model import ComparisonReport, Gain, closed
+from probe.compare.gain import Gain, closed
+from probe.compare.model import ComparisonReport
 from probe.model import Provenance
 from probe.report.numbers import duration, energy
 from probe.report.sentences import short

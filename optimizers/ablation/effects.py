@@ -13,10 +13,12 @@ import numpy as np
 from probe.compare import TOLERANCE
 from probe.compare.cells import Layout, Row, energy_row, time_row
 from probe.compare.comparison import compare
+from probe.compare.gain import Gain, Verdict
 from probe.compare.groups import Campaign
-from probe.compare.model import Comparison, Gain, Verdict, to_dict
+from probe.compare.model import Comparison
 from probe.compare.phase_classes import PhaseClasses
 from probe.compare.run_record import Trial
+from probe.compare.serialization import to_dict
 from probe.compare.sides import Question, Side
 from probe.compare.statistics import FEWEST_RUNS, Contrast, holm, paired
 from probe.errors import NothingToReport

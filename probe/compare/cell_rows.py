@@ -9,7 +9,8 @@ from statistics import fmean
 from ..model import Provenance
 from . import phase_classes as kinds
 from .cells import Layout
-from .model import Cell, Gain, Interval, Verdict, closed
+from .gain import Gain, Interval, Verdict, closed
+from .model import Cell
 from .quantity import ComparedQuantity
 from .run_record import Trial
 

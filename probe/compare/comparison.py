@@ -17,16 +17,8 @@ from ..model import Provenance
 from ..target import Target
 from .cell_rows import CellRows, without_verdicts
 from .cells import Layout, energy_row, time_row
-from .model import (
-    Comparison,
-    ComparisonReport,
-    EnergyGain,
-    Gain,
-    MemoryComponent,
-    MemoryGain,
-    TargetValue,
-    Verdict,
-)
+from .gain import EnergyGain, Gain, MemoryComponent, MemoryGain, Verdict
+from .model import Comparison, ComparisonReport, TargetValue
 from .phase_classes import PhaseClasses, moved
 from .phase_gains import PhaseGains
 from .quantity import ComparedQuantity, Frame, gain, pairs

@@ -8,24 +8,23 @@
         cells                   Cell: stage × class
         four, four_rest         shares of the gain by kind of phase
 
-Fields are named as the keys of the JSON, which :func:`to_dict` makes of them; a field whose key is
-a keyword of Python ends in an underscore (``class_``). What is not known is None. Positive gains
-are saved; intervals are 95 %.
+Fields are named as the keys of the JSON, which :mod:`serialization` makes of them; a field whose
+key is a keyword of Python ends in an underscore (``class_``). What is not known is None. Positive
+gains are saved; intervals are 95 %.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..model import SCHEMA_VERSION, Provenance, Status
+from .gain import EnergyGain, Gain, Interval, MemoryGain, Verdict
 
-Interval = tuple[float, float]
-OpenInterval = tuple[float | None, float | None]  # None: not bounded on that side
-# What json.dumps takes.
-JsonValue = bool | int | float | str | None | list["JsonValue"] | dict[str, "JsonValue"]
+if TYPE_CHECKING:
+    from .serialization import JsonValue
 
 FOUR_NAMES = {
     "early": "early training",
@@ -37,91 +36,12 @@ FOUR_NAMES = {
 """The kinds of phase by which a gain is divided: key of ``four`` → what people read."""
 
 
-def closed(interval: OpenInterval | None) -> Interval | None:
-    """An interval with two ends; None if one of them is open."""
-    if interval is None or interval[0] is None or interval[1] is None:
-        return None
-    return interval[0], interval[1]
-
-
-class Verdict(StrEnum):
-    """Whether the other side saves anything, as far as the runs show."""
-
-    GAIN = "gain"
-    LOSS = "loss"
-    NO_EVIDENCE = "no evidence"
-
-
 class Classified(StrEnum):
     """How the class of a phase was decided."""
 
     MEASURED = "measured"  # by the device's own DRAM and tensor activity
     COUNTED = "counted"  # by the operations and bytes of a step, against the device's roofline
     BY_PHASE = "by phase"  # by the name of the phase: memory-bound work is not separated
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A gain that is only bounded, because a run missed its target; ``is_``: at most, at least."""
-
-    gain: float
-    is_: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """What the other side saves of one quantity over all of a run, in s, J or bytes.
-
-    ``base`` and ``other`` are the means of both sides, for the same work; ``percent`` is the gain
-    over ``base``. ``progress`` (fewer samples) and ``cost`` (cheaper samples) add up to ``gain``.
-    """
-
-    gain: float | None = None
-    interval: OpenInterval | None = None
-    percent: float | None = None
-    progress: float | None = None
-    cost: float | None = None
-    verdict: Verdict = Verdict.NO_EVIDENCE
-    progress_interval: Interval | None = None
-    progress_verdict: Verdict = Verdict.NO_EVIDENCE
-    cost_interval: Interval | None = None
-    cost_verdict: Verdict = Verdict.NO_EVIDENCE
-    base: float | None = None
-    other: float | None = None
-    bound: Bound | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnergyGain(Gain):
-    """Joules, and how they came about; None if there was no meter and no model."""
-
-    provenance: Provenance | None = None
-
-    @classmethod
-    def of(cls, gain: Gain, provenance: Provenance | None) -> EnergyGain:
-        """A gain of joules that came about in this way."""
-        return cls(**_values(gain), provenance=provenance)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryComponent:
-    """Bytes of a part of the memory at the peak, means of both sides."""
-
-    component: str
-    base: float | None
-    other: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryGain(Gain):
-    """Bytes at the peak, and what they consist of."""
-
-    components: Sequence[MemoryComponent] = ()
-
-    @classmethod
-    def of(cls, gain: Gain, components: Sequence[MemoryComponent]) -> MemoryGain:
-        """A gain of bytes at the peak, which consists of these parts."""
-        return cls(**_values(gain), components=components)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,31 +235,6 @@ class ComparisonReport:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The JSON of ``probe compare``."""
+        from .serialization import to_dict
+
         return to_dict(self)
-
-
-def to_dict(value: ComparisonReport | Comparison) -> dict[str, JsonValue]:
-    """A result as JSON: fields become keys, what is not known becomes null."""
-    converted = _json(value)
-    assert isinstance(converted, dict)
-    return converted
-
-
-def _values(gain: Gain) -> dict[str, Any]:
-    return {each.name: getattr(gain, each.name) for each in fields(gain)}
-
-
-def _json(value: object) -> JsonValue:
-    if is_dataclass(value):
-        return {
-            each.name.removesuffix("_"): _json(getattr(value, each.name)) for each in fields(value)
-        }
-    if isinstance(value, Mapping):
-        return {str(key): _json(entry) for key, entry in value.items()}
-    if isinstance(value, StrEnum):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Sequence):
-        return [_json(entry) for entry in value]
-    raise TypeError(f"{type(value).__name__} has no form in JSON")

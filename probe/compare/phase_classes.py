@@ -7,8 +7,9 @@ order:
 measured    forward, backward, recompute and optimizer are memory-bound if the device shows that its
             DRAM was busier than its tensor cores
 counted     else they are divided by how long each operation of a step would take at the device's
-            peak rates (Williams 2009, "Roofline"): what waits for memory is memory-bound. The run's
-            config holds that part (``roofline``), counted by :class:`optimizers.Trainer`
+            peak rates (Williams 2009, "Roofline"): what waits for memory is memory-bound. The run
+            holds that part (``roofline``), counted by ``watch(classify=True)``, or by
+            :class:`optimizers.Trainer` in the run's config
 by phase    else by the name of the phase alone, and memory-bound work is not separated
 """
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..attribution.arrays import Floats
 from ..model import Phase, Provenance, Status
-from .model import Gain, PhaseGain, Spent, Verdict, closed
+from .gain import Gain, Verdict, closed
+from .model import PhaseGain, Spent
 from .quantity import Frame, gain, p_beyond, sign_of
 from .run_record import ONCE, Trial
 from .statistics import contrast, holm

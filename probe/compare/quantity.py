@@ -15,7 +15,7 @@ import numpy as np
 from ..attribution.arrays import Floats
 from . import phase_classes as kinds
 from .cells import COST, GAIN, PROGRESS, Place, Row, differences
-from .model import Bound, Gain, Interval, Verdict, closed
+from .gain import Bound, Gain, Interval, Verdict, closed
 from .run_record import EARLY, Trial
 from .statistics import FEWEST_RUNS, Contrast, contrast, holm
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median_low
+from statistics import fmean, median_low
 from typing import Any
 
 from ..model import RunStatus
+from ..store.members import Member
 from ..store.reader import RunReader
 from ..store.thinned import thinned_until_ns
 from ..target import Target
@@ -35,10 +36,13 @@ class Recording:
         first = self.ranks[0] if self.ranks else 0
         self.logged = reader.logged()
         self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
+        self._counted = _agreed(
+            [_bound(member.info.get("roofline")) for member in reader.members if _is_rank(member)]
+        )
         self._hashes = {
             str(digest)
             for member in reader.members
-            if member.role == "rank" and (digest := member.info.get("model_hash")) not in _UNKNOWN
+            if _is_rank(member) and (digest := member.info.get("model_hash")) not in _UNKNOWN
         }
 
     @property
@@ -111,7 +115,7 @@ class Recording:
                 if share != MARK
             },
             memory=measured.memory(),
-            bound_share=_bound(config.get("roofline")) | limited,
+            bound_share=(_bound(config.get("roofline")) or self._counted) | limited,
             measured_bound=frozenset(limited),
             whole=measured.stage(self.begin_ns, end_ns, samples),
             is_like=self._likeness(measured.models),
@@ -150,6 +154,16 @@ def _mark(share: float, value: float | None, quality: Quality | None, samples: f
         return share * samples
     reached = quality.reaches(value)
     return samples if reached is None else reached
+
+
+def _is_rank(member: Member) -> bool:
+    return member.role == "rank"
+
+
+def _agreed(counts: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Phase → mean over ranks, of the phases that every rank counted."""
+    phases = set.intersection(*map(set, counts)) if counts else set()
+    return {phase: fmean(count[phase] for count in counts) for phase in sorted(phases)}
 
 
 def _settings(config: Any) -> dict[str, Any]:

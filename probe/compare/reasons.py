@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .model import Gain, Quality, Verdict
+from .gain import Gain, Verdict
+from .model import Quality
 from .quantity import Frame
 from .sides import Side
 from .statistics import FEWEST_RUNS

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...model import Phase, Provenance
 from ...report.numbers import number
 from ...report.sentences import short
-from ..model import Comparison, ComparisonReport, Gain, PhaseGain, Verdict, closed
+from ..gain import Gain, Verdict, closed
+from ..model import Comparison, ComparisonReport, PhaseGain
 from ..statistics import FEWEST_RUNS
 
 _LONGEST = 60

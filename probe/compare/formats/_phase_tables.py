@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from ...model import Phase, Provenance
 from ...report.numbers import number
 from ...report.text_tables import Table, percent
-from ..model import Comparison, ComparisonReport, Interval, PhaseGain, Verdict
+from ..gain import Interval, Verdict
+from ..model import Comparison, ComparisonReport, PhaseGain
 from ..statistics import FEWEST_RUNS
 from ._answer import unit_of
 

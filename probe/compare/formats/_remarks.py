@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...report.numbers import number
 from ...report.text_tables import percent
-from ..model import Classified, Comparison, ComparisonReport, Verdict
+from ..gain import Verdict
+from ..model import Classified, Comparison, ComparisonReport
 from ..phase_classes import MEMORY_BOUND, NOT_SEPARATED
 from ..statistics import FEWEST_RUNS
 

@@ -9,16 +9,8 @@ from ...model import Provenance
 from ...report.numbers import number
 from ...report.sentences import short
 from ...report.text_tables import Table, between, joules, mebibytes, percent, seconds
-from ..model import (
-    FOUR_NAMES,
-    Cell,
-    ComparedSide,
-    Comparison,
-    ComparisonReport,
-    Gain,
-    ScalingRow,
-    Verdict,
-)
+from ..gain import Gain, Verdict
+from ..model import FOUR_NAMES, Cell, ComparedSide, Comparison, ComparisonReport, ScalingRow
 from ..phase_classes import NOT_SEPARATED
 from ..statistics import FEWEST_RUNS
 from ._answer import answer

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...report.formats.csv import table
-from ..model import Cell, Comparison, ComparisonReport, OpenInterval, PhaseGain
+from ..gain import OpenInterval
+from ..model import Cell, Comparison, ComparisonReport, PhaseGain
 from ._answer import answer, unit_of
 
 Value = str | float | None

@@ -11,7 +11,8 @@ import numpy as np
 from ...attribution.arrays import Floats
 from ...model import Phase, Provenance
 from ...units import J_PER_KWH
-from ..model import FOUR_NAMES, Comparison, Gain, Verdict, closed
+from ..gain import Gain, Verdict, closed
+from ..model import FOUR_NAMES, Comparison
 from ..phase_classes import NOT_SEPARATED
 from ..quantity import pairs
 from ..run_record import Trial

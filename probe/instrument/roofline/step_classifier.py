@@ -128,9 +128,8 @@ class StepClassifier:
         device = graph.device
         if device is None or device.type not in ("cpu", "cuda"):
             raise NotCounted(f"the rates of a device of type {device} cannot be measured")
-        if not graph.flops_of:
-            raise NotCounted("the step has no matrix product and no convolution")
-        dtype = max(graph.flops_of, key=lambda each: graph.flops_of[each])
+        dtypes = graph.flops_of or {torch.float32: 0.0}  # nothing is computed: any rate will do
+        dtype = max(dtypes, key=lambda each: dtypes[each])
         if not has_room(device, dtype):
             if self._steps < _TRIES:
                 return
