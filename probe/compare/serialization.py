@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from .model import Comparison, ComparisonReport
-
     Field = (
         DataclassInstance
         | Mapping[str, "Field"]
@@ -27,18 +25,14 @@ if TYPE_CHECKING:
 JsonValue = bool | int | float | str | None | list["JsonValue"] | dict[str, "JsonValue"]
 
 
-def to_dict(value: ComparisonReport | Comparison) -> dict[str, JsonValue]:
+def to_dict(value: DataclassInstance) -> dict[str, JsonValue]:
     """A result as JSON; a field whose name is a keyword of Python has a key without underscore."""
-    return _object(value)
-
-
-def _object(value: DataclassInstance) -> dict[str, JsonValue]:
     return {each.name.removesuffix("_"): _json(getattr(value, each.name)) for each in fields(value)}
 
 
 def _json(value: Field) -> JsonValue:
     if is_dataclass(value):
-        return _object(value)
+        return to_dict(value)
     if isinstance(value, Mapping):
         return {str(key): _json(entry) for key, entry in value.items()}
     if isinstance(value, StrEnum):

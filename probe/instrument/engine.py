@@ -252,7 +252,11 @@ class PhaseEngine:
         try:
             from .roofline.step_classifier import StepClassifier
 
-            self._classifier = StepClassifier(self._machine, finder.modules, self.warn)
+            self._classifier = StepClassifier(
+                self._machine,
+                lambda: [root.listening.module() for root in finder.roots.values()],
+                self.warn,
+            )
         except Exception as error:
             self.warn(f"operations are not counted: {type(error).__name__}: {error}")
 

@@ -181,9 +181,13 @@ def _refuse_what_is_hidden(graph: GraphOperations, models: Iterable[Any]) -> Non
     if graph.hidden_bytes > _MOST_HIDDEN * moved:
         names = ", ".join(sorted(graph.hidden)[:3])
         raise NotCounted(f"what these compute cannot be seen: {names}")
-    parameters = {id(each): each for model in models for each in model.parameters()}.values()
-    frozen = sum(each.numel() for each in parameters if not each.requires_grad)
-    every = sum(each.numel() for each in parameters)
+    by_id: dict[int, torch.Tensor] = {}
+    for model in models:
+        own = [] if model is None else list(model.parameters())
+        if any(each.requires_grad for each in own):  # else a teacher, whose calls are inference
+            by_id |= {id(each): each for each in own}
+    frozen = sum(each.numel() for each in by_id.values() if not each.requires_grad)
+    every = sum(each.numel() for each in by_id.values())
     if frozen - graph.unseen_elements > _MOST_FROZEN * every:
         raise NotCounted("a part of the model is frozen, and no gradient passes it")
 
