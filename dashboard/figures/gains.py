@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from probe.compare.formats import scaled, unit_of
 from probe.compare.gain import Interval, Verdict, closed
@@ -17,11 +14,13 @@ from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
-from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
+from .style import GREY, SERIES, figure, listed, plain, whiskers
+from .waterfall import Part, waterfall
 
 _MAX_WHISKER = 150.0  # percent beyond the bars
 _NEGLIGIBLE = 1e-5  # of the largest
-_COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
+Row = list[str | float | None]  # of the table below a chart
+
 _ADD_UP = "Bars to the right of zero are saved; grey ones may be zero; all of them add up."
 
 
@@ -42,23 +41,31 @@ def by_phase(report: ComparisonReport, comparison: Comparison) -> Chart:
     if not by_energy:
         rows = [row for row in rows if row.phase != Phase.UNRESOLVED]
     refused = [row.phase for row in comparison.phases if by_energy and row.gain_j is None]
-    cells = [_phase_cells(row, by_energy=by_energy) for row in rows]
     if not rows:
         return Chart("No phase was recorded.", None, columns)
     whole = _phase_part(comparison.per_sample, 1.0, by_energy=by_energy)
-    largest = max([abs(row[1]) + abs(row[2]) for row in cells] + [abs(whole.gain)])
+    amounts = [_amounts(row, by_energy=by_energy) for row in rows]
+    largest = max([abs(base) + abs(other) for base, other in amounts] + [abs(whole.gain)])
     factor, prefix = scaled(largest / 2)
     parts = [
         _phase_part(row, factor, by_energy=by_energy)
-        for row, amounts in zip(rows, cells, strict=True)
-        if max(map(abs, amounts[1:4])) > _NEGLIGIBLE * largest
+        for row, (base, other) in zip(rows, amounts, strict=True)
+        if max(abs(base), abs(other)) > _NEGLIGIBLE * largest
     ]
     total = _phase_part(comparison.per_sample, factor, by_energy=by_energy)
     drawn = waterfall(parts, total._replace(name="all phases"), f"{prefix}{unit}", _number)
     caption = f"Saved per {unit_of(report)}. {_ADD_UP}"
     if refused:
         caption += f" {', '.join(refused)} cannot be told apart: they are in unresolved."
+    cells = [_phase_cells(row, by_energy=by_energy) for row in rows]
     return Chart(caption, drawn, columns, cells)
+
+
+def _amounts(row: PhaseGain, *, by_energy: bool) -> tuple[float, float]:
+    """What a sample costs in this phase on both sides."""
+    if by_energy:
+        return row.base.energy_j or 0.0, row.other.energy_j or 0.0
+    return row.base.time_s, row.other.time_s
 
 
 def _phase_part(row: PhaseGain, factor: float, *, by_energy: bool) -> Part:
@@ -69,12 +76,11 @@ def _phase_part(row: PhaseGain, factor: float, *, by_energy: bool) -> Part:
     return Part(plain(row.phase, 34), gain / factor, limits, verdict)
 
 
-def _phase_cells(row: PhaseGain, *, by_energy: bool) -> list[Any]:
-    if by_energy:
-        amounts = [row.base.energy_j or 0.0, row.other.energy_j or 0.0, row.gain_j or 0.0]
-        return [row.phase, *amounts, *(row.gain_j_interval or (None, None)), str(row.verdict)]
-    amounts = [row.base.time_s, row.other.time_s, row.gain_s]
-    return [row.phase, *amounts, *(row.gain_s_interval or (None, None)), str(row.time_verdict)]
+def _phase_cells(row: PhaseGain, *, by_energy: bool) -> Row:
+    part = _phase_part(row, 1.0, by_energy=by_energy)
+    base, other = _amounts(row, by_energy=by_energy)
+    limits = part.interval or (None, None)
+    return [row.phase, base, other, part.gain, *limits, str(part.verdict)]
 
 
 def _number(value: float) -> str:
@@ -101,7 +107,7 @@ def by_cell(comparison: Comparison) -> Chart:
         why = short(comparison.reason or "nothing was recorded", 300)
         return Chart(f"Not divided by stage and class: {why}.", None, columns)
     parts = [_cell_part(cell, is_measured=is_measured) for cell in cells]
-    rows = [
+    rows: list[Row] = [
         [
             cell.stage,
             cell.class_,
@@ -144,10 +150,10 @@ def by_kind(comparison: Comparison) -> Chart:
     if not comparison.four:
         why = short(comparison.reason or "nothing was gained or lost for sure", 300)
         return Chart(f"Not divided by kind of phase: {why}.", None, columns)
-    rows = _kinds(comparison)
-    names = [row[0] for row in rows]
-    values = [row[1] for row in rows]
-    spans = [(row[2], row[3]) if row[2] is not None else (row[1], row[1]) for row in rows]
+    kinds = _kinds(comparison)
+    names = [kind.name for kind in kinds]
+    values = [kind.percent for kind in kinds]
+    spans = [kind.interval or (kind.percent, kind.percent) for kind in kinds]
     # A whisker that says "anything" would leave nothing of the bars.
     ends = [end for span in spans for end in span]
     least = max(min(0.0, *values, *ends), min(0.0, *values) - _MAX_WHISKER)
@@ -160,7 +166,7 @@ def by_kind(comparison: Comparison) -> Chart:
                 "orientation": "h",
                 "y": names,
                 "x": listed(values),
-                "marker": {"color": [*SERIES[:4], *[GREY] * len(rows)][: len(rows)]},
+                "marker": {"color": [*SERIES[:4], *[GREY] * len(kinds)][: len(kinds)]},
                 "error_x": whiskers(
                     (high - v for (_, high), v in zip(spans, values, strict=True)),
                     (v - low for (low, _), v in zip(spans, values, strict=True)),
@@ -180,108 +186,40 @@ def by_kind(comparison: Comparison) -> Chart:
                 "textposition": "middle right",
             },
         ],
-        height=110 + 30 * len(rows),
+        height=110 + 30 * len(kinds),
         x=f"% of the {comparison.verdict} in {comparison.four_of}",
         bargap=0.35,
         xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.25 * most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
-    first = max(rows, key=lambda row: row[1])
+    first = max(kinds, key=lambda kind: kind.percent)
     caption = (
-        f"{first[0]} makes the largest part of the {comparison.verdict}: {first[1]:.0f} %. "
+        f"{first.name} makes the largest part of the {comparison.verdict}: {first.percent:.0f} %. "
         f"Whiskers are 95 % intervals{cut}; the parts add up to 100 %."
     )
     if comparison.four["memory"] is None:
         caption += " Memory-bound work is not separated: record with classify=True."
+    rows: list[Row] = [
+        [kind.name, kind.percent, *(kind.interval or (None, None))] for kind in kinds
+    ]
     return Chart(caption, drawn, columns, rows)
 
 
-def _kinds(comparison: Comparison) -> list[list[Any]]:
-    """Name, share, interval in percent; what was not separated is left out."""
-    rows: list[list[Any]] = []
+class Kind(NamedTuple):
+    """A kind of phase: its share of the gain in percent, with the 95 % interval."""
+
+    name: str
+    percent: float
+    interval: Interval | None = None
+
+
+def _kinds(comparison: Comparison) -> list[Kind]:
+    """What was not separated is left out; the rest is told class by class."""
+    kinds = []
     for name, share in (comparison.four or {}).items():
         if share is not None and name != "rest":
             limits = (comparison.four_intervals or {}).get(name)
-            rows.append([FOUR_NAMES[name], 100 * share, *_percents(limits)])
+            interval = None if limits is None else (100 * limits[0], 100 * limits[1])
+            kinds.append(Kind(FOUR_NAMES[name], 100 * share, interval))
     rest = [(name, share) for name, share in (comparison.four_rest or {}).items() if share]
-    return rows + [[f"rest: {name}", 100 * share, None, None] for name, share in rest]
-
-
-def _percents(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (None, None) if interval is None else (100 * interval[0], 100 * interval[1])
-
-
-class Part(NamedTuple):
-    """What a part saved, or all together, with the 95 % interval."""
-
-    name: str
-    gain: float
-    interval: Interval | None
-    verdict: Verdict
-
-
-def waterfall(
-    parts: Sequence[Part], total: Part, unit: str, text: Callable[[float], str]
-) -> dict[str, Any]:
-    """A figure of horizontal bars, the total last; ``text`` writes a gain with its unit."""
-    bars = [*parts, total]
-    begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
-    ends = [begin + bar.gain for begin, bar in zip(begins, bars, strict=True)]
-    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
-    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
-    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
-    width = (right - left) or 1.0
-    data: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": list(range(len(bars))),
-            "base": listed(begins),
-            "x": listed(bar.gain for bar in bars),
-            "marker": {"color": [_COLOURS.get(bar.verdict, UNSURE) for bar in bars]},
-            "hovertext": [f"{bar.name}<br>{text(bar.gain)}<br>{bar.verdict}" for bar in bars],
-            "hoverinfo": "text",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "y": [i for i, _, _ in limited],
-            "x": listed(ends[i] for i, _, _ in limited),
-            "marker": {"size": 1, "color": "#6b6b70"},
-            "hoverinfo": "skip",
-            "error_x": whiskers(
-                (limits[1] - gain for _, gain, limits in limited),
-                (gain - limits[0] for _, gain, limits in limited),
-            ),
-        },
-        {
-            "type": "scatter",
-            "mode": "text",
-            "y": list(range(len(bars))),
-            "x": listed([right] * len(bars)),
-            "textposition": "middle right",
-            "text": [f"  {text(bar.gain)}" for bar in bars],
-            "cliponaxis": False,
-            "hoverinfo": "skip",
-        },
-    ]
-    return figure(
-        data,
-        height=90 + 30 * len(bars),
-        x=f"saved ({unit})",
-        bargap=0.35,
-        xaxis={
-            "range": [left - 0.03 * width, right + 0.28 * width],
-            "fixedrange": True,
-            "zeroline": True,
-            "zerolinewidth": 2,
-        },
-        yaxis={
-            "autorange": "reversed",
-            "tickvals": list(range(len(bars))),
-            "ticktext": [bar.name for bar in bars],
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-    )
+    return kinds + [Kind(f"rest: {name}", 100 * share) for name, share in rest]

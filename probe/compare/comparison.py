@@ -24,7 +24,7 @@ from .phase_gains import PhaseGains
 from .quantity import ComparedQuantity, Frame, gain, pairs
 from .reasons import reason
 from .scaling import scaling
-from .sides import Question, Side, early_gains, quality, sample_factors
+from .sides import Question, Side, early_gains, quality, sample_factors, technique_rows
 from .statistics import contrast
 
 
@@ -127,6 +127,7 @@ class _OfOneSide:
             four_intervals=intervals,
             four_rest=leader.rest() if has_gain else None,
             four_of=by,
+            techniques=technique_rows(self._base, self._other),
             scaling=rows if len(rows) > 1 else [],
             early_at=early_gains(self._base, self._other, by, total.gain if has_gain else None),
             moved=moved(self._base.trials, self._other.trials),

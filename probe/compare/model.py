@@ -154,6 +154,15 @@ class MovedPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class TechniqueRow:
+    """A technique of the stack with its settings on both sides; None where it is not used."""
+
+    technique: str
+    base: str | None
+    other: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedSide:
     """Runs of one kind: their common name and their ids."""
 
@@ -168,7 +177,8 @@ class Comparison:
     ``per_sample`` is the sum of ``phases``. ``four`` has the shares of the gain by early,
     gradient, memory, communication and rest; memory is None where memory-bound work was not
     separated; ``four_rest`` divides the rest by class. ``four_of`` and ``verdict_by``: energy or
-    time. ``runs`` counts pairs, else the runs of the smaller side.
+    time. ``techniques`` are those that differ. ``runs`` counts pairs, else the runs of the
+    smaller side.
     """
 
     other: ComparedSide
@@ -183,6 +193,7 @@ class Comparison:
     four_intervals: Mapping[str, Interval | None] | None
     four_rest: Mapping[str, float] | None
     four_of: str
+    techniques: Sequence[TechniqueRow]
     scaling: Sequence[ScalingRow]
     early_at: Sequence[EarlyMark]
     moved: Sequence[MovedPhase]

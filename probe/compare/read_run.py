@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median_low
-from typing import Any
 
 from ..model import RunStatus
 from ..store.members import Member
@@ -14,7 +13,8 @@ from ..store.thinned import thinned_until_ns
 from ..target import Target
 from .progress import Quality, Work
 from .read_energy import Measured
-from .run_record import EARLY, LATE, Trial
+from .run_record import EARLY, LATE, Setting, Trial
+from .serialization import JsonValue
 
 MARK = 1 / 3
 MARKS = (1 / 4, MARK, 1 / 2)
@@ -122,10 +122,11 @@ class Recording:
             unit=self.work.unit,
             ranks=max(1, len(self.ranks)),
             settings=_settings(config),
+            techniques=_techniques(config.get("techniques")),
             g_per_kwh=(self.meta.get("carbon") or {}).get("g_per_kwh"),
         )
 
-    def _likeness(self, models: Sequence[str]) -> dict[str, Any]:
+    def _likeness(self, models: Sequence[str]) -> dict[str, Setting]:
         """What must agree for runs to be comparable; what is unknown is left out."""
         machine = (self.meta.get("machine") or {}).get("cpu_model")
         facts = {
@@ -166,7 +167,17 @@ def _agreed(counts: Sequence[dict[str, float]]) -> dict[str, float]:
     return {phase: fmean(count[phase] for count in counts) for phase in sorted(phases)}
 
 
-def _settings(config: Any) -> dict[str, Any]:
+def _techniques(stack: JsonValue) -> dict[str, str]:
+    """Technique → its settings, of what :class:`optimizers.Trainer` stores with a run."""
+    entries = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
+    return {
+        str(each["technique"]): str(each.get("settings") or "")
+        for each in entries
+        if each.get("technique")
+    }
+
+
+def _settings(config: Mapping[str, JsonValue]) -> dict[str, Setting]:
     """What a reader of a table must know: no lists, no counts of operations."""
     return {
         name: value
@@ -175,7 +186,7 @@ def _settings(config: Any) -> dict[str, Any]:
     }
 
 
-def _bound(roofline: Any) -> dict[str, float]:
+def _bound(roofline: JsonValue) -> dict[str, float]:
     """Phase → memory-bound part, as the run's config tells it."""
     shares = roofline.get("memory_bound") if isinstance(roofline, dict) else None
     if not isinstance(shares, dict):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..model import Phase, Provenance, Status
 from ..sensors.known_meters import VENDOR_GAIN
 
 EARLY, LATE = "early", "late"
 STAGES = (EARLY, LATE)
+
+Setting = str | float  # what a run was trained with, as its config has it
 
 ONCE = frozenset({str(Phase.UNATTRIBUTED), str(Phase.STARTUP), str(Phase.COMPILE)})
 """Phases that a run has once, however many samples it trains on: its start and its end."""
@@ -74,8 +75,8 @@ class Trial:
     of a phase; those in ``measured_bound`` were measured by the device, the others were counted.
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
     ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
-    for runs to be comparable, by name, ``settings`` what it was trained with; ``g_per_kwh`` is the
-    carbon intensity recorded with it.
+    for runs to be comparable, by name, ``settings`` what it was trained with, ``techniques`` the
+    settings of each technique of its stack; ``g_per_kwh`` is the carbon intensity recorded with it.
     """
 
     id: str
@@ -93,11 +94,12 @@ class Trial:
     bound_share: Mapping[str, float] = field(default_factory=dict)
     measured_bound: frozenset[str] = frozenset()
     whole: Stage | None = None
-    is_like: Mapping[str, Any] = field(default_factory=dict)
+    is_like: Mapping[str, Setting] = field(default_factory=dict)
     unit: str = "samples"
     ranks: int = 1
     g_per_kwh: float | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    techniques: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:

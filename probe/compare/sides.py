@@ -12,7 +12,7 @@ import numpy as np
 from ..attribution.arrays import Floats
 from ..target import Target
 from . import TOLERANCE
-from .model import ComparedSide, EarlyMark, Quality
+from .model import ComparedSide, EarlyMark, Quality, TechniqueRow
 from .run_record import Trial
 
 
@@ -96,6 +96,23 @@ def sample_factors(base: Side, other: Side, question: Question) -> Floats:
                 if base_trial.samples > 0 and theirs.samples > 0:
                     factors[i, j] = base_trial.samples / theirs.samples
     return factors
+
+
+def technique_rows(base: Side, other: Side) -> list[TechniqueRow]:
+    """The techniques that one side uses and the other does not, or with other settings."""
+    names = dict.fromkeys(
+        name for side in (base, other) for trial in side.trials for name in trial.techniques
+    )
+    rows = [TechniqueRow(name, _settings(base, name), _settings(other, name)) for name in names]
+    return [row for row in rows if row.base != row.other]
+
+
+def _settings(side: Side, technique: str) -> str | None:
+    """Of all runs of a side; None if none of them uses the technique."""
+    settings = dict.fromkeys(
+        trial.techniques[technique] for trial in side.trials if technique in trial.techniques
+    )
+    return " or ".join(settings) if settings else None
 
 
 def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[EarlyMark]:

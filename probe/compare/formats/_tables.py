@@ -38,12 +38,15 @@ def parts(report: ComparisonReport) -> list[Part]:
 
 
 def _part(report: ComparisonReport, comparison: Comparison) -> Part:
-    tables = [*phase_tables(report, comparison), _totals(comparison)]
+    tables = phase_tables(report, comparison)
     cells = _cells(comparison)
     if cells.rows:
         tables.append(cells)
     if comparison.four:
         tables.append(_four(comparison))
+    if comparison.techniques:
+        tables.append(_techniques(comparison))
+    tables.append(_totals(comparison))
     if comparison.scaling:
         tables.append(_scaling(comparison.scaling))
     if comparison.memory_bytes.components:
@@ -200,6 +203,18 @@ def _four(comparison: Comparison) -> Table:
         f"the {comparison.verdict} in {comparison.four_of} by kind of phase",
         ["", "share", "95 % interval"],
         rows,
+    )
+
+
+def _techniques(comparison: Comparison) -> Table:
+    def word(settings: str | None) -> str:
+        return "—" if settings is None else short(settings, _LONGEST) or "on"
+
+    return Table(
+        "techniques that differ (`probe ablate` measures what each one saves)",
+        ["technique", "base", "other"],
+        [[row.technique, word(row.base), word(row.other)] for row in comparison.techniques],
+        frozenset({0, 1, 2}),
     )
 
 

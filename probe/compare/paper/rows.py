@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from ...attribution.arrays import Floats
 from ...model import Phase, Provenance
 from ...units import J_PER_KWH
-from ..gain import Gain, Verdict, closed
+from ..gain import Gain, Interval, Verdict, closed
 from ..model import FOUR_NAMES, Comparison
 from ..phase_classes import NOT_SEPARATED
 from ..quantity import pairs
 from ..run_record import Trial
 from ..scaling import scaling
 from ..statistics import contrast
+from .ablation_steps import AblationStep
 from .doubling_time import doubling_interval, doubling_months, speed_up
+from .model import PaperRow
 
 NOT_MEASURED, NOT_APPLICABLE, NOT_APART = "not measured", "n/a", "inside other phases"
 # What the paper states, in its own units; what it does not state is not here.
@@ -35,8 +36,6 @@ PAPER = {
 }
 _PATTERNS = ("attention", "mlp", "convolution", "norm")
 
-Row = dict[str, Any]
-
 
 def _row(
     what: str,
@@ -44,26 +43,18 @@ def _row(
     other: float | None = None,
     unit: str = "",
     percent: float | None = None,
-    interval: Sequence[float] | None = None,
+    interval: Interval | None = None,
     paper: str = "",
     ours: str | None = None,
     verdict: str | None = None,
-) -> Row:
-    """``ours`` stands for figures that are not there; ``percent`` and its interval are changes."""
-    return {
-        "what": what,
-        "base": base,
-        "other": other,
-        "unit": unit,
-        "percent": percent,
-        "interval_percent": list(interval) if interval else None,
-        "paper": PAPER.get(paper) or None,
-        "ours": ours,
-        "verdict": verdict,
-    }
+) -> PaperRow:
+    """``paper`` is a key of PAPER; ``interval`` is of the change, in percent."""
+    return PaperRow(
+        what, base, other, unit, percent, interval, PAPER.get(paper) or None, ours, verdict
+    )
 
 
-def results_rows(comparison: Comparison) -> list[Row]:
+def results_rows(comparison: Comparison) -> list[PaperRow]:
     """Table I: time, energy, peak memory and final quality of both sides."""
     rows = []
     modelled = comparison.energy_j.provenance is Provenance.MODELLED
@@ -102,15 +93,15 @@ def results_rows(comparison: Comparison) -> list[Row]:
     return rows
 
 
-def _change(gained: Gain) -> list[float] | None:
+def _change(gained: Gain) -> Interval | None:
     """The interval of a gain as that of the change, in percent of the base."""
     limits = closed(gained.interval)
     if limits is None or not gained.base:
         return None
-    return [-100 * value / gained.base for value in reversed(limits)]
+    return -100 * limits[1] / gained.base, -100 * limits[0] / gained.base
 
 
-def costs_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+def costs_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
     """Table II: samples, throughput, energy, energy-delay product and CO2e of both sides."""
 
     def energy(trial: Trial) -> float | None:
@@ -155,7 +146,7 @@ def _compared(
     base: Sequence[Trial],
     other: Sequence[Trial],
     of: Callable[[Trial], float | None],
-) -> Row:
+) -> PaperRow:
     values = [
         [value for trial in side if (value := of(trial)) is not None] for side in (base, other)
     ]
@@ -171,32 +162,38 @@ def _compared(
     limits = None
     half = float(changes.half()[0])
     if changes.has_error and mean and half:
-        limits = [100 * (change - half) / mean, 100 * (change + half) / mean]
+        limits = 100 * (change - half) / mean, 100 * (change + half) / mean
     return _row(
         what, mean, fmean(theirs), unit, 100 * change / mean if mean else None, limits, paper
     )
 
 
-def ablation_rows(ablation: Mapping[str, Any] | None) -> list[Row]:
+def ablation_rows(steps: Sequence[AblationStep] | None) -> list[PaperRow]:
     """Table III: time and energy of each technique that was added; None: no ablation was made."""
-    if ablation is None or "steps" not in ablation:
+    if steps is None:
         return [_row("each technique", ours=NOT_MEASURED)]
     rows = []
-    for step in ablation["steps"]:
-        for what, key, unit in (("time", "time_s", "s"), ("energy", "energy_j", "J")):
-            g = step["step"][key]
-            name = f"+ {step['technique']}, {what}"
-            if g["gain"] is None or g.get("provenance") == "modelled":
+    for step in steps:
+        quantities: list[tuple[str, Gain, str]] = [
+            ("time", step.time_s, "s"),
+            ("energy", step.energy_j, "J"),
+        ]
+        for what, gained, unit in quantities:
+            name = f"+ {step.technique}, {what}"
+            modelled = what == "energy" and step.energy_j.provenance is Provenance.MODELLED
+            if gained.gain is None or gained.percent is None or modelled:
                 rows.append(_row(name, unit=unit, ours=NOT_MEASURED))
                 continue
-            limits = [-100 * value / g["base"] for value in reversed(g["interval"] or ())]
+            limits, verdict = _change(gained), str(gained.verdict)
             rows.append(
-                _row(name, g["base"], g["other"], unit, -g["percent"], limits, verdict=g["verdict"])
+                _row(
+                    name, gained.base, gained.other, unit, -gained.percent, limits, verdict=verdict
+                )
             )
     return rows
 
 
-def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
     """Table IV: throughput, efficiency, energy and communication by number of ranks."""
     rows = []
     points = scaling(base, other)
@@ -230,7 +227,7 @@ def scaling_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
+def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
     """By kind of module, of runs that were watched with ``modules=True``."""
     rows = []
     for kind in _PATTERNS:
@@ -244,7 +241,7 @@ def patterns_rows(base: Sequence[Trial], other: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def by_phase_rows(comparison: Comparison, trials: Sequence[Trial]) -> list[Row]:
+def by_phase_rows(comparison: Comparison, trials: Sequence[Trial]) -> list[PaperRow]:
     """Shares of the gain in percent by kind of phase."""
     single = all(trial.ranks == 1 for trial in trials)
     rows = []
@@ -263,13 +260,13 @@ def by_phase_rows(comparison: Comparison, trials: Sequence[Trial]) -> list[Row]:
                     other=100 * share,
                     unit="%",
                     paper=key,
-                    interval=[100 * v for v in limits] if limits else None,
+                    interval=(100 * limits[0], 100 * limits[1]) if limits else None,
                 )
             )
     return rows
 
 
-def doubling_rows(comparison: Comparison, other: Sequence[Trial], months: float) -> list[Row]:
+def doubling_rows(comparison: Comparison, other: Sequence[Trial], months: float) -> list[PaperRow]:
     """Speed-up and doubling time, equations (21) to (23), of a gain made in so many months."""
     time = comparison.time_s
     if time.verdict is not Verdict.GAIN or time.percent is None:
@@ -290,10 +287,11 @@ def doubling_rows(comparison: Comparison, other: Sequence[Trial], months: float)
         _row("net speed-up (21)", other=net, unit="×"),
         _row("without recomputation", other=gross, unit="×"),
     ]
-    row = _row(
+    row = PaperRow(
         f"doubling time (22)(23), over {months:g} months",
         unit="months",
         other=doubling_months(net, months),
-        paper="doubling",
+        paper=PAPER["doubling"],
+        interval=(low, high),
     )
-    return [*rows, row | {"interval": [low, high]}]
+    return [*rows, row]
