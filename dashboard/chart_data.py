@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,87 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from probe.model import DeviceKind, device_kind
-from probe.report.model import (
-    AbsentMeter,
-    AttemptRow,
-    CommunicationRow,
-    HostRow,
-    RankBalance,
-    RankRow,
-    SourceRow,
-)
+from probe.report.model import AttemptRow, CommunicationRow, HostRow, RankBalance, RankRow
 
 Floats = npt.NDArray[np.float64]
 MEASURED, MODELLED, ESTIMATED = "measured", "modelled", "estimated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow:
-    """A phase on a device, as in the report; ``energy_j`` None where it is refused or unknown."""
-
-    phase: str
-    device: str
-    count: int | None = None
-    time_s: float | None = None
-    energy_j: float | None = None
-    interval_j: tuple[float, float] | None = None
-    bounds_j: tuple[float, float] | None = None
-    power_w: float | None = None
-    status: str = "not_identifiable"
-    provenance: str = ESTIMATED
-    device_kind: str = ""
-
-    @property
-    def is_accelerator(self) -> bool:
-        """True for GPUs and their like."""
-        return device_kind(self.device, self.device_kind) is DeviceKind.ACCELERATOR
-
-
-def with_known_phases(rows: Sequence[PhaseRow]) -> list[PhaseRow]:
-    """The rows of devices whose phases are known; all rows if there are none.
-
-    A meter that several ranks share has one row, ``unattributed``: it cannot show what they did.
-    The ranks' own rows have times.
-    """
-    named = {row.device for row in rows if row.phase != "unattributed"}
-    return [row for row in rows if row.device in named] or list(rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """A run at a glance; of a live run, the newest live pages of its recorders."""
-
-    id: str
-    name: str
-    status: str
-    ended_by: str = ""
-    started: str = ""
-    host: str = ""
-    duration_s: float = 0.0
-    steps: int = 0
-    ranks: int = 1
-    energy_j: float | None = None
-    interval_j: tuple[float, float] | None = None
-    modelled_j: float | None = None
-    power_w: float | None = None  # now, or the mean of a run that is over
-    cap_w: float | None = None
-    co2e_g: float | None = None
-    modelled_co2e_g: float | None = None
-    cost: str = ""
-    carbon: str = ""
-    coverage: float | None = None
-    logged: Mapping[str, float] | None = None  # sums of samples and tokens
-    phases: Sequence[PhaseRow] = ()
-    sources: Sequence[SourceRow] = ()
-    absent: Sequence[AbsentMeter] = ()
-    quality: Sequence[tuple[str, str]] = ()
-    machine: Sequence[tuple[str, str]] = ()
-    warnings: Sequence[str] = ()
-
-    @property
-    def live(self) -> bool:
-        """True while the run goes on."""
-        return self.status == "running"
 
 
 @dataclass(frozen=True, slots=True)

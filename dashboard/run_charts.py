@@ -66,13 +66,13 @@ def _heatmap(run: OpenRun, selection: Selection) -> Chart:
 
 
 def _anatomy(run: OpenRun, selection: Selection) -> Chart:
-    overview = run.overview()
-    if not overview.steps:
+    report = run.report_now()
+    if not report.run.steps:
         return steps.anatomy(None)
     low, high = selection.within(run.duration_s)
-    newest = overview.live and selection.span is None
+    newest = not report.final and selection.span is None
     at_s = max(0.0, high - 2.0) if newest else (low + high) / 2
-    return steps.anatomy(step_data.anatomy(run, at_s, overview.duration_s / overview.steps))
+    return steps.anatomy(step_data.anatomy(run, at_s, report.run.duration_s / report.run.steps))
 
 
 def _drift(run: OpenRun, _: Selection) -> Chart:
@@ -87,9 +87,9 @@ def _memory(run: OpenRun, selection: Selection) -> Chart:
 
 CHARTS: Mapping[str, ChartKind] = {
     "phases": ChartKind(
-        "Energy by phase", lambda run, _: phases.phases(run.overview()), first=True
+        "Energy by phase", lambda run, _: phases.phases(run.report_now()), first=True
     ),
-    "waste": ChartKind("What is not training", lambda run, _: waste.waste(run.overview())),
+    "waste": ChartKind("What is not training", lambda run, _: waste.waste(run.report_now())),
     "power": ChartKind("Power over time", _power, first=True, time=True, wide=True),
     "heatmap": ChartKind("Device by device", _heatmap, time=True, wide=True),
     "anatomy": ChartKind("Inside a step", _anatomy, time=True),
@@ -99,7 +99,7 @@ CHARTS: Mapping[str, ChartKind] = {
 # What has a table and a CSV: the charts of a run's page, and what other pages show of a run.
 TABLES: Mapping[str, ChartKind] = {
     **CHARTS,
-    "quality": ChartKind("Meters", lambda run, _: quality.quality(run.overview())),
+    "quality": ChartKind("Meters", lambda run, _: quality.quality(run.report_now())),
     "waiting": ChartKind("Waiting for other ranks", lambda run, _: ranks.waiting(job_view(run))),
     "communication": ChartKind("Communication", lambda run, _: ranks.communication(job_view(run))),
 }

@@ -11,11 +11,14 @@ import importlib
 import pkgutil
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from probe.plugins import discover, load
 
 from ._shared.run import ExportRefused, StoredRun
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 EXPORTERS = "probe.exporters"  # the group of entry points
 
@@ -69,24 +72,25 @@ def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
 
 
 def _with(exporter: Exporter, options: dict[str, str]) -> Exporter:
-    own = {field.name: field for field in fields(cast(Any, exporter)) if field.init}
-    values: dict[str, Any] = {}
+    instance = cast("DataclassInstance", exporter)
+    own = {field.name: field for field in fields(instance) if field.init}
+    values: dict[str, str | float] = {}
     for key, text in options.items():
         if key not in own:
             raise ExportRefused(
                 f"{exporter.name} has no option {key!r}: it has {', '.join(own) or 'none'}"
             )
         values[key] = _value(exporter.name, key, text, str(own[key].type))
-    return cast(Exporter, replace(cast(Any, exporter), **values))
+    return cast(Exporter, replace(instance, **values))
 
 
-def _value(name: str, key: str, text: str, type_: str) -> Any:
+def _value(name: str, key: str, text: str, type_: str) -> str | float:
     if "float" not in type_:
         return text
     try:
         return float(text)
     except ValueError:
-        raise ExportRefused(f"{name}: {key}={text!r} is no number") from None
+        raise ExportRefused(f"{name}: {key}={text!r} is not a number") from None
 
 
 __all__ = ["ExportRefused", "Exporter", "StoredRun", "exporter_of", "exporters"]

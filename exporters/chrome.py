@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from probe.report.model import JsonValue
 
 from ._shared.run import ExportRefused, StoredRun, write_whole
 from ._shared.timeline import Tracks, tracks
 
 _FIRST_PID = 9_000_000  # no process has such a number: ours stay apart from the profiler's
 _NS_PER_US = 1e3
+Event = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +35,11 @@ class Chrome:
     merge: str = ""
 
     def export(self, run: StoredRun, output: Path) -> str:
-        other = _profile(Path(self.merge)) if self.merge else {}
-        anchor = run.reader.meta["anchor"]
-        base_ns = int(other.get("baseTimeNanoseconds") or 0)
-        ahead_ns = int(anchor["wall_ns"]) - int(anchor["monotonic_ns"]) - base_ns
-        ours = _events(tracks(run, self.steps), ahead_ns)
-        content = other | {
-            "traceEvents": [*other.get("traceEvents", []), *ours],
+        profile = _profile(Path(self.merge)) if self.merge else Profile()
+        ours = _events(tracks(run, self.steps), run.ahead_ns - profile.base_ns)
+        content = {
+            **profile.fields,
+            "traceEvents": [*profile.events, *ours],
             "displayTimeUnit": "ms",
         }
         write_whole(output, json.dumps(content, allow_nan=False))
@@ -44,22 +47,35 @@ class Chrome:
         return f"{output}: {len(ours)} events{more}; open it at https://ui.perfetto.dev"
 
 
-def _profile(path: Path) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A trace of torch.profiler: its events, its other fields, and what its times count from."""
+
+    events: Sequence[JsonValue] = ()
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
+    base_ns: int = 0  # since 1970
+
+
+def _profile(path: Path) -> Profile:
+    """Read a trace, gzipped or not. Raises ExportRefused."""
     try:
         raw = path.read_bytes()
-        text = gzip.decompress(raw) if path.suffix == ".gz" else raw
-        value = json.loads(text)
-        assert isinstance(value["traceEvents"], list)
+        fields = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+        if isinstance(fields, dict) and isinstance(fields.get("traceEvents"), list):
+            base_ns = int(fields.get("baseTimeNanoseconds") or 0)
+            return Profile(fields["traceEvents"], fields, base_ns)
     except OSError as error:
         raise ExportRefused(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AssertionError, EOFError):
-        raise ExportRefused(f"{path} is no trace of torch.profiler") from None
-    return dict(value)
+    except (ValueError, TypeError, EOFError, zlib.error):
+        pass
+    raise ExportRefused(
+        f"{path} is not a trace of torch.profiler: write one with export_chrome_trace()"
+    )
 
 
-def _events(run_tracks: Tracks, ahead_ns: int) -> list[dict[str, Any]]:
+def _events(run_tracks: Tracks, ahead_ns: int) -> list[Event]:
     pids: dict[str, int] = {}
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
 
     def process(group: str) -> int:
         if group not in pids:

@@ -27,13 +27,15 @@ def export(options: argparse.Namespace) -> int:
         return 0
     exporter = exporter_of(options.to, dict(map(_option, options.set)))
     run = StoredRun(single(find_run(options.run, runs_dir(options.dir))))
-    if not run.report["sources"] and not run.report["phases"]:
+    if not run.report.sources and not run.report.phases:
         raise NothingToReport(f"{run.id} holds nothing yet, before any sample or edge")
     output = Path(options.output or exporter.output.format(id=run.id))
-    going_on = run.report["run"]["status"] == RunStatus.RUNNING
+    still_running = run.report.run.status == RunStatus.RUNNING
     try:
         line = exporter.export(run, output)
-        print(f"{line} (the run is still going on: figures of this moment)" if going_on else line)
+        print(
+            f"{line} (the run is still going on: figures of this moment)" if still_running else line
+        )
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
     return 0

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from probe.report.model import Report
 
 from ._shared import report_fields as figures
 from ._shared.run import ExportRefused, StoredRun, write_whole
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +22,14 @@ class HuggingFace:
     name: ClassVar[str] = "huggingface"
     output: ClassVar[str] = "{id}.card.md"
 
-    training_type: str = "pre-training"  # or fine-tuning
+    training_type: str = ""  # pre-training or fine-tuning; left out if it is not given
 
     def export(self, run: StoredRun, output: Path) -> str:
-        write_whole(output, f"---\n{self.card(run).to_yaml()}\n---\n")
-        return f"{output}: model card metadata, {figures.grams(run.report):.4g} g CO2e"
+        card = self.card(run)
+        write_whole(output, f"---\n{card.to_yaml()}\n---\n")
+        return f"{output}: model card metadata, {figures.co2e_g(run.report):.4g} g CO2e"
 
-    def card(self, run: StoredRun) -> Any:
+    def card(self, run: StoredRun) -> ModelCardData:
         """The run as a ``ModelCardData``. Raises ExportRefused."""
         try:
             from huggingface_hub import ModelCardData
@@ -32,25 +38,36 @@ class HuggingFace:
                 "huggingface needs huggingface_hub: pip install 'phasewatt[exporters]'"
             ) from None
         report = run.report
+        grams = figures.co2e_g(report)
+        if grams is None:
+            raise ExportRefused(
+                f"{run.id} has no CO2e: its energy or the carbon intensity of its grid is unknown"
+            )
         name, iso = figures.country(report)
-        hardware = figures.models(report, "gpu") or [report["machine"].get("cpu_model", "unknown")]
-        version = report["machine"].get("versions", {}).get("phasewatt", "")
+        hardware = figures.product_names(report, "gpu") or [
+            figures.machine_text(report, "cpu_model") or "unknown"
+        ]
+        training_type = {"training_type": self.training_type} if self.training_type else {}
         return ModelCardData(
             co2_eq_emissions={
-                "emissions": figures.grams(report),
-                "source": f"phasewatt {version}: {_share(report)}",
-                "training_type": self.training_type,
+                "emissions": grams,
+                "source": f"phasewatt {figures.phasewatt_version(report)}: {_origin(report)}",
+                **training_type,
                 "geographical_location": name or iso or "unknown (world's average intensity)",
                 "hardware_used": figures.counted(hardware),
             }
         )
 
 
-def _share(report: dict[str, Any]) -> str:
-    energy = figures.devices(report)
-    if not energy.all_j:
-        return "nothing was measured"
-    return f"{energy.measured_j / energy.all_j:.0%} of the energy measured, the rest modelled"
+def _origin(report: Report) -> str:
+    """How much of the energy was measured, in words."""
+    energy = figures.device_energies(report)
+    share = energy.measured_share
+    if energy.measured_j is None or share is None:
+        return "energy by a power model, nothing was measured"
+    if energy.modelled_j is None:
+        return "all of the energy measured"
+    return f"{share:.0%} of the energy measured, the rest modelled"
 
 
 EXPORTER = HuggingFace()

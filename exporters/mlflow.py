@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from probe.redact import redact_text
 
 from ._shared.run import ExportRefused, StoredRun
 from ._shared.scalars import plain, scalars
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
 _BATCH = 1000  # metrics that MLflow takes at once
 _MS = 1000
-_ID = "probe.run"
+_ID = "phasewatt.run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ class MLflow:
         except MlflowException as error:
             raise ExportRefused(f"MLflow did not take it: {str(error).splitlines()[0]}") from None
         where = redact_text(self.tracking_uri) or output
-        return f"{where}: {len(logged.rows)} rows of energy/*, for MLflow"
+        return f"{where}: {logged.counts}, for MLflow"
 
-    def _experiment(self, client: Any) -> str:
+    def _experiment(self, client: MlflowClient) -> str:
         name = plain(self.experiment)
         existing = client.get_experiment_by_name(name)
         return str(

@@ -1,15 +1,19 @@
 """A power log in the style of MLPerf Training's ``:::MLLOG`` lines.
 
-It is no MLPerf power result: those are measured at the node's supply, with all nodes and the
+It is not an MLPerf power result: those are measured at the node's supply, with all nodes and the
 interconnect included.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from probe.model import Provenance
+from probe.report.model import JsonValue
 
 from ._shared.run import ExportRefused, StoredRun, write_whole
 
@@ -27,12 +31,12 @@ class MlLog:
 
     def export(self, run: StoredRun, output: Path) -> str:
         report = run.report
-        measured = [row for row in report["power"] if row["provenance"] == "measured"]
+        measured = [row for row in report.power if row.provenance is Provenance.MEASURED]
         if not measured:
-            raise ExportRefused(f"{run.id} has no measured power")
-        step_s = min(row["step_s"] for row in measured)
+            raise ExportRefused(f"{run.id} has no measured power: `probe doctor` says why")
+        step_s = min(row.step_s for row in measured)
         begin_ms = 1e3 * run.begin_s
-        meta = {"file": "phasewatt", "lineno": 0}
+        meta: dict[str, JsonValue] = {"file": "phasewatt", "lineno": 0}
         lines = [
             _line(
                 begin_ms,
@@ -42,9 +46,9 @@ class MlLog:
             )
         ]
         for row in measured:
-            for number, watts in enumerate(row["power_w"]):
+            for number, watts in enumerate(row.power_w):
                 if watts is not None:
-                    at = begin_ms + 1e3 * (row["begin_s"] + (number + 1) * row["step_s"])
+                    at = begin_ms + 1e3 * (row.begin_s + (number + 1) * row.step_s)
                     lines.append(
                         _line(
                             at,
@@ -52,19 +56,19 @@ class MlLog:
                             watts,
                             meta
                             | {
-                                "node": report["run"]["host"],
-                                "device": row["device"],
-                                "seconds": row["step_s"],
+                                "node": report.run.host,
+                                "device": row.device,
+                                "seconds": row.step_s,
                             },
                         )
                     )
-        end_ms = begin_ms + 1e3 * report["run"]["duration_s"]
+        end_ms = begin_ms + 1e3 * report.run.duration_s
         lines.append(_line(end_ms, "power_measurement_stop", end_ms / 1e3, meta))
         write_whole(output, "\n".join(lines) + "\n")
         return f"{output}: a reading every {step_s:.3g} s; {WARNING}"
 
 
-def _line(time_ms: float, key: str, value: Any, metadata: dict[str, Any]) -> str:
+def _line(time_ms: float, key: str, value: float, metadata: Mapping[str, JsonValue]) -> str:
     content = {
         "namespace": "",
         "time_ms": round(time_ms),

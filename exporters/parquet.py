@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probe.clock import Anchor
 from probe.timeline.rank_timeline import timeline
 
 from ._shared.run import ExportRefused, StoredRun, write_whole
@@ -72,7 +71,6 @@ EXPORTER = Parquet()
 
 def samples(run: StoredRun) -> pa.Table:
     """A row per reading; ``value`` in the meter's base unit, counters cumulative."""
-    ahead_ns = _ahead_ns(run)
     parts = []
     for series in run.reader.series():
         source, number = series.source, len(series.time_ns)
@@ -80,7 +78,7 @@ def samples(run: StoredRun) -> pa.Table:
         parts.append(
             pa.table(
                 [
-                    pa.array(series.time_ns + ahead_ns, _TIME),
+                    pa.array(series.time_ns + run.ahead_ns, _TIME),
                     pa.array(series.value),
                     *(_repeated(text, number) for text in labels),
                 ],
@@ -92,7 +90,6 @@ def samples(run: StoredRun) -> pa.Table:
 
 def spans(run: StoredRun) -> pa.Table:
     """A row per span, on the host's clock and, where it is known, on the device's."""
-    ahead_ns = _ahead_ns(run)
     parts = []
     for rank in run.reader.ranks():
         for clock in ("host", "device"):
@@ -106,8 +103,8 @@ def spans(run: StoredRun) -> pa.Table:
             parts.append(
                 pa.table(
                     [
-                        pa.array(phases.begin_ns + ahead_ns, _TIME),
-                        pa.array(phases.end_ns + ahead_ns, _TIME),
+                        pa.array(phases.begin_ns + run.ahead_ns, _TIME),
+                        pa.array(phases.end_ns + run.ahead_ns, _TIME),
                         pa.DictionaryArray.from_arrays(pa.array(place, pa.int16()), names),
                         pa.array(np.full(number, rank, np.int32)),
                         pa.array(step.astype(np.int64)),
@@ -122,8 +119,3 @@ def spans(run: StoredRun) -> pa.Table:
 def _repeated(text: str, number: int) -> pa.DictionaryArray:
     index: npt.NDArray[np.int16] = np.zeros(number, np.int16)
     return pa.DictionaryArray.from_arrays(pa.array(index), pa.array([text], pa.string()))
-
-
-def _ahead_ns(run: StoredRun) -> int:
-    anchor = Anchor(**run.reader.meta["anchor"])
-    return anchor.wall_ns - anchor.monotonic_ns

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar
+
+from probe.clock import Anchor
 
 from ._shared.run import ExportRefused, StoredRun, write_whole
 from ._shared.timeline import Levels, Slices, tracks
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
+    from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 _SEQUENCE = 1
 _MONOTONIC, _BOOTTIME, _REALTIME = 3, 6, 1  # BuiltinClock
@@ -20,12 +27,12 @@ _INCREMENTAL, _CLEARED = 2, 1  # SequenceFlags
 
 @dataclass(slots=True)
 class _Writer:
-    builder: Any
-    protos: Any
+    builder: TraceProtoBuilder
+    protos: ModuleType
     uuids: dict[str, int] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
 
-    def packet(self) -> Any:
+    def packet(self) -> TracePacket:
         packet = self.builder.add_packet()
         packet.trusted_packet_sequence_id = _SEQUENCE
         packet.timestamp_clock_id = _MONOTONIC
@@ -95,7 +102,7 @@ class Perfetto:
             ) from None
         run_tracks = tracks(run, self.steps)
         writer = _Writer(TraceProtoBuilder(), protos)
-        self._clocks(writer, run.reader.meta)
+        self._clocks(writer, run.anchor)
         for slices in run_tracks.slices:
             writer.add_slices(slices)
         for levels in run_tracks.levels:
@@ -105,17 +112,16 @@ class Perfetto:
         return f"{output}: {number} slices; open it at https://ui.perfetto.dev"
 
     @staticmethod
-    def _clocks(writer: _Writer, meta: dict[str, Any]) -> None:
-        anchor = meta["anchor"]
+    def _clocks(writer: _Writer, anchor: Anchor) -> None:
         packet = writer.packet()
         packet.sequence_flags = _CLEARED
         for clock, time in (
-            (_MONOTONIC, anchor["monotonic_ns"]),
-            (_REALTIME, anchor["wall_ns"]),
-            (_BOOTTIME, anchor["monotonic_ns"]),
+            (_MONOTONIC, anchor.monotonic_ns),
+            (_REALTIME, anchor.wall_ns),
+            (_BOOTTIME, anchor.monotonic_ns),
         ):
             snapshot = packet.clock_snapshot.clocks.add()
-            snapshot.clock_id, snapshot.timestamp = clock, int(time)
+            snapshot.clock_id, snapshot.timestamp = clock, time
 
 
 EXPORTER = Perfetto()

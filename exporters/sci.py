@@ -25,23 +25,31 @@ class SoftwareCarbonIntensity:
         report = run.report
         if self.embodied_g is None:
             raise ExportRefused(
-                "sci needs M, the hardware's embodied carbon that falls to this "
-                "run, in g: --set embodied_g=… (0 is a claim, not a default)"
+                "sci needs M, this run's share of the hardware's embodied carbon, in g: "
+                "--set embodied_g=… (there is no default, since 0 would be a claim)"
             )
         counted = figures.samples(report)
         if counted is None:
-            raise ExportRefused(f"{run.id} logged no samples, tokens or steps: no unit R")
+            raise ExportRefused(
+                f"{run.id} has no samples, tokens or steps, so there is no unit R to divide by"
+            )
         if self.embodied_g < 0 or self.per <= 0:
-            raise ExportRefused("sci: embodied_g at least 0, per above 0")
-        energy, (number, unit) = figures.devices(report), counted
-        energy_kwh, g_per_kwh = figures.kwh(energy.all_j), figures.intensity(report)
+            raise ExportRefused("sci: embodied_g must be at least 0, and per above 0")
+        energy, (number, unit) = figures.device_energies(report), counted
+        carbon = figures.carbon_of(report)
+        energy_kwh = figures.kwh(energy.all_j)
+        if energy_kwh is None:
+            raise ExportRefused(
+                f"{run.id} has no energy, measured or modelled: `probe doctor` says why"
+            )
         units = number / self.per
-        operational = energy_kwh * g_per_kwh
+        sci = (energy_kwh * carbon.g_per_kwh + self.embodied_g) / units
+        sci_unit = f"gCO2e per {self.per:g} {unit}"
         content = {
             "standard": "ISO/IEC 21031:2024",
             "run": run.id,
-            "sci": (operational + self.embodied_g) / units,
-            "sci_unit": f"gCO2e per {self.per:g} {unit}",
+            "sci": sci,
+            "sci_unit": sci_unit,
             "E": {
                 "value": energy_kwh,
                 "unit": "kWh",
@@ -49,17 +57,17 @@ class SoftwareCarbonIntensity:
                 "modelled": figures.kwh(energy.modelled_j),
             },
             "I": {
-                "value": g_per_kwh,
+                "value": carbon.g_per_kwh,
                 "unit": "gCO2e/kWh",
-                "source": report["carbon"]["source"],
-                "label": report["carbon"]["label"],
+                "source": carbon.source,
+                "label": carbon.label,
             },
             "M": {"value": self.embodied_g, "unit": "gCO2e", "source": "given"},
             "R": {"value": units, "unit": f"{self.per:g} {unit}"},
             "note": "offsets do not count; energy of the cooling and of other nodes is not in E",
         }
         write_whole(output, json.dumps(content, indent=1, allow_nan=False) + "\n")
-        return f"{output}: {content['sci']:.4g} {content['sci_unit']}"
+        return f"{output}: {sci:.4g} {sci_unit}"
 
 
 EXPORTER = SoftwareCarbonIntensity()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ._shared.run import ExportRefused, StoredRun, write_whole
 from ._shared.scalars import plain, scalars
+from ._shared.step_rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +30,25 @@ class TensorBoard:
         content = io.BytesIO()
         writer = RecordWriter(content)
 
-        def write(wall_s: float, **values: Any) -> None:
-            writer.write(Event(wall_time=wall_s, **values).SerializeToString())
+        def write(event: Event) -> None:
+            writer.write(event.SerializeToString())
 
-        def write_scalars(wall_s: float, step: int, values: dict[str, float]) -> None:
-            summary = Summary(
-                value=[
-                    Summary.Value(tag=plain(name), simple_value=value)
-                    for name, value in values.items()
-                ]
-            )
-            write(wall_s, step=step, summary=summary)
+        def write_row(row: Row) -> None:
+            values = [
+                Summary.Value(tag=plain(name), simple_value=value)
+                for name, value in row.values.items()
+            ]
+            write(Event(wall_time=row.wall_s, step=row.step, summary=Summary(value=values)))
 
-        write(run.begin_s, file_version="brain.Event:2")
+        write(Event(wall_time=run.begin_s, file_version="brain.Event:2"))
         for row in logged.rows:
-            write_scalars(row.wall_s, row.step, dict(row.values))
+            write_row(row)
         last = logged.rows[-1].step if logged.rows else 0
-        final = logged.final
-        write_scalars(final.wall_s, max(last, final.step), dict(final.values))
+        write_row(replace(logged.final, step=max(last, logged.final.step)))
         # TensorBoard reads files with tfevents in their name; the same run replaces its own file.
         file = output / f"events.out.tfevents.{int(run.begin_s)}.probe-{plain(run.id)}"
         write_whole(file, content.getvalue())
-        return f"{output}: {len(logged.rows)} rows of energy/*, for tensorboard --logdir {output}"
+        return f"{output}: {logged.counts}, for tensorboard --logdir {output}"
 
 
 EXPORTER = TensorBoard()

@@ -63,9 +63,7 @@ class Trackio:
         if done.returncode:
             why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise ExportRefused(f"trackio did not take it: {why}")
-        return (
-            f"{output}: {len(logged.rows)} rows of energy/*, for TRACKIO_DIR={output} trackio show"
-        )
+        return f"{output}: {logged.counts}, for TRACKIO_DIR={output} trackio show"
 
 
 EXPORTER = Trackio()

@@ -60,7 +60,7 @@ class WeightsAndBiases:
             for old in home.glob(f"offline-run-*-{id_}"):
                 shutil.rmtree(old)
             made.replace(home / made.name)
-        return f"{home / made.name}: {len(logged.rows)} rows of energy/*, for wandb sync"
+        return f"{home / made.name}: {logged.counts}, for wandb sync"
 
 
 EXPORTER = WeightsAndBiases()

@@ -15,7 +15,6 @@ from probe.store.live import read_live
 from probe.store.untrusted import is_regular
 
 from ..urls import MEMBER
-from .overview import modelled_j
 from .run import OpenRun
 
 _FRESH_S = 0.4  # summaries are read again after so long
@@ -97,7 +96,7 @@ def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
         return row
     return row | {
         "energy_j": live.energy_j(),
-        "modelled_energy_j": modelled_j(live),
+        "modelled_energy_j": live.modelled_energy_j(),
         "steps": max(page.steps for page in live.pages),
         "power_w": live.power_w(),
     }

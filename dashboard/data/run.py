@@ -9,6 +9,7 @@ from pathlib import Path
 
 from probe.analysis.open import rates_of
 from probe.model import Source
+from probe.report.build.live import live_report
 from probe.report.build.report import build
 from probe.report.model import RateRow, Report
 from probe.store.history import History
@@ -19,9 +20,7 @@ from probe.store.reader import RunReader
 from probe.store.steps import StepTimes
 from probe.store.trainings import numbers
 
-from ..chart_data import Overview
 from .cache import Cache, cached
-from .overview import of_live_page, of_report, of_run_file
 
 _LOOK_S = 0.1  # every chart of every tab asks whether there is something new
 _FRESH_S = 0.2  # new samples are looked for at most so often, for all tabs together
@@ -110,19 +109,20 @@ class OpenRun:
         return rates_of(self.path)
 
     @cached
-    def overview(self) -> Overview:
-        """The run at a glance: from the recorders' live pages while it is live, else the report."""
+    def report_now(self) -> Report:
+        """The report: from the recorders' live pages while the run goes on."""
         reader = self.reader
-        if self.live:
-            live = read_live(self.path)
-            overview = of_run_file(reader) if live is None else of_live_page(reader, live)
-        else:
-            overview = of_report(self.report())
+        report = live_report(reader, read_live(self.path)) if self.live else self.report()
         if not reader.is_group:
-            return overview
+            return report
         several = len(numbers(self.path))
         line = f"a group of {several} trainings: the list of runs leads to the phases of each"
-        return replace(overview, warnings=(line, *overview.warnings))
+        return replace(report, warnings=(line, *report.warnings))
+
+    def power_limit_w(self) -> float | None:
+        """The power limits of a live run's devices together."""
+        live = read_live(self.path) if self.live else None
+        return None if live is None else live.power_limit_w()
 
     def newest(self) -> str:
         """A string that changes whenever there is something new; looked up once for all tabs."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from probe.report.numbers import duration, energy, interval, number
+from probe.model import Provenance
+from probe.report.model import PhaseRow
+from probe.report.numbers import duration, energy, energy_range, watts
+from probe.report.phase_tables import how
 
-from ..chart_data import ESTIMATED, MODELLED, PhaseRow
 from .style import colour, listed, plain, whiskers
 
 
-def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[dict[str, Any]]:
-    """Traces per step, for the axes ``x<key>`` and ``y<key>``; joules, else seconds."""
+def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, Any]]:
+    """Traces per step; joules, else seconds."""
     total = sum((row.energy_j if joules else row.time_s) or 0.0 for row in rows) or 1.0
     stated = [
         (place, row)
@@ -24,27 +26,25 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[d
         for place, row in enumerate(rows)
         if joules and row.energy_j is None and row.bounds_j
     ]
-    axes = {"xaxis": f"x{key}", "yaxis": f"y{key}"}
     values = [(row.energy_j if joules else row.time_s) or 0.0 for _, row in stated]
-    spans = [row.interval_j if joules else None for _, row in stated]
+    spans = [row.energy_j_interval if joules else None for _, row in stated]
     solid = {
         "type": "bar",
         "orientation": "h",
-        **axes,
         "y": [place for place, _ in stated],
         "x": listed(v / steps for v in values),
         "marker": {
             "color": [colour(row.phase) for _, row in stated],
             "opacity": [
                 0.55
-                if row.provenance == MODELLED
+                if row.is_modelled
                 else 0.9
-                if joules and row.provenance == ESTIMATED
+                if joules and row.provenance is Provenance.ESTIMATED
                 else 1.0
                 for _, row in stated
             ],
             "pattern": {
-                "shape": ["/" if row.provenance == MODELLED else "" for _, row in stated],
+                "shape": ["/" if row.is_modelled else "" for _, row in stated],
                 "fgopacity": 0.6,
             },
         },
@@ -59,7 +59,6 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[d
     labels = {
         "type": "scatter",
         "mode": "text",
-        **axes,
         "x": listed(ends),
         "y": [place for place, _ in stated],
         "textposition": "middle right",
@@ -75,7 +74,6 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[d
     room = {
         "type": "scatter",
         "mode": "markers",
-        **axes,
         "hoverinfo": "skip",
         "x": [1.6 * max(ends, default=1.0)],
         "y": [0],
@@ -88,7 +86,6 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[d
             {
                 "type": "bar",
                 "orientation": "h",
-                **axes,
                 "y": [place for place, _ in refused],
                 "base": listed(low / steps for low, _ in bounds),
                 "x": listed((high - low) / steps for low, high in bounds),
@@ -107,7 +104,11 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, key: str) -> list[d
 def _text(row: PhaseRow, joules: bool, steps: int) -> str:
     if not joules:
         return duration((row.time_s or 0.0) / steps)
-    half = (row.interval_j[1] - row.interval_j[0]) / 2 / steps if row.interval_j else None
+    half = (
+        (row.energy_j_interval[1] - row.energy_j_interval[0]) / 2 / steps
+        if row.energy_j_interval
+        else None
+    )
     return energy((row.energy_j or 0.0) / steps, half)
 
 
@@ -115,20 +116,14 @@ def _hover(row: PhaseRow) -> str:
     lines = [plain(row.phase)]
     if row.energy_j is not None:
         lines.append(f"{energy(row.energy_j)} in all")
-        if row.interval_j:
-            lines.append(f"95 %: {interval(*row.interval_j)} J")
+        if row.energy_j_interval:
+            lines.append(f"95 %: {energy_range(*row.energy_j_interval)}")
     elif row.bounds_j:
-        lines.append(f"cannot be told apart; between {interval(*row.bounds_j)} J")
-    if row.time_s is not None:
+        lines.append(f"cannot be told apart; between {energy_range(*row.bounds_j)}")
+    if row.time_share is not None:
         lines.append(duration(row.time_s))
     if row.power_w is not None:
-        lines.append(f"{number(row.power_w)} W")
-    lines.append(
-        row.provenance
-        + (
-            f", {row.status.replace('_', ' ')}"
-            if row.energy_j is not None and row.provenance != MODELLED
-            else ""
-        )
-    )
+        lines.append(watts(row.power_w))
+    if row.energy_j is not None:
+        lines.append(how(row))
     return "<br>".join(lines)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices
+from probe.report.answer import answer
+from probe.report.model import PhaseRow, Report
 from probe.report.sentences import short
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
+from ..chart_data import Chart, Column
 from .phase_bars import bars
-from .phase_totals import largest_phase, measured, pooled
 from .style import figure, plain
 
-_MAX_PHASES = 14  # of a device; the table has all
-_MAX_DEVICES = 4
+_MAX_PHASES = 14  # the table has all
 _AXIS = 56  # pixels for an axis with its title
 COLUMNS = (
     Column("device", "device"),
@@ -31,9 +32,9 @@ COLUMNS = (
 )
 
 
-def phases(run: Overview) -> Chart:
+def phases(report: Report) -> Chart:
     """Energy of each phase per step with its interval, most first; time where there is none."""
-    rows = [row for row in run.phases if row.time_s or row.energy_j or row.bounds_j]
+    rows = [row for row in report.phases if row.time_s or row.energy_j or row.bounds_j]
     table: list[list[Any]] = [
         [
             row.device,
@@ -41,7 +42,7 @@ def phases(run: Overview) -> Chart:
             row.count,
             row.time_s,
             row.energy_j,
-            *(row.interval_j or (None, None)),
+            *(row.energy_j_interval or (None, None)),
             *(row.bounds_j or (None, None)),
             row.power_w,
             row.status,
@@ -51,64 +52,51 @@ def phases(run: Overview) -> Chart:
     ]
     if not rows:
         why = (
-            "No phase has been seen yet: the first appears when a step has been recorded."
-            if run.live
-            else "No phase was recorded."
+            "No phase was recorded."
+            if report.final
+            else "No phase has been seen yet: the first appears when a step has been recorded."
         )
         return Chart(why, None, COLUMNS, table)
-    apart = with_known_phases(rows)
-    shared = len({row.device for row in rows}) - len({row.device for row in apart})
-    rows = pooled(apart)
-    devices = list(dict.fromkeys(row.device for row in rows))
-    if any(measured(row) for row in rows):  # a model's devices are only in the table
-        devices = [d for d in devices if any(r.device == d and measured(r) for r in rows)]
-    with_joules = [
-        d for d in devices if any(r.device == d and r.energy_j is not None for r in rows)
-    ]
-    shown = (with_joules or devices)[:_MAX_DEVICES]
-    joules = bool(with_joules)
-    steps = run.steps or 1
-    unit = ("J" if joules else "s") + (" per step" if run.steps else "")
-    data: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {}
-    parts = [_largest(rows, device, joules) for device in shown]
-    heights = [30 * len(part) + 16 for part in parts]
-    height = sum(heights) + _AXIS * len(parts)
-    top = 1.0
-    for place, (device, part, part_height) in enumerate(zip(shown, parts, heights, strict=True), 1):
-        key = "" if place == 1 else str(place)
-        data += bars(part, joules, steps, key)
-        layout[f"yaxis{key}"] = {
-            "domain": [max(0.0, top - part_height / height), top],
+    shown = all_devices(report)[0]
+    joules = any(row.energy_j is not None for row in shown.phases)
+    unit = ("J" if joules else "s") + (" per step" if report.run.steps else "")
+    part = _largest(shown.phases, joules)
+    height = 30 * len(part) + 16 + _AXIS
+    layout: dict[str, Any] = {
+        "yaxis": {
+            "domain": [_AXIS / height, 1.0],
             "autorange": "reversed",
             "tickvals": list(range(len(part))),
             "ticktext": [plain(row.phase, 28) for row in part],
-            "anchor": f"x{key}",
             "showgrid": False,
             "zeroline": False,
             "ticks": "",
             "automargin": True,
             "fixedrange": True,
-        }
-        layout[f"xaxis{key}"] = {
-            "anchor": f"y{key}",
-            "title": {"text": f"{plain(device, 24)}: {unit}", "standoff": 4},
+        },
+        "xaxis": {
+            "title": {"text": f"{plain(_name(shown), 24)}: {unit}", "standoff": 4},
             "gridcolor": "#e3e3e6",
             "zerolinecolor": "#b9b9be",
             "rangemode": "tozero",
             "automargin": True,
             "fixedrange": True,
-        }
-        top -= (part_height + _AXIS) / height
-    drawn = figure(data, height=max(190, height), **layout)
+        },
+    }
+    drawn = figure(bars(part, joules, report.run.steps or 1), height=max(190, height), **layout)
     drawn["layout"]["bargap"] = 0.35
     drawn["layout"]["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
-    return Chart(_caption(run, rows, shown, joules, shared), drawn, COLUMNS, table)
+    return Chart(_caption(report, shown, joules), drawn, COLUMNS, table)
 
 
-def _largest(rows: Sequence[PhaseRow], device: str, joules: bool) -> list[PhaseRow]:
-    of_device = [row for row in rows if row.device == device]
-    return sorted(of_device, key=lambda row: -(_value(row, joules) or 0.0))[:_MAX_PHASES]
+def _name(shown: DevicePhases) -> str:
+    number = len(shown.devices)
+    return shown.devices[0] if number == 1 else f"{number} devices together"
+
+
+def _largest(rows: Sequence[PhaseRow], joules: bool) -> list[PhaseRow]:
+    drawn = [row for row in rows if joules or row.time_share]
+    return sorted(drawn, key=lambda row: -(_value(row, joules) or 0.0))[:_MAX_PHASES]
 
 
 def _value(row: PhaseRow, joules: bool) -> float | None:
@@ -119,50 +107,32 @@ def _value(row: PhaseRow, joules: bool) -> float | None:
     return row.energy_j
 
 
-def _caption(
-    run: Overview, rows: Sequence[PhaseRow], shown: Sequence[str], joules: bool, shared: int
-) -> str:
-    largest = largest_phase(run)
-    sentences = []
-    if largest is not None:
-        row, share, what = largest
-        model = (
-            " (by a model of the processor: no meter)"
-            if (what == "energy" and row.provenance == MODELLED)
-            else ""
-        )
-        sentences.append(
-            f"{short(row.phase, 60)} takes most: {100 * share:.0f} % of the {what}{model}."
-        )
-    if joules:
-        refused = list(
-            dict.fromkeys(
-                short(r.phase, 40)
-                for r in rows
-                if r.energy_j is None and r.bounds_j and r.device in shown
-            )
-        )
-        if any(r.device.endswith("together") for r in rows):
-            sentences.append("All GPUs together; the table has each.")
-        if any(r.interval_j for r in rows):
+def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
+    first = answer(report).headline
+    sentences = [f"{short(first[:1].upper() + first[1:], 200)}."]
+    many = len(shown.devices) > 1
+    if joules and shown.kind == MODELLED:
+        sentences.append("Hatched bars are a model's joules of the processor: there is no meter.")
+    elif joules:
+        if many:
+            sentences.append("All devices together; the table has each.")
+        if any(row.energy_j_interval for row in shown.phases):
             sentences.append("Whiskers are 95 % intervals.")
+        refused = [
+            short(row.phase, 40) for row in shown.phases if row.energy_j is None and row.bounds_j
+        ]
         if refused:
             sentences.append(
                 f"Open ranges ({', '.join(refused[:4])}) are bounds of what cannot be told apart."
             )
-        if any(r.provenance == MODELLED for r in rows if r.device in shown):
-            sentences.append("Hatched bars are a model's.")
-    elif run.live:
+    elif not report.final:
         sentences.append(
             "Time only: joules per phase appear once they can be told apart, if there is a meter."
         )
-    elif shared:
+    elif any(table.kind in (METERED, MODELLED) for table in all_devices(report)):
         sentences.append(
             "Time only: several ranks share what meters or models tell; it stands in the table."
         )
     else:
         sentences.append("Time only: no energy is known.")
-    more = len({r.device for r in rows}) - len(shown) + (shared if joules else 0)
-    if more > 0:
-        sentences.append(f"{more} more device{'s stand' if more > 1 else ' stands'} in the table.")
     return " ".join(sentences)

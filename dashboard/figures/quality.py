@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from probe.report.model import RateRow
+from probe.report.meter_tables import sensors
+from probe.report.model import RateRow, Report
 from probe.report.numbers import duration, energy
+from probe.report.sentences import quality as whole
 from probe.report.sentences import short
 
-from ..chart_data import Chart, Column, Overview
+from ..chart_data import Chart, Column
 
 COLUMNS = (
     Column("device", "device"),
@@ -22,10 +24,10 @@ COLUMNS = (
 )
 
 
-def quality(run: Overview) -> Chart:
+def quality(report: Report) -> Chart:
     """A row for each meter, as a table without a figure."""
     rows: list[Sequence[Any]] = []
-    for source in run.sources:
+    for source in report.sources:
         counted = (
             "counts into the total"
             if source.in_total
@@ -43,13 +45,9 @@ def quality(run: Overview) -> Chart:
                 note,
             ]
         )
-    caption = "; ".join(
-        f"{what}: {how}"
-        for what, how in run.quality
-        if not what.startswith(tuple(source.device for source in run.sources))
-    )
-    if run.live:
-        caption = "Figures of the meters appear when the run has ended."
+    caption = "; ".join([*(f"{what}: {how}" for what, how in whole(report)), *sensors(report)])
+    if not report.final:
+        caption = "How well the meters did is known when the run has ended."
     return Chart(
         caption[:1].upper() + caption[1:] + ("" if caption.endswith(".") else "."),
         None,
@@ -102,6 +100,6 @@ def _share(row: RateRow | None) -> str:
     return f"{100 * row.value:.0f} ± {50 * (high - low):.0f}"
 
 
-def absent(run: Overview) -> list[tuple[str, str, str | None]]:
+def absent(report: Report) -> list[tuple[str, str, str | None]]:
     """(what, reason, command that fixes it) of each quantity that could not be measured."""
-    return [(row.what, row.reason, row.remedy) for row in run.absent]
+    return [(row.what, row.reason, row.remedy) for row in report.absent]

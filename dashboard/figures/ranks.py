@@ -73,10 +73,7 @@ def waiting(job: JobView) -> Chart:
         height=70 + 26 * len(shown),
         x="waits per step (ms)",
         bargap=0.3,
-        xaxis={
-            "range": [0, 1450 * max(*(row.waiting_s for row in shown), 1e-6)],
-            "fixedrange": True,
-        },
+        xaxis={"range": [0, 1450 * max(longest_s, 1e-6)], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     return Chart(_caption(balance), drawn, columns, rows)

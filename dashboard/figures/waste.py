@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from probe.report.all_devices import MODELLED, all_devices
+from probe.report.model import Report
 from probe.report.numbers import duration, energy
 
-from ..chart_data import MODELLED, Chart, Column, Overview, PhaseRow, with_known_phases
+from ..chart_data import Chart, Column
 from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -38,17 +40,14 @@ _COLOURS = {
 WASTE = ("waiting for data", "waiting for other ranks", "before, after, gaps")
 
 
-def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
+def uses(report: Report) -> tuple[dict[str, float], str, bool]:
     """(what for → joules or seconds, the unit, whether a model's)."""
-    apart = with_known_phases(run.phases)
-    measured = [r for r in apart if r.energy_j is not None and r.provenance != MODELLED]
-    modelled = [r for r in apart if r.energy_j is not None and r.provenance == MODELLED]
-    rows: list[PhaseRow] = measured or modelled
-    unit = "J"
-    if not rows:
-        rows, unit = [r for r in apart if r.time_s], "s"
-        first = rows[0].device if rows else ""
-        rows = [r for r in rows if r.device == first]
+    tables = all_devices(report)
+    kind = tables[0].kind if tables else ""
+    rows = [row for row in (tables[0].phases if tables else ()) if row.energy_j is not None]
+    unit = "J" if rows else "s"
+    if not rows and tables:
+        rows = [row for row in tables[0].phases if row.time_share]
     amounts: dict[str, float] = {}
     for row in rows:
         phase = row.phase.partition("/")[0]
@@ -60,25 +59,27 @@ def uses(run: Overview) -> tuple[dict[str, float], str, bool]:
     return (
         {name: amounts[name] for name in order if amounts.get(name, 0.0) > 0},
         unit,
-        bool(rows) and not measured and unit == "J",
+        kind == MODELLED,
     )
 
 
-def wasted(run: Overview) -> float | None:
+def wasted(report: Report) -> float | None:
     """Share that waits or idles; None if nothing is known."""
-    amounts, _, _ = uses(run)
+    amounts, _, _ = uses(report)
     total = sum(amounts.values())
     return sum(amounts.get(name, 0.0) for name in WASTE) / total if total else None
 
 
-def waste(run: Overview) -> Chart:
+def waste(report: Report) -> Chart:
     """A bar for each use of the run's energy, or time."""
-    amounts, unit, modelled = uses(run)
+    amounts, unit, modelled = uses(report)
     columns = [Column("use", "what for"), Column("value", unit), Column("share", "share (%)")]
     total = sum(amounts.values())
     if not total:
         return Chart(
-            "Nothing is known yet." if run.live else "Nothing is known of it.", None, columns
+            "Nothing is known yet." if not report.final else "Nothing is known of it.",
+            None,
+            columns,
         )
     rows: list[list[Any]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
     formatted = energy if unit == "J" else duration

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dash import dcc, html
 
-from probe.report.model import RateRow
-from probe.report.numbers import duration, energy, number
+from probe.model import Provenance
+from probe.report.answer import answer
+from probe.report.model import RateRow, Report
+from probe.report.numbers import duration, energy, energy_with_error, number, watts
+from probe.report.numbers import share as share_text
+from probe.report.sentences import begun, machine, tariffs, worth
 
 from .. import urls
-from ..chart_data import Overview
 from ..components import badge, chart_table, notice, table, tile, tiles, with_code
 from ..context import app_context
-from ..figures.phase_totals import largest_phase
 from ..figures.quality import absent, activity, quality
 from ..figures.waste import wasted
 
 
-def head(run: Overview) -> Any:
-    """Name, status, and how long it took."""
+def head(report: Report) -> Any:
+    """The answer, what it rests on, then which run it is and how long it took."""
+    run, first = report.run, answer(report)
     ended = f" ({run.ended_by})" if run.ended_by else ""
     steps = f", {run.steps} steps" if run.steps else ""
     ranks: list[Any] = []
@@ -28,13 +32,17 @@ def head(run: Overview) -> Any:
         ranks = [", ", dcc.Link(f"{run.ranks} ranks", href=app_context().href(urls.ranks(run.id)))]
     return html.Header(
         [
-            html.H1(run.name or run.id),
+            html.H1(first.headline),
+            html.P(first.used, className="used"),
+            html.P(with_code(first.limit), className="limit") if first.limit else "",
             html.P(
                 [
                     badge(run.status),
-                    f"{ended} {'for' if run.live else 'after'} {duration(run.duration_s)}{steps}",
+                    html.Strong(f" {run.title} "),
+                    f"{ended} {'after' if report.final else 'for'} {duration(run.duration_s)}"
+                    f"{steps}",
                     *ranks,
-                    f", begun {run.started[:19]} UTC on {run.host} ",
+                    f", {begun(run)} on {run.host} ",
                     html.Code(run.id),
                 ],
                 className="soft",
@@ -43,63 +51,72 @@ def head(run: Overview) -> Any:
     )
 
 
-def strip(run: Overview) -> Any:
-    """Good or bad, and how sure: six figures at the top."""
-    shown = [_energy(run), _each(run), _power(run), _waste(run), _carbon(run), _coverage(run)]
-    largest = largest_phase(run)
-    verdict: Any = ""
-    if largest is not None:
-        row, share, what = largest
-        verdict = html.P(
-            [html.Strong(row.phase), f" takes most of the {what}: {100 * share:.0f} %."],
-            className="verdict",
-        )
-    return html.Div([verdict, tiles(shown)])
+def strip(report: Report, limit_w: float | None = None) -> Any:
+    """Good or bad, and how sure: six figures at the top.
+
+    Args:
+        limit_w: the devices' power limits together, of a live run.
+    """
+    return tiles(
+        [
+            _energy(report),
+            _each(report),
+            _power(report, limit_w),
+            _waste(report),
+            _carbon(report),
+            _coverage(report),
+        ]
+    )
 
 
-def _energy(run: Overview) -> Any:
-    if run.energy_j is not None:
-        half = (run.interval_j[1] - run.interval_j[0]) / 2 if run.interval_j else None
-        note = f"± {energy(half, half)}" if half is not None else "so far" if run.live else ""
-        return tile("energy, measured", energy(run.energy_j, half), note)
-    if run.modelled_j is not None:
-        return tile("energy, by a model", energy(run.modelled_j), "no meter was found", "modelled")
-    return tile("energy", "not known", "no meter" if not run.live else "waiting for a meter")
+def _energy(report: Report) -> Any:
+    total = report.total
+    if total.energy_j is not None:
+        limits = total.energy_j_interval
+        if limits is None:
+            return tile("energy, measured", energy(total.energy_j), "so far")
+        half = (limits[1] - limits[0]) / 2
+        return tile("energy, measured", energy_with_error(total.energy_j, half), "95 %")
+    if total.modelled_energy_j is not None:
+        joules = energy(total.modelled_energy_j)
+        return tile("energy, by a model", joules, "no meter was found", "modelled")
+    return tile("energy", "not known", "no meter" if report.final else "waiting for a meter")
 
 
-def _each(run: Overview) -> Any:
-    joules = run.energy_j if run.energy_j is not None else run.modelled_j
-    kind = "modelled" if run.energy_j is None else ""
-    logged = run.logged or {}
+def _each(report: Report) -> Any:
+    run, joules = report.run, report.total.energy_j
+    kind = ""
+    if joules is None:
+        joules, kind = report.total.modelled_energy_j, "modelled"
     for key, unit in (("samples", "sample"), ("tokens", "token")):
-        if joules is not None and logged.get(key):
-            return tile(
-                f"per {unit}", energy(joules / logged[key]), f"{logged[key]:.0f} {key}", kind
-            )
+        logged = report.values.get(key)
+        if joules is not None and logged is not None and logged.sum:
+            return tile(f"per {unit}", energy(joules / logged.sum), f"{logged.sum:.0f} {key}", kind)
     if joules is not None and run.steps:
         return tile("per step", energy(joules / run.steps), f"{run.steps} steps", kind)
     if run.steps:
         return tile("per step", duration(run.duration_s / run.steps), f"{run.steps} steps")
-    return tile("per step", "—", "no step yet" if run.live else "no step")
+    return tile("per step", "—", "no step" if report.final else "no step yet")
 
 
-def _power(run: Overview) -> Any:
-    when = "now" if run.live else "on average"
-    if run.power_w is None and run.modelled_j is not None and run.duration_s and not run.live:
-        return tile(
-            "mean power, by a model",
-            f"{number(run.modelled_j / run.duration_s)} W",
-            "processor and memory",
-            "modelled",
-        )
-    if run.power_w is None:
-        return tile(f"power {when}", "—", "not measured")
-    cap = f"of {number(run.cap_w)} W cap" if run.cap_w else ""
-    return tile(f"power {when}", f"{number(run.power_w)} W", cap)
+def _power(report: Report, limit_w: float | None) -> Any:
+    run, total = report.run, report.total
+    if not report.final:
+        now = [row.power_w[-1] for row in report.power if row.provenance is Provenance.MEASURED]
+        known = [value for value in now if value is not None]
+        if not known or len(known) < len(now):
+            return tile("power now", "—", "not measured")
+        return tile("power now", watts(sum(known)), f"of {watts(limit_w)} cap" if limit_w else "")
+    if total.energy_j is not None and run.duration_s:
+        return tile("mean power", watts(total.energy_j / run.duration_s), "of all devices")
+    if total.modelled_energy_j is not None and run.duration_s:
+        mean = watts(total.modelled_energy_j / run.duration_s)
+        return tile("mean power, by a model", mean, "processor and memory", "modelled")
+    return tile("mean power", "—", "not measured")
 
 
-def _waste(run: Overview) -> Any:
-    share = wasted(run)
+def _waste(report: Report) -> Any:
+    share = wasted(report)
     return tile(
         "waits or idles",
         "—" if share is None else f"{100 * share:.0f} %",
@@ -107,33 +124,37 @@ def _waste(run: Overview) -> Any:
     )
 
 
-def _carbon(run: Overview) -> Any:
-    note = "; ".join(text for text in (run.cost, run.carbon.partition(":")[0]) if text)
-    if run.co2e_g is not None:
-        return tile("CO2e", f"{number(run.co2e_g)} g", note)
-    if run.modelled_co2e_g is not None:
-        return tile("CO2e, of the model", f"{number(run.modelled_co2e_g)} g", note, "modelled")
-    return tile("CO2e", "—", "when it has ended" if run.live else "not known")
+def _carbon(report: Report) -> Any:
+    total = report.total
+    tariff = "; ".join(tariffs(report)).partition(":")[0]
+    cost = worth(replace(total, co2e_g=None), report.cost)
+    note = "; ".join(text for text in (*cost, tariff) if text)
+    if total.co2e_g is not None:
+        return tile("CO2e", f"{number(total.co2e_g)} g", note)
+    if total.modelled_co2e_g is not None:
+        return tile("CO2e, of the model", f"{number(total.modelled_co2e_g)} g", note, "modelled")
+    return tile("CO2e", "—", "no intensity is known")
 
 
-def _coverage(run: Overview) -> Any:
-    if run.coverage is None:
-        return tile("seen by a meter", "—", "when it has ended" if run.live else "no meter")
-    return tile(
-        "seen by a meter", f"{100 * run.coverage:.1f} %", "of the run; the rest is extrapolated"
-    )
+def _coverage(report: Report) -> Any:
+    coverage = report.total.coverage
+    if coverage is None:
+        return tile("seen by a meter", "—", "no meter" if report.final else "when it has ended")
+    return tile("seen by a meter", share_text(coverage), "of the run; the rest is extrapolated")
 
 
-def notices(run: Overview) -> Any:
-    """The run's warnings."""
-    if not run.warnings:
+def notices(report: Report) -> Any:
+    """The run's warnings, but for what the first lines say already."""
+    said = (report.run.note, answer(report).limit)
+    lines = [line for line in report.warnings if line not in said]
+    if not lines:
         return []
-    return notice(html.Ul([html.Li(with_code(line)) for line in run.warnings]), "warn")
+    return notice(html.Ul([html.Li(with_code(line)) for line in lines]), "warn")
 
 
-def meters(run: Overview, rates: Sequence[RateRow]) -> Any:
+def meters(report: Report, rates: Sequence[RateRow]) -> Any:
     """The meters, how busy they say the device was, and what could not be measured."""
-    chart = quality(run)
+    chart = quality(report)
     parts: list[Any] = [html.P(chart.caption, className="caption")]
     if chart.rows:
         parts.append(chart_table(chart, caption="Meters", numbers=(3, 4, 5)))
@@ -144,7 +165,7 @@ def meters(run: Overview, rates: Sequence[RateRow]) -> Any:
             html.P(busy.caption, className="caption"),
             chart_table(busy, caption="Activity", numbers=range(2, len(busy.columns))),
         ]
-    missing = absent(run)
+    missing = absent(report)
     if missing:
         parts += [
             html.H3("Not measured"),
@@ -155,6 +176,6 @@ def meters(run: Overview, rates: Sequence[RateRow]) -> Any:
                 ]
             ),
         ]
-    if run.machine:
-        parts.append(table(["where", ""], run.machine, caption="Machine"))
+    if report.final:
+        parts.append(table(["where", ""], machine(report), caption="Machine"))
     return parts

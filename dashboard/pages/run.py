@@ -133,7 +133,7 @@ def _callbacks(app: Dash) -> None:
             first = not ctx.triggered_id or ctx.triggered_id == _RUN
             if newest == seen and not first:
                 return (no_update,) * 5
-            overview = run.overview()
+            report, limit_w = run.report_now(), run.power_limit_w()
         except DAMAGED as error:
             gone = f"gone {type(error).__name__}"
             if gone == seen:
@@ -141,8 +141,8 @@ def _callbacks(app: Dash) -> None:
             lost = trouble(f"{error}. What is below is what was last seen of it.")
             return no_update, no_update, lost, gone, True
         changed = no_update if newest == seen else newest
-        ended = no_update if overview.live else True
-        return head(overview), strip(overview), notices(overview), changed, ended
+        ended = True if report.final else no_update
+        return head(report), strip(report, limit_w), notices(report), changed, ended
 
     for name, kind in CHARTS.items():
         _draw_and_follow(app, name, kind)
@@ -184,7 +184,7 @@ def _callbacks(app: Dash) -> None:
     def follow_meters(_later: Any, _seen: Any, run_id: Any) -> Any:
         try:
             run = app_context().library.open(str(run_id))
-            return meters(run.overview(), run.rates())
+            return meters(run.report_now(), run.rates())
         except Exception as error:
             return trouble(_reason(error))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from probe.report.model import JsonValue
 from probe.store import files
 from probe.store.layout import RUN_FILE, SEATS
 from probe.store.live import Live, look_live
@@ -17,10 +17,18 @@ LINGER_S = 60.0  # how long final totals stay, for the last scrape
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """A live run, or one that has just ended, with the live pages of its recorders."""
+    """A live run, or one that has just ended, with the live pages of its recorders.
 
-    meta: Mapping[str, Any]  # run.json
+    ``begin_s`` is in seconds since 1970; None if the run's file does not say. So are texts empty.
+    """
+
+    id: str
     live: Live
+    name: str = ""
+    host: str = ""
+    started: str = ""  # ISO 8601
+    data: str = "unknown"
+    begin_s: float | None = None
 
 
 Runs = Callable[[], Iterable[LiveRun]]
@@ -38,9 +46,22 @@ def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> R
                 continue
             meta = files.read_json(path / RUN_FILE)
             if isinstance(meta, dict):
-                yield LiveRun(meta, live)
+                yield live_run(meta, live)
 
     return find
+
+
+def live_run(meta: Mapping[str, JsonValue], live: Live) -> LiveRun:
+    """A run by the content of its run.json, which may lack anything."""
+    return LiveRun(
+        id=_text(meta, "id"),
+        live=live,
+        name=_text(meta, "name"),
+        host=_text(meta, "host"),
+        started=_text(meta, "started"),
+        data=_text(meta, "data") or "unknown",
+        begin_s=_begin_s(meta),
+    )
 
 
 def runs_below(directory: Path) -> Callable[[], Iterable[Path]]:
@@ -60,11 +81,16 @@ def which_rank(seat: int) -> dict[str, int]:
     return {"rank": rank} | ({"training": before + 1} if before else {})
 
 
-def wall_s(meta: Mapping[str, Any], monotonic_ns: int) -> float | None:
-    """A monotonic instant of a run as seconds since 1970."""
-    anchor = meta.get("anchor") or {}
-    try:
-        ahead_ns = int(anchor["wall_ns"]) - int(anchor["monotonic_ns"])
-    except (KeyError, TypeError, ValueError):
+def _text(meta: Mapping[str, JsonValue], key: str) -> str:
+    return str(meta.get(key) or "")
+
+
+def _begin_s(meta: Mapping[str, JsonValue]) -> float | None:
+    """When a run began, in seconds since 1970; None if its file does not say."""
+    begin_ns, anchor = meta.get("begin_ns"), meta.get("anchor")
+    if not isinstance(begin_ns, int) or not isinstance(anchor, Mapping):
         return None
-    return (monotonic_ns + ahead_ns) / NS_PER_S
+    wall_ns, monotonic_ns = anchor.get("wall_ns"), anchor.get("monotonic_ns")
+    if not isinstance(wall_ns, int) or not isinstance(monotonic_ns, int):
+        return None
+    return (begin_ns - monotonic_ns + wall_ns) / NS_PER_S

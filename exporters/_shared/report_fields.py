@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from probe.model import DeviceKind, device_kind
+from probe.report.model import CarbonIntensity, PhaseRow, Report, SourceRow
 from probe.units import J_PER_KWH
 
+from . import metrics
+from .metrics import MetricDefinition
 from .run import ExportRefused
 
-# Of report["total"]: key, name in metrics, unit (UCUM), what it is.
-TOTALS = (
-    ("co2e_g", "co2e", "g", "Of the measured energy"),
-    ("modelled_energy_j", "modelled_energy", "J", "A model's, not measured"),
-    ("modelled_co2e_g", "modelled_co2e", "g", "Of the modelled energy"),
-    ("coverage", "coverage", "1", "Share of the run that was metered"),
-)
 _WORDS = {
     DeviceKind.ACCELERATOR: "gpu",
     DeviceKind.CPU: "cpu",
@@ -29,40 +24,73 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
-    """Energy by kind of device, measured where it was, else a model's; J."""
+class DeviceEnergies:
+    """Energy by kind of device in J, measured where it was, else a model's; None is unknown."""
 
-    gpu_j: float
-    cpu_j: float
-    ram_j: float
-    measured_j: float
-    modelled_j: float
+    gpu_j: float | None
+    cpu_j: float | None
+    ram_j: float | None
+    measured_j: float | None
+    modelled_j: float | None
 
     @property
-    def all_j(self) -> float:
-        """Measured and modelled together."""
-        return self.measured_j + self.modelled_j
+    def all_j(self) -> float | None:
+        """Measured and modelled together, for formats that have one number for both."""
+        return sum_of_known(self.measured_j, self.modelled_j)
+
+    @property
+    def measured_share(self) -> float | None:
+        """Share of the energy that was measured, 0 to 1; None without any energy."""
+        if not self.all_j:
+            return None
+        return 0.0 if self.measured_j is None else self.measured_j / self.all_j
 
 
-def devices(report: Mapping[str, Any]) -> Devices:
-    """Joules by kind of device. A model's joules of a device that is measured are left out."""
+def sum_of_known(*values: float | None) -> float | None:
+    """The sum of what is known; None if nothing is."""
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if known_values else None
+
+
+def device_energies(report: Report) -> DeviceEnergies:
+    """Energy of the run by kind of device."""
     measured: dict[str, float] = {}
     modelled: dict[str, float] = {}
-    for row in report["sources"]:
-        if row["energy_j"] is None:
-            continue
-        joules = modelled if row["provenance"] == "modelled" else measured
-        if row["in_total"] or row["provenance"] == "modelled":
+    for row in report.sources:
+        if row.energy_j is not None and (row.in_total or row.is_modelled):
+            joules = modelled if row.is_modelled else measured
             kind = kind_of_row(row)
-            joules[kind] = joules.get(kind, 0.0) + row["energy_j"]
-    total = report["total"]
-    return Devices(
-        measured.get("gpu", 0.0),
-        measured.get("cpu", 0.0) + measured.get("psys", 0.0) + modelled.get("cpu", 0.0),
-        measured.get("dram", 0.0) + modelled.get("ram", 0.0),
-        total["energy_j"] or 0.0,
-        total["modelled_energy_j"] or 0.0,
+            joules[kind] = joules.get(kind, 0.0) + row.energy_j
+    return DeviceEnergies(
+        gpu_j=measured.get("gpu"),
+        cpu_j=sum_of_known(measured.get("cpu"), measured.get("psys"), modelled.get("cpu")),
+        ram_j=sum_of_known(measured.get("dram"), modelled.get("ram")),
+        measured_j=report.total.energy_j,
+        modelled_j=report.total.modelled_energy_j,
     )
+
+
+def totals(report: Report) -> Iterator[tuple[MetricDefinition, float]]:
+    """The run's totals beside its measured energy, as far as they are known."""
+    total = report.total
+    for definition, value in (
+        (metrics.RUN_CO2E, total.co2e_g),
+        (metrics.RUN_MODELLED_ENERGY, total.modelled_energy_j),
+        (metrics.RUN_MODELLED_CO2E, total.modelled_co2e_g),
+        (metrics.RUN_COVERAGE, total.coverage),
+    ):
+        if value is not None:
+            yield definition, value
+
+
+def memory_of(row: PhaseRow) -> Iterator[tuple[MetricDefinition, float]]:
+    """What was allocated in a phase, as far as it is known."""
+    for definition, value in (
+        (metrics.PHASE_MEMORY_PEAK, row.memory_peak_bytes),
+        (metrics.PHASE_MEMORY_MEAN, row.memory_mean_bytes),
+    ):
+        if value is not None:
+            yield definition, value
 
 
 def bounds(
@@ -89,47 +117,74 @@ def kind_of(device: str, kind: str = "") -> str:
     return _WORDS.get(device_kind(device, kind), "other")
 
 
-def kind_of_row(row: Mapping[str, Any]) -> str:
+def kind_of_row(row: SourceRow) -> str:
     """As :func:`kind_of`, of a row of the report's ``sources``."""
-    return kind_of(row["device"], row.get("device_kind", ""))
+    return kind_of(row.device, row.device_kind)
 
 
-def grams(report: Mapping[str, Any]) -> float:
-    """CO2e of what was measured and modelled, in g. Raises ExportRefused without an intensity."""
-    total = report["total"]
-    parts = [total[key] for key in ("co2e_g", "modelled_co2e_g") if total[key] is not None]
-    if not parts:
+def co2e_g(report: Report) -> float | None:
+    """CO2e of what was measured and modelled, in g; None if it is unknown."""
+    return sum_of_known(report.total.co2e_g, report.total.modelled_co2e_g)
+
+
+def carbon_of(report: Report) -> CarbonIntensity:
+    """The carbon intensity of the grid. Raises ExportRefused if it is unknown."""
+    if report.carbon is None:
         raise ExportRefused(
-            f"{report['run']['id']} has no carbon: its energy or the grid's intensity is unknown"
+            f"{report.run.id} has no carbon intensity: set country= in watch(), or PROBE_COUNTRY"
         )
-    return float(sum(parts))
+    return report.carbon
 
 
-def intensity(report: Mapping[str, Any]) -> float:
-    """Carbon intensity in g CO2e per kWh. Raises ExportRefused if it is unknown."""
-    carbon = report["carbon"]
-    if not carbon:
-        raise ExportRefused(
-            f"{report['run']['id']} has no carbon intensity: give country= "
-            "to watch(), or PROBE_COUNTRY"
-        )
-    return float(carbon["g_per_kwh"])
-
-
-def country(report: Mapping[str, Any]) -> tuple[str, str]:
+def country(report: Report) -> tuple[str, str]:
     """(name, ISO 3166 alpha-3); both empty for the world's average."""
-    carbon = report["carbon"] or {}
-    iso = carbon.get("country") or ""
-    return (str(carbon.get("label", "")).rpartition(", ")[0] if iso else ""), iso
+    if report.carbon is None or not report.carbon.country:
+        return "", ""
+    return report.carbon.label.rpartition(", ")[0], report.carbon.country
 
 
-def models(report: Mapping[str, Any], kind: str) -> list[str]:
+def product_names(report: Report, kind: str) -> list[str]:
     """Product names of the measured devices of a kind."""
     return [
-        row["model"] or row["device"]
-        for row in report["sources"]
-        if kind_of_row(row) == kind and row["in_total"]
+        row.model or row.device
+        for row in report.sources
+        if kind_of_row(row) == kind and row.in_total
     ]
+
+
+def tracking_mode(report: Report, kinds: Collection[str], model: str) -> str:
+    """Which sensor the energy of some kinds of device is from; ``model`` for a model, else empty.
+
+    Args:
+        kinds: words of :func:`kind_of`.
+        model: the word for a model.
+    """
+    sources = [
+        row for row in report.sources if row.energy_j is not None and kind_of_row(row) in kinds
+    ]
+    sensors = [row.source.partition(":")[0] for row in sources if row.in_total]
+    if sensors:
+        return ", ".join(dict.fromkeys(sensors))
+    return model if any(row.is_modelled for row in sources) else ""
+
+
+def machine_text(report: Report, key: str) -> str:
+    """A text of the report's ``machine``; empty if it is unknown."""
+    value = report.machine.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def machine_number(report: Report, key: str) -> int | None:
+    """A number of the report's ``machine``; None if it is unknown."""
+    value = report.machine.get(key)
+    return value if isinstance(value, int) and value else None
+
+
+def phasewatt_version(report: Report) -> str:
+    """The version that recorded the run; empty if it is unknown."""
+    versions = report.machine.get("versions")
+    version = versions.get("phasewatt") if isinstance(versions, Mapping) else None
+    return version if isinstance(version, str) else ""
 
 
 def counted(names: list[str]) -> str:
@@ -137,16 +192,15 @@ def counted(names: list[str]) -> str:
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
 
-def samples(report: Mapping[str, Any]) -> tuple[float, str] | None:
+def samples(report: Report) -> tuple[float, str] | None:
     """(number, unit) of what the run logged: samples, else tokens, else steps; None without any."""
     for name in ("samples", "tokens"):
-        logged = report["values"].get(name)
-        if logged and logged["sum"]:
-            return float(logged["sum"]), name
-    steps = report["run"]["steps"]
-    return (float(steps), "steps") if steps else None
+        logged = report.values.get(name)
+        if logged is not None and logged.sum:
+            return logged.sum, name
+    return (float(report.run.steps), "steps") if report.run.steps else None
 
 
-def kwh(joules: float) -> float:
-    """Joules as kilowatt-hours."""
-    return joules / J_PER_KWH
+def kwh(joules: float | None) -> float | None:
+    """Joules as kilowatt-hours; None stays unknown."""
+    return None if joules is None else joules / J_PER_KWH

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from probe.clock import Anchor
 from probe.errors import UsageError
 from probe.report.build import run_report
+from probe.report.model import Report
 from probe.store.files import write_bytes
 from probe.store.reader import RunReader
 
@@ -24,9 +25,9 @@ class StoredRun:
         self.path = path
 
     @cached_property
-    def report(self) -> dict[str, Any]:
-        """The report's JSON."""
-        return run_report(self.path).to_dict()
+    def report(self) -> Report:
+        """The run's report. Raises UsageError for a group of trainings, else StoreError."""
+        return run_report(self.path)
 
     @cached_property
     def reader(self) -> RunReader:
@@ -34,24 +35,34 @@ class StoredRun:
         return RunReader(self.path)
 
     @property
+    def anchor(self) -> Anchor:
+        """One instant on the monotonic and on the wall clock."""
+        return Anchor(**self.reader.meta["anchor"])
+
+    @property
+    def ahead_ns(self) -> int:
+        """What the wall clock (ns since 1970) is ahead of the monotonic clock."""
+        return self.anchor.wall_ns - self.anchor.monotonic_ns
+
+    @property
     def id(self) -> str:
         """The run's id."""
-        return str(self.report["run"]["id"])
+        return self.report.run.id
 
     @property
     def begin_s(self) -> float:
         """When it began, in seconds since 1970."""
-        return datetime.fromisoformat(self.report["run"]["started"]).timestamp()
+        return datetime.fromisoformat(self.report.run.started).timestamp()
 
     @property
     def end_s(self) -> float:
         """When it ended, in seconds since 1970."""
-        return self.begin_s + float(self.report["run"]["duration_s"])
+        return self.begin_s + self.report.run.duration_s
 
     @property
     def name(self) -> str:
         """Its name, or its id without one."""
-        return str(self.report["run"]["name"] or self.id)
+        return self.report.run.title
 
 
 def write_whole(output: Path, content: str | bytes) -> None:

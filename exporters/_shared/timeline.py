@@ -16,7 +16,7 @@ from .run import ExportRefused, StoredRun
 Times = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-MOST_SLICES = 400_000  # more than this no viewer opens
+MOST_SLICES = 400_000  # viewers do not open more
 _COUNTERS = {
     "memory_used": "B",
     "sm_activity": "",
@@ -67,7 +67,7 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
         steps: ``all``, or ``100:200``.
 
     Raises:
-        ExportRefused: no such steps, or too many slices for any viewer.
+        ExportRefused: no such steps, or too many slices for a viewer.
     """
     reader = run.reader
     timelines = [

@@ -27,13 +27,12 @@ class Grafana:
     output: ClassVar[str] = "{id}.grafana.json"
 
     def export(self, run: StoredRun, output: Path) -> str:
-        fields = run.report["run"]
         content = json.loads(READY.read_text(encoding="utf-8"))
         for variable in content["templating"]["list"]:
             if variable["name"] == "run":
                 variable["current"] = {"text": run.id, "value": run.id}
-        begin = datetime.fromisoformat(fields["started"])
-        end = begin + timedelta(seconds=fields["duration_s"])
+        begin = datetime.fromisoformat(run.report.run.started)
+        end = begin + timedelta(seconds=run.report.run.duration_s)
         content["time"] = {"from": begin.isoformat(), "to": end.isoformat()}
         write_whole(output, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         return f"{output}: a dashboard to import into Grafana, over Prometheus"

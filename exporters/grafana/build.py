@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
+from probe.report.model import JsonValue
+
+from .._shared import metrics
+from .._shared.metrics import MetricDefinition
 from . import READY
 
+if TYPE_CHECKING:
+    from grafana_foundation_sdk.builders.timeseries import Panel
+
 SOURCE = "${datasource}"
-OF = '{run=~"$run"}'
 RATE = "$__rate_interval"
+GPU_ENERGY = metrics.DEVICE_ENERGY["gpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,37 +32,46 @@ class Graph:
     wide: bool = False
 
 
-def _rate(metric: str, by: str, more: str = "") -> str:
-    return f'sum by ({by}) (rate({metric}{{run=~"$run"{more}}}[{RATE}]))'
+def _series(metric: MetricDefinition) -> str:
+    """The series of the chosen runs."""
+    return f'{metric.prometheus_name}{{run=~"$run"}}'
+
+
+def _rate(metric: MetricDefinition) -> str:
+    return f"rate({_series(metric)}[{RATE}])"
+
+
+def _summed_rate(metric: MetricDefinition, by: str) -> str:
+    return f"sum by ({by}) ({_rate(metric)})"
 
 
 GRAPHS = {
     "Energy": (
         Graph(
             "Power by phase",
-            "Joules handed to each phase per second; they add up to the devices' own counters",
+            "Energy assigned to each phase per second; the phases add up to the devices' counters",
             "watt",
-            ((_rate("probe_phase_energy_joules_total", "phase"), "{{phase}}"),),
+            ((_summed_rate(metrics.PHASE_ENERGY, "phase"), "{{phase}}"),),
             stacked=True,
             wide=True,
         ),
         Graph(
             "Power by device",
-            "Rate of each card's energy counter, and its cap",
+            "Rate of each GPU's energy counter, and its power limit",
             "watt",
             (
-                (_rate("probe_gpu_energy_joules_total", "device"), "{{device}}"),
-                (f"probe_gpu_power_limit_watts{OF}", "cap of {{device}}"),
+                (_summed_rate(GPU_ENERGY, "device"), "{{device}}"),
+                (_series(metrics.DEVICE_POWER_LIMIT["gpu"]), "limit of {{device}}"),
             ),
         ),
         Graph(
             "Energy per step",
-            "Of all cards of a run",
+            "All GPUs of a run together",
             "joule",
             (
                 (
-                    f"{_rate('probe_gpu_energy_joules_total', 'run')} / "
-                    f"(max by (run) (rate(probe_steps_total{OF}[{RATE}])) > 0)",
+                    f"{_summed_rate(GPU_ENERGY, 'run')} / "
+                    f"(max by (run) ({_rate(metrics.STEPS)}) > 0)",
                     "{{run}}",
                 ),
             ),
@@ -66,76 +82,81 @@ GRAPHS = {
             "Time by phase",
             "Share of a rank's time in each phase",
             "percentunit",
-            (
-                (
-                    'sum by (rank, phase) (rate(probe_phase_seconds_total{run=~"$run"}'
-                    f"[{RATE}]))",
-                    "{{phase}}, rank {{rank}}",
-                ),
-            ),
+            ((_summed_rate(metrics.PHASE_TIME, "rank, phase"), "{{phase}}, rank {{rank}}"),),
             stacked=True,
             wide=True,
         ),
         Graph(
             "Power while in a phase",
-            "Energy handed to a phase over the time in it",
+            "Energy assigned to a phase, divided by the time in it",
             "watt",
             (
                 (
-                    f"{_rate('probe_phase_energy_joules_total', 'run, phase')} / "
-                    f"({_rate('probe_phase_seconds_total', 'run, phase')} > 0)",
+                    f"{_summed_rate(metrics.PHASE_ENERGY, 'run, phase')} / "
+                    f"({_summed_rate(metrics.PHASE_TIME, 'run, phase')} > 0)",
                     "{{phase}}",
                 ),
             ),
         ),
         Graph(
-            "Estimates with their intervals",
-            "Best estimate of each phase's energy since the "
-            "begin, with its 95 % interval; a refused phase has none",
+            "Energy by phase, with intervals",
+            "Best estimate of each phase's energy since the run began, with its 95 % interval; "
+            "a phase whose energy cannot be resolved has none",
             "joule",
-            ((f"probe_phase_energy_estimate_joules{OF}", "{{phase}} {{bound}}"),),
+            ((_series(metrics.PHASE_ENERGY_ESTIMATE), "{{phase}} {{bound}}"),),
         ),
     ),
     "Devices": (
         Graph(
             "Utilization",
-            "As the driver tells it: share of time in which anything ran",
+            "Share of time in which the GPU was busy, as its driver reports it",
             "percentunit",
-            ((f"probe_gpu_utilization_ratio{OF}", "{{device}}"),),
+            ((_series(metrics.DEVICE_UTILIZATION["gpu"]), "{{device}}"),),
         ),
-        Graph("Memory in use", "", "bytes", ((f"probe_gpu_memory_used_bytes{OF}", "{{device}}"),)),
         Graph(
-            "Temperature", "", "celsius", ((f"probe_gpu_temperature_celsius{OF}", "{{device}}"),)
+            "Memory in use",
+            "",
+            "bytes",
+            ((_series(metrics.DEVICE_MEMORY_USED["gpu"]), "{{device}}"),),
         ),
-        Graph("Clocks", "", "hertz", ((f"probe_gpu_clock_hertz{OF}", "{{device}} {{domain}}"),)),
+        Graph(
+            "Temperature",
+            "",
+            "celsius",
+            ((_series(metrics.DEVICE_TEMPERATURE["gpu"]), "{{device}}"),),
+        ),
+        Graph(
+            "Clocks",
+            "",
+            "hertz",
+            ((_series(metrics.DEVICE_CLOCK["gpu"]), "{{device}} {{domain}}"),),
+        ),
     ),
-    "Is it well?": (
+    "Health": (
+        Graph("Steps per second", "", "ops", ((_rate(metrics.STEPS), "{{run}}"),)),
         Graph(
-            "Steps per second", "", "ops", ((f"rate(probe_steps_total{OF}[{RATE}])", "{{run}}"),)
-        ),
-        Graph(
-            "What is missing",
-            "Sensor readings and phase edges that should have been recorded",
+            "Missing data",
+            "Sensor readings, and begins and ends of phases, that were not recorded",
             "short",
             (
-                (f"probe_sensor_gaps_total{OF}", "gaps {{node}}"),
-                (f"probe_edges_lost_total{OF}", "edges {{node}}"),
+                (_series(metrics.SENSOR_GAPS), "readings {{node}}"),
+                (_series(metrics.EDGES_LOST), "phase edges {{node}}"),
             ),
         ),
         Graph(
             "Silence",
-            "Since the recorder last said anything, and since a phase last changed",
+            "Time since the recorder last wrote its figures, and since a phase last changed",
             "s",
             (
-                (f"probe_page_age_seconds{OF}", "recorder {{node}}"),
-                (f"probe_run_idle_seconds{OF}", "training {{run}}"),
+                (_series(metrics.RECORDER_SILENCE), "recorder {{node}}"),
+                (_series(metrics.RUN_IDLE), "training {{run}}"),
             ),
         ),
     ),
 }
 
 
-def dashboard() -> dict[str, Any]:
+def dashboard() -> dict[str, JsonValue]:
     """The dashboard's JSON, built with the package grafana-foundation-sdk."""
     from grafana_foundation_sdk.builders import dashboard as board
     from grafana_foundation_sdk.builders import prometheus, timeseries
@@ -150,7 +171,7 @@ def dashboard() -> dict[str, Any]:
 
     source = models.DataSourceRef(type_val="prometheus", uid=SOURCE)
 
-    def panel(graph: Graph) -> Any:
+    def panel(graph: Graph) -> Panel:
         made = (
             timeseries.Panel()
             .title(graph.title)
@@ -181,7 +202,7 @@ def dashboard() -> dict[str, Any]:
         board.Dashboard("phasewatt")
         .uid("phasewatt")
         .tags(["phasewatt", "energy", "pytorch"])
-        .description("Which phase of the training burns the energy")
+        .description("Energy, power and time of each phase of a training")
         .refresh("5s")
         .time("now-15m", "now")
         .timezone("browser")
@@ -193,7 +214,7 @@ def dashboard() -> dict[str, Any]:
             board.QueryVariable("run")
             .label("Run")
             .datasource(source)
-            .query("label_values(probe_run_info, run)")
+            .query(f"label_values({metrics.RUN_INFO.prometheus_name}, run)")
             .multi(True)
             .include_all(True)
             .all_value(".*")
@@ -206,11 +227,6 @@ def dashboard() -> dict[str, Any]:
         for graph in graphs:
             content = content.with_panel(panel(graph))
     return dict(json.loads(JSONEncoder(sort_keys=True).encode(content.build())))
-
-
-def queries(content: dict[str, Any]) -> list[str]:
-    """Every Prometheus expression of a dashboard."""
-    return [target["expr"] for panel in content["panels"] for target in panel.get("targets", ())]
 
 
 if __name__ == "__main__":

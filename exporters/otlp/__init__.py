@@ -29,10 +29,9 @@ class Otlp:
     endpoint: str = ""
 
     def export(self, run: StoredRun, output: Path) -> str:
-        report = run.report
         begin_ns, end_ns = round(run.begin_s * NS_PER_S), round(run.end_s * NS_PER_S)
-        points = list(report_points(report))
-        data = metrics_data(points, resource_of(report["run"]), begin_ns, end_ns)
+        points = list(report_points(run.report))
+        data = metrics_data(points, resource_of(run.report.run), begin_ns, end_ns)
         if self.endpoint:
             with Sender(self.endpoint) as sender:
                 sender.send(data)

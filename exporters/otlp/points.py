@@ -1,133 +1,121 @@
 """The figures of a report and of a live page, with OpenTelemetry's names and units.
 
-Names and units: OpenTelemetry semantic conventions for hardware (hw.energy, hw.power, hw.gpu.*),
-status development; figures without a convention are called probe.*.
+Hardware follows OpenTelemetry's semantic conventions (hw.energy, hw.power, hw.gpu.*; status:
+development); figures without a convention are called phasewatt.*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from probe.model import Provenance
+from probe.report.model import Report
 from probe.store.live import LivePage
 
+from .._shared import metrics
 from .._shared.live_runs import which_rank
-from .._shared.report_fields import TOTALS, bounds, kind_of, kind_of_row
+from .._shared.metrics import PREFIX, MetricDefinition
+from .._shared.report_fields import bounds, kind_of, kind_of_row, memory_of, totals
 
 _TYPES = {"gpu": "gpu", "cpu": "cpu", "dram": "memory", "ram": "memory"}
-
-# quantity of a meter -> (name, unit); levels that may fall are up-down counters there
-_GAUGES = {
-    "utilization": ("hw.gpu.utilization", "1"),
-    "memory_utilization": ("hw.gpu.memory.utilization", "1"),
-    "temperature": ("hw.temperature", "Cel"),
+_GPU_VALUES = {  # by the quantity of a meter
+    "utilization": metrics.HW_GPU_UTILIZATION,
+    "memory_utilization": metrics.HW_GPU_MEMORY_UTILIZATION,
+    "memory_used": metrics.HW_GPU_MEMORY_USAGE,
+    "temperature": metrics.HW_TEMPERATURE,
 }
-_LEVELS = {"memory_used": ("hw.gpu.memory.usage", "By")}
+_PHASE, _STATUS, _BOUND, _PROVENANCE, _QUANTITY = (
+    f"{PREFIX}.{name}" for name in ("phase", "status", "bound", "provenance", "quantity")
+)
+Attributes = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One figure; ``kind`` is ``counter``, ``level`` (an up-down counter) or ``gauge``."""
+    """One figure of a metric."""
 
-    name: str
-    unit: str
-    about: str
-    kind: str
+    metric: MetricDefinition
     value: float
-    attributes: Mapping[str, str | int]
+    attributes: Attributes
 
 
-def report_points(report: Mapping[str, Any]) -> Iterator[Point]:
+def report_points(report: Report) -> Iterator[Point]:
     """The figures of a report."""
-    run, total = report["run"], report["total"]
+    run, total = report.run, report.total
     ids: dict[str, str] = {}
-    for row in report["sources"]:
-        if row["energy_j"] is None:
+    for source in report.sources:
+        if source.energy_j is None:
             continue
-        kind = kind_of_row(row)
-        own = _hardware(row["device"], row["uuid"] or row["source"], row["model"], kind)
-        if row["in_total"]:
-            ids[row["device"]] = str(own["hw.id"])
-            yield _energy(kind, row["energy_j"], own)
-        elif row["provenance"] == "modelled":
-            yield _modelled(row["energy_j"], own)
-    yield Point("probe.run.duration", "s", "From begin to end", "gauge", run["duration_s"], {})
-    yield Point("probe.run.steps", "{step}", "Optimizer steps", "counter", run["steps"], {})
-    yield from _bounded(
-        "probe.run.energy", "Measured energy", total["energy_j"], total["energy_j_interval"], {}
-    )
-    for key, name, unit, about in TOTALS:
-        if total[key] is not None:
-            yield Point(f"probe.run.{name}", unit, about, "gauge", total[key], {})
-    for row in report["phases"]:
+        kind = kind_of_row(source)
+        own = _hardware(source.device, source.uuid or source.source, source.model, kind)
+        if source.in_total:
+            ids[source.device] = str(own["hw.id"])
+            yield Point(_energy_of(kind), source.energy_j, own)
+        elif source.is_modelled:
+            yield Point(metrics.MODELLED_ENERGY, source.energy_j, own)
+    yield Point(metrics.RUN_DURATION, run.duration_s, {})
+    yield Point(metrics.RUN_STEPS, run.steps, {})
+    yield from _bounded(metrics.RUN_ENERGY, total.energy_j, total.energy_j_interval, {})
+    for definition, value in totals(report):
+        yield Point(definition, value, {})
+    for row in report.phases:
         at: dict[str, str | int] = {
-            "probe.phase": row["phase"],
-            "hw.name": row["device"],
-            "hw.id": ids.get(row["device"], row["device"]),
-            "probe.provenance": row["provenance"],
+            _PHASE: row.phase,
+            "hw.name": row.device,
+            "hw.id": ids.get(row.device, row.device),
+            _PROVENANCE: row.provenance,
         }
-        yield Point("probe.phase.duration", "s", "Time in a phase", "gauge", row["time_s"], at)
-        yield from _bounded(
-            "probe.phase.energy",
-            "Energy of a phase",
-            row["energy_j"],
-            row["energy_j_interval"],
-            at | {"probe.status": row["status"]},
-        )
+        yield Point(metrics.PHASE_DURATION, row.time_s, at)
+        for definition, value in memory_of(row):
+            yield Point(definition, value, at)
+        if row.energy_j is None:
+            continue
+        if row.is_modelled:
+            yield Point(metrics.PHASE_MODELLED_ENERGY, row.energy_j, at)
+        else:
+            yield from _bounded(
+                metrics.PHASE_ENERGY_ESTIMATE,
+                row.energy_j,
+                row.energy_j_interval,
+                at | {_STATUS: row.status},
+            )
+    for rate in report.rates:
+        at = {
+            _PHASE: rate.phase,
+            _QUANTITY: rate.quantity,
+            "hw.name": rate.device,
+            "hw.id": ids.get(rate.device, rate.device),
+            _PROVENANCE: rate.provenance,
+            _STATUS: rate.status,
+        }
+        yield from _bounded(metrics.PHASE_ACTIVITY, rate.value, rate.interval, at)
 
 
 def live_points(page: LivePage) -> Iterator[Point]:
     """The figures of a live page; ``hw.energy`` counts from the run's begin."""
-    ids: dict[str, str] = {}
+    ids = {device.device: device.uuid or device.source for device in page.devices}
     for device in page.devices:
-        ids[device.device] = device.uuid or device.source
         kind = kind_of(device.device, device.device_kind)
         own = _hardware(device.device, ids[device.device], "", kind)
-        if device.provenance == "measured":
-            yield _energy(kind, device.energy_j, own)
-            if device.power_w is not None:
-                name = "hw.host.power" if kind == "psys" else "hw.power"
-                yield Point(
-                    name, "W", "Mean power over the last second", "gauge", device.power_w, own
-                )
-        else:
-            yield _modelled(device.energy_j, own)
-    for row in page.phases:
-        at = {
-            "probe.phase": row.phase,
-            "hw.name": row.device,
-            "hw.id": ids.get(row.device, row.device),
-        }
-        yield Point(
-            "probe.phase.energy",
-            "J",
-            "Energy handed to a phase; never revised",
-            "counter",
-            row.given_j,
-            at,
-        )
-    for spent in page.times:
-        yield Point(
-            "probe.phase.duration",
-            "s",
-            "Time in a phase on the host",
-            "counter",
-            spent.seconds,
-            {"probe.phase": spent.phase}
-            | {f"probe.{name}": value for name, value in which_rank(spent.rank).items()},
-        )
-    for value in page.values:
-        if kind_of(value.device, value.device_kind) != "gpu":
+        if device.provenance != Provenance.MEASURED:
+            yield Point(metrics.MODELLED_ENERGY, device.energy_j, own)
             continue
-        own = _hardware(value.device, ids.get(value.device, value.device), "", "gpu")
-        if value.quantity in _GAUGES:
-            name, unit = _GAUGES[value.quantity]
-            yield Point(name, unit, "", "gauge", value.value, own)
-        elif value.quantity in _LEVELS:
-            name, unit = _LEVELS[value.quantity]
-            yield Point(name, unit, "", "level", value.value, own)
-    yield Point("probe.steps", "{step}", "Optimizer steps that closed", "counter", page.steps, {})
+        yield Point(_energy_of(kind), device.energy_j, own)
+        if device.power_w is not None:
+            power = metrics.HW_HOST_POWER if kind == "psys" else metrics.HW_POWER
+            yield Point(power, device.power_w, own)
+    for row in page.phases:
+        at = {_PHASE: row.phase, "hw.name": row.device, "hw.id": ids.get(row.device, row.device)}
+        yield Point(metrics.PHASE_ENERGY, row.given_j, at)
+    for time in page.times:
+        rank = {f"{PREFIX}.{name}": number for name, number in which_rank(time.rank).items()}
+        yield Point(metrics.PHASE_TIME, time.seconds, {_PHASE: time.phase, **rank})
+    for value in page.values:
+        if kind_of(value.device, value.device_kind) == "gpu" and value.quantity in _GPU_VALUES:
+            own = _hardware(value.device, ids.get(value.device, value.device), "", "gpu")
+            yield Point(_GPU_VALUES[value.quantity], value.value, own)
+    yield Point(metrics.STEPS, page.steps, {})
 
 
 def _hardware(device: str, id_: str, model: str, kind: str) -> dict[str, str | int]:
@@ -136,22 +124,15 @@ def _hardware(device: str, id_: str, model: str, kind: str) -> dict[str, str | i
     return names | ({"hw.type": type_} if type_ else {}) | ({"hw.model": model} if model else {})
 
 
-def _energy(kind: str, joules: float, own: Mapping[str, str | int]) -> Point:
-    name = "hw.host.energy" if kind == "psys" else "hw.energy"
-    return Point(name, "J", "Energy since the run's begin, measured", "counter", joules, own)
-
-
-def _modelled(joules: float, own: Mapping[str, str | int]) -> Point:
-    about = "A model's energy, not measured"
-    return Point("probe.modelled.energy", "J", about, "counter", joules, own)
+def _energy_of(kind: str) -> MetricDefinition:
+    return metrics.HW_HOST_ENERGY if kind == "psys" else metrics.HW_ENERGY
 
 
 def _bounded(
-    name: str,
-    about: str,
+    metric: MetricDefinition,
     best: float | None,
     interval: Sequence[float] | None,
-    attributes: Mapping[str, str | int],
+    attributes: Attributes,
 ) -> Iterator[Point]:
     for bound, value in bounds(best, interval):
-        yield Point(name, "J", about, "gauge", value, {**attributes, "probe.bound": bound})
+        yield Point(metric, value, {**attributes, _BOUND: bound})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from probe.store.live import LivePage
 from probe.units import NS_PER_S
 
-from .._shared.live_runs import LiveRun, Runs, wall_s
+from .._shared.live_runs import LiveRun, Runs
 from .._shared.run import ExportRefused
 from .points import live_points
 from .sender import TIMEOUT_S, Sender, metrics_data, resource_of
@@ -23,7 +23,7 @@ class Pusher:
     """Sends live runs to a collector until :meth:`close`; a failure is printed once."""
 
     def __init__(self, runs: Runs, endpoint: str, every_s: float = EVERY_S):
-        """Raises ExportRefused if the packages are missing or the endpoint is no URL."""
+        """Raises ExportRefused if the packages are missing or the endpoint is not a URL."""
         self._runs, self._every_s = runs, every_s
         self._sender = Sender(endpoint)
         self.url = self._sender.url
@@ -58,8 +58,8 @@ class Pusher:
 
 def page_data(run: LiveRun, page: LivePage) -> MetricsData:
     """The metrics of a run's live page of one node."""
-    begin_s = wall_s(run.meta, int(run.meta.get("begin_ns") or 0)) or page.wall_s
-    resource = resource_of({**run.meta, "host": page.node})
+    begin_s = page.wall_s if run.begin_s is None else run.begin_s  # a sum has to begin somewhere
+    resource = resource_of(run, page.node)
     return metrics_data(
         live_points(page), resource, round(begin_s * NS_PER_S), round(page.wall_s * NS_PER_S)
     )

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from probe.redact import redact_text
+from probe.report.model import RunInfo
 
+from .._shared.live_runs import LiveRun
+from .._shared.metrics import PREFIX, MetricDefinition, MetricType
 from .._shared.run import ExportRefused
 from .points import Point
 
 if TYPE_CHECKING:
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+        ExportMetricsServiceRequest,
+    )
     from opentelemetry.sdk.metrics.export import Metric, MetricsData
 
 TIMEOUT_S = 5.0
@@ -33,35 +40,38 @@ def metrics_data(
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     except ImportError:
         raise _missing() from None
-    grouped: dict[str, list[Point]] = {}
+    grouped: dict[MetricDefinition, list[Point]] = {}
     for point in points:
-        grouped.setdefault(point.name, []).append(point)
+        grouped.setdefault(point.metric, []).append(point)
 
-    def metric(name: str, same_name: list[Point]) -> Metric:
+    def metric(definition: MetricDefinition, same_metric: list[Point]) -> Metric:
         rows = [
             sdk.NumberDataPoint(dict(point.attributes), begin_ns, end_ns, point.value)
-            for point in same_name
+            for point in same_metric
         ]
         cumulative = sdk.AggregationTemporality.CUMULATIVE
-        kind = same_name[0].kind
-        data = sdk.Gauge(rows) if kind == "gauge" else sdk.Sum(rows, cumulative, kind == "counter")
-        return sdk.Metric(name, same_name[0].about, same_name[0].unit, data)
+        data = (
+            sdk.Gauge(rows)
+            if definition.type is MetricType.GAUGE
+            else sdk.Sum(rows, cumulative, definition.type is MetricType.COUNTER)
+        )
+        return sdk.Metric(definition.name, definition.help, definition.unit, data)
 
     scope = sdk.ScopeMetrics(
-        InstrumentationScope("phasewatt"),
-        [metric(name, same_name) for name, same_name in grouped.items()],
+        InstrumentationScope(PREFIX),
+        [metric(definition, same_metric) for definition, same_metric in grouped.items()],
         SEMCONV,
     )
     return sdk.MetricsData([sdk.ResourceMetrics(Resource(dict(resource)), [scope], SEMCONV)])
 
 
-def resource_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Resource attributes from report["run"] or run.json."""
+def resource_of(run: RunInfo | LiveRun, host: str = "") -> dict[str, str]:
+    """Resource attributes of a stored or a live run; ``host`` if it is not the run's own."""
     return {
-        "service.name": "phasewatt",
-        "host.name": str(run.get("host") or ""),
-        "probe.run.id": str(run.get("id") or ""),
-        "probe.run.name": str(run.get("name") or ""),
+        "service.name": PREFIX,
+        "host.name": host or run.host,
+        f"{PREFIX}.run.id": run.id,
+        f"{PREFIX}.run.name": run.name,
     }
 
 
@@ -72,7 +82,7 @@ def _missing() -> ExportRefused:
     )
 
 
-def encoded(data: MetricsData) -> Any:
+def encoded(data: MetricsData) -> ExportMetricsServiceRequest:
     """The protobuf message. Raises ExportRefused."""
     try:
         from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
@@ -87,7 +97,7 @@ class Sender:
     def __init__(self, endpoint: str):
         if not endpoint.startswith(("http://", "https://")):
             raise ExportRefused(
-                f"endpoint={redact_text(endpoint)!r} is no URL: write for example http://localhost:4318"
+                f"endpoint={redact_text(endpoint)!r} is not a URL: write for example http://localhost:4318"
             )
         try:
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -102,7 +112,12 @@ class Sender:
     def __enter__(self) -> Sender:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def send(self, data: MetricsData) -> None:

@@ -88,7 +88,7 @@ def _port(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ExportRefused(f"{text!r} is no port") from None
+        raise ExportRefused(f"{text!r} is not a port number: write for example 9400") from None
 
 
 __all__ = ["EXPORTER", "Address", "Endpoint", "RunEndpoint", "registry_of", "serve"]

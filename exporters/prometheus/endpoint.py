@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
@@ -22,7 +22,7 @@ from probe.host_names import is_loopback, names_this_server
 
 from .._shared.live_runs import Runs
 from .._shared.run import ExportRefused
-from .http_server import Application, BoundedServer
+from .http_server import BoundedServer
 from .live import live_families
 
 
@@ -118,20 +118,22 @@ def _tls_context(address: Address) -> ssl.SSLContext | None:
     return context
 
 
-def _guarded(inner: Any, address: Address) -> Application:
+def _guarded(inner: WSGIApplication, address: Address) -> WSGIApplication:
     """The application, behind the Host header and ``Authorization: Bearer <token>``."""
     expected = None if address.token is None else f"Bearer {address.token}".encode()
     everywhere = not _is_loopback(address.host)
 
-    def refusal(start_response: Any, status: str, line: str, *headers: tuple[str, str]) -> Any:
+    def refusal(
+        start_response: StartResponse, status: str, line: str, *headers: tuple[str, str]
+    ) -> list[bytes]:
         start_response(status, [("Content-Type", "text/plain"), *headers])
         return [line.encode()]
 
-    def application(environ: dict[str, Any], start_response: Any) -> Any:
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("utf-8", "replace")
         right = expected is not None and hmac.compare_digest(given, expected)
-        # Where other machines may ask, they call this one by names that it does not know. Who
-        # sends the token is no page that made such a name: browsers send none by themselves.
+        # Other machines call this one by names that it does not know. A request with the token
+        # is not from a web page that was given such a name: browsers never add the token.
         if not (right and everywhere) and not names_this_server(
             str(environ.get("HTTP_HOST", "")), address.host, address.allowed
         ):

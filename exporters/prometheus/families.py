@@ -1,22 +1,24 @@
 """Metric families that grow sample by sample, and the metrics of live and stored runs alike.
 
-Base units, ``_total`` for counters, an ``info`` metric per run (Prometheus' naming practices). A
-counter never falls, so ``rate()`` of joules is watts; what is revised as data come is a gauge. A
-phase that is refused has no estimate and therefore no series of one.
+Names, types and help texts come from :mod:`exporters._shared.metrics`, so nothing else can be
+served. A phase whose energy is refused has no estimate and therefore no series of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.samples import Exemplar
 
+from .._shared import metrics
+from .._shared.metrics import MetricDefinition, MetricType
 from .._shared.report_fields import bounds
 
 LONGEST = 200  # characters of a label's value
+Labels = Mapping[str, str | int]
+_FAMILY_TYPES = {MetricType.GAUGE: GaugeMetricFamily, MetricType.COUNTER: CounterMetricFamily}
 
 
 @lru_cache(4096)  # the same few hundred again and again
@@ -32,71 +34,63 @@ class Families:
     def __init__(self) -> None:
         self._families: dict[str, Metric] = {}
 
-    def gauge(self, name: str, about: str, value: float, **labels: Any) -> None:
-        """Add one sample of a gauge."""
-        family = self._family(GaugeMetricFamily, name, about, labels)
-        family.add_metric([label(v) for v in labels.values()], value)
+    def add(
+        self,
+        definition: MetricDefinition,
+        value: float,
+        labels: Labels,
+        *,
+        created_s: float | None = None,
+        exemplar: Exemplar | None = None,
+    ) -> None:
+        """Add one sample of a gauge or a counter.
+
+        Args:
+            definition: its type decides which of the two it is.
+            created_s: when a counter began to count, in seconds since 1970.
+            exemplar: an example of what a counter counted.
+        """
+        name = definition.prometheus_name
+        if name not in self._families:
+            family_type = _FAMILY_TYPES[definition.type]
+            self._families[name] = family_type(name, definition.help, labels=list(labels))
+        family, values = self._families[name], [label(text) for text in labels.values()]
+        if isinstance(family, CounterMetricFamily):
+            family.add_metric(values, value, created_s, exemplar=exemplar)
+        elif isinstance(family, GaugeMetricFamily):
+            family.add_metric(values, value)
 
     def bounded(
         self,
-        name: str,
-        about: str,
+        definition: MetricDefinition,
         best: float | None,
         interval: Sequence[float | None] | None,
-        **labels: Any,
+        labels: Labels,
     ) -> None:
         """Add a gauge of an estimate and of the ends of its interval; None is left out."""
         for bound, value in bounds(best, interval):
-            self.gauge(name, about, value, **labels, bound=bound)
+            self.add(definition, value, {**labels, "bound": bound})
 
-    def counter(
-        self,
-        name: str,
-        about: str,
-        value: float,
-        created: float | None = None,
-        exemplar: Exemplar | None = None,
-        **labels: Any,
-    ) -> None:
-        """Add one sample of a counter; ``name`` without ``_total``."""
-        family = self._family(CounterMetricFamily, name, about, labels)
-        values = [label(v) for v in labels.values()]
-        family.add_metric(values, value, created, exemplar=exemplar)
-
-    def info(self, family_name: str, about: str, /, **labels: Any) -> None:
+    def info(self, definition: MetricDefinition, labels: Labels) -> None:
         """Add one info sample; its labels hold the information."""
+        assert definition.type is MetricType.INFO
+        name = definition.prometheus_name
         family = self._families.setdefault(
-            family_name, InfoMetricFamily(family_name, about, labels=())
+            name, InfoMetricFamily(name.removesuffix("_info"), definition.help, labels=())
         )
-        values = {key: label(value) for key, value in labels.items()}
-        family.add_sample(f"{family_name}_info", values, 1)
-
-    def _family(self, kind: Any, name: str, about: str, labels: Mapping[str, Any]) -> Any:
-        """The family of that name; a new one takes its label names from its first sample."""
-        if name not in self._families:
-            self._families[name] = kind(name, about, labels=list(labels))
-        return self._families[name]
+        family.add_sample(name, {key: label(value) for key, value in labels.items()}, 1)
 
     def __iter__(self) -> Iterator[Metric]:
         return iter(self._families.values())
 
 
-def estimate(
+def add_estimate(
     families: Families,
     best: float,
     interval: Sequence[float | None] | None,
     status: str,
-    at: Mapping[str, Any],
+    labels: Labels,
 ) -> None:
-    """Add a phase's energy, its interval, and how well both are known."""
-    about = "Best estimate of a phase's energy, and its 95 % interval; revised as data come"
-    families.bounded("probe_phase_energy_estimate_joules", about, best, interval, **at)
-    families.gauge(
-        "probe_phase_status", "1 for how well a phase's energy is known", 1.0, **at, status=status
-    )
-
-
-def describe(families: Families, about: str, run: Mapping[str, Any], *keys: str) -> None:
-    """Add the info metric of a run: some fields of run.json or of the report's ``run``."""
-    fields = {key: run.get(key) or "" for key in keys}
-    families.info("probe_run", about, run=run.get("id", ""), **fields)
+    """Add a phase's energy, its interval, and how well both are resolved."""
+    families.bounded(metrics.PHASE_ENERGY_ESTIMATE, best, interval, labels)
+    families.add(metrics.PHASE_STATUS, 1.0, {**labels, "status": status})

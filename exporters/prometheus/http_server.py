@@ -1,8 +1,9 @@
 """A small HTTP server that half-open connections can neither block nor let grow.
 
 It runs inside the recorder, whose threads and descriptors belong to the recording. So one thread
-reads all request heads without waiting for any of them; only whole requests reach the few threads
-that answer. If there are too many connections, the one that has been silent longest is closed.
+reads all request heads without waiting for any of them, and only complete requests reach the few
+threads that answer. If there are too many connections, the one that has been silent longest is
+closed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler
+from typing import cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import WSGIApplication
 
-MAX_WAITING = 64  # connections whose request is not whole
-MAX_QUEUED = 64  # whole requests that wait for a thread
+MAX_WAITING = 64  # connections whose request head is incomplete
+MAX_QUEUED = 64  # complete requests that wait for a thread
 THREADS = 4
 HEAD_LIMIT = 16 << 10  # bytes
 HEAD_TIMEOUT_S = 5.0
@@ -32,7 +33,7 @@ _BACK_OFF_S = 0.5  # after accept failed, for lack of descriptors as a rule
 _POLL_S = 0.5
 _END = b"\r\n\r\n"
 
-Application = Callable[[dict[str, Any], Any], Any]
+Peer = tuple[str, int] | tuple[str, int, int, int]  # of IPv4 or IPv6
 
 
 @dataclass(slots=True)
@@ -40,13 +41,13 @@ class _Connection:
     """A connection whose request head is being read."""
 
     socket: socket.socket
-    peer: Any
+    peer: Peer
     deadline_s: float
     handshake: bool  # TLS is not set up yet
     head: bytearray = field(default_factory=bytearray)
 
-    def whole(self) -> bool:
-        """Read what has come. True once the head is whole.
+    def read_head(self) -> None:
+        """Read what has come; returns once the head is complete.
 
         Raises:
             BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError: more is to come.
@@ -59,16 +60,15 @@ class _Connection:
         while _END not in self.head:
             part = self.socket.recv(4096)
             if not part or len(self.head) + len(part) > HEAD_LIMIT:
-                raise ConnectionError("no whole request")
+                raise ConnectionError("incomplete request")
             self.head += part
-        return True
 
 
 class BoundedServer:
     """Serves a WSGI application to GET requests from its creation until :meth:`close`."""
 
     def __init__(
-        self, host: str, port: int, application: Application, tls: ssl.SSLContext | None = None
+        self, host: str, port: int, application: WSGIApplication, tls: ssl.SSLContext | None = None
     ):
         """Raises OSError if the address cannot be listened on, or no thread can be started."""
         self._application, self._tls = application, tls
@@ -158,7 +158,7 @@ class BoundedServer:
             except (OSError, ValueError):
                 accepted.close()
 
-    def _wait_for_head(self, accepted: socket.socket, peer: Any) -> None:
+    def _wait_for_head(self, accepted: socket.socket, peer: Peer) -> None:
         accepted.setblocking(False)
         if self._tls is not None:
             accepted = self._tls.wrap_socket(
@@ -173,7 +173,7 @@ class BoundedServer:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            connection.whole()
+            connection.read_head()
         except (BlockingIOError, ssl.SSLWantReadError):
             return self._wait_for(connection, selectors.EVENT_READ)
         except ssl.SSLWantWriteError:
@@ -215,7 +215,7 @@ class BoundedServer:
 
     def _work(self) -> None:
         while (connection := self._requests.get()) is not None:
-            # Whatever an answer fails of is the client's loss, not the recording's.
+            # An answer that fails must not end the recording.
             with contextlib.suppress(Exception):
                 connection.socket.settimeout(_ANSWER_TIMEOUT_S)
                 _Answer(connection, self)
@@ -226,7 +226,7 @@ class BoundedServer:
 
     # -- what wsgiref's handler asks of its server --
 
-    def get_app(self) -> Application:
+    def get_app(self) -> WSGIApplication:
         """The application."""
         return self._application
 
@@ -246,9 +246,9 @@ class BoundedServer:
 class _Answer(WSGIRequestHandler):
     """Answers a request whose head has been read."""
 
-    def __init__(self, connection: _Connection, server: Any):
+    def __init__(self, connection: _Connection, server: BoundedServer):
         self._head = bytes(connection.head)
-        super().__init__(connection.socket, connection.peer, server)
+        super().__init__(connection.socket, connection.peer, cast("WSGIServer", server))
 
     def setup(self) -> None:
         self.connection = self.request
@@ -262,5 +262,5 @@ class _Answer(WSGIRequestHandler):
     def address_string(self) -> str:
         return str(self.client_address[0])
 
-    def log_message(self, *_: Any) -> None:
-        """Nothing: scrapes are no events."""
+    def log_message(self, format: str, *args: str) -> None:  # noqa: A002
+        """Nothing: scrapes are not events."""

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar
 
-from probe.store.live import LivePage
+from probe.model import Provenance
+from probe.store.live import LiveDevice, LivePage, LiveValue
 from probe.units import NS_PER_S
 
-from .._shared.live_runs import LiveRun, wall_s, which_rank
+from .._shared import metrics
+from .._shared.live_runs import LiveRun, which_rank
 from .._shared.report_fields import kind_of
-from .families import Families, describe, estimate
+from .families import Families, Labels, add_estimate
 
 MOST_PHASES = 64  # series per device: phase names with a counter in them must not flood the server
 REST = "(others)"
 
-# quantity of a meter -> (metric's name after the device kind, what it is)
-_GAUGES: Mapping[str, tuple[str, str]] = {
-    "utilization": ("utilization_ratio", "Share of time in which anything ran"),
-    "memory_utilization": ("memory_utilization_ratio", "Share of time memory was in use"),
-    "memory_used": ("memory_used_bytes", "Memory in use"),
-    "sm_activity": ("sm_active_ratio", "Mean share of multiprocessors with work"),
-    "tensor_activity": ("tensor_active_ratio", "Share of time the tensor pipes worked"),
-    "dram_activity": ("dram_active_ratio", "Share of the memory's peak bandwidth"),
-    "temperature": ("temperature_celsius", "Temperature"),
-    "power_limit": ("power_limit_watts", "Enforced power cap"),
-    "pcie_tx": ("pcie_transmit_bytes_per_second", "Sent over PCIe"),
-    "pcie_rx": ("pcie_receive_bytes_per_second", "Received over PCIe"),
+_GAUGES = {  # by the quantity of a meter
+    "utilization": metrics.DEVICE_UTILIZATION,
+    "memory_utilization": metrics.DEVICE_MEMORY_UTILIZATION,
+    "memory_used": metrics.DEVICE_MEMORY_USED,
+    "sm_activity": metrics.DEVICE_SM_ACTIVE,
+    "tensor_activity": metrics.DEVICE_TENSOR_ACTIVE,
+    "dram_activity": metrics.DEVICE_DRAM_ACTIVE,
+    "temperature": metrics.DEVICE_TEMPERATURE,
+    "power_limit": metrics.DEVICE_POWER_LIMIT,
+    "pcie_tx": metrics.DEVICE_PCIE_TRANSMIT,
+    "pcie_rx": metrics.DEVICE_PCIE_RECEIVE,
 }
 _CLOCKS = {"sm_clock": "sm", "memory_clock": "memory"}
 
@@ -38,128 +38,98 @@ def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
     """All metrics of live runs; ``now_ns`` is monotonic."""
     families = Families()
     for run in runs:
-        fields = {"data": "unknown", **run.meta}
-        describe(families, "A run that goes on", fields, "name", "host", "started", "data")
+        families.info(
+            metrics.RUN_INFO,
+            {
+                "run": run.id,
+                "name": run.name,
+                "host": run.host,
+                "started": run.started,
+                "data": run.data,
+            },
+        )
         for page in run.live.pages:
-            _page(families, run.meta, page, now_ns)
+            own = {"run": run.id, "node": page.node}
+            _add_devices(families, own, page, run.begin_s)
+            _add_phase_energy(families, own, page)
+            _add_phase_time(families, own, page)
+            for value in page.values:
+                _add_value(families, own, value)
+            _add_state(families, own, page, now_ns)
     yield from families
 
 
-def _page(families: Families, meta: Mapping[str, Any], page: LivePage, now_ns: int) -> None:
-    own = {"run": meta.get("id", ""), "node": page.node}
-    created = wall_s(meta, int(meta.get("begin_ns") or 0))
+def _add_devices(families: Families, own: Labels, page: LivePage, created_s: float | None) -> None:
     for device in page.devices:
-        if (kind := kind_of(device.device, device.device_kind)) == "other":
-            continue
-        at = own | {"device": device.device, "uuid": device.uuid}
-        if device.provenance == "measured":
-            families.counter(
-                f"probe_{kind}_energy_joules",
-                "Energy since the run's begin, measured",
-                device.energy_j,
-                created,
-                **at,
-            )
-            if device.power_w is not None:
-                families.gauge(
-                    f"probe_{kind}_power_watts",
-                    "Mean power over the last second",
-                    device.power_w,
-                    **at,
-                )
-        elif device.power_w is not None:
-            families.gauge(
-                f"probe_{kind}_modelled_power_watts",
-                "A model's power, not measured",
-                device.power_w,
-                **at,
-            )
-    _phases(families, own, page)
-    _values(families, own, page)
-    step = Exemplar({"step": str(page.steps)}, 1.0)
-    families.counter(
-        "probe_steps",
-        "Optimizer steps that closed",
-        page.steps,
-        exemplar=step if page.steps else None,
-        **own,
-    )
-    families.counter(
-        "probe_edges_lost", "Phase edges that found the ring full", page.edges_lost, **own
-    )
-    families.counter(
-        "probe_sensor_gaps", "Readings that should have been and were not", page.gaps, **own
-    )
-    families.gauge(
-        "probe_page_age_seconds",
-        "Since the recorder last said anything",
-        max(0.0, (now_ns - page.time_ns) / NS_PER_S),
-        **own,
-    )
-    if page.last_edge_ns:
-        families.gauge(
-            "probe_run_idle_seconds",
-            "Since a phase last began or ended",
-            0.0 if page.final else max(0.0, (now_ns - page.last_edge_ns) / NS_PER_S),
-            **own,
-        )
-    families.gauge(
-        "probe_run_ended",
-        "1 once the run has ended: these are its totals",
-        float(page.final),
-        **own,
-    )
+        kind = kind_of(device.device, device.device_kind)
+        if kind in metrics.DEVICE_KINDS:
+            labels = {**own, "device": device.device, "uuid": device.uuid}
+            _add_device(families, labels, kind, device, created_s)
 
 
-def _phases(families: Families, own: dict[str, Any], page: LivePage) -> None:
+def _add_device(
+    families: Families, labels: Labels, kind: str, device: LiveDevice, created_s: float | None
+) -> None:
+    """A meter's energy and power; of a model its power only."""
+    power = metrics.DEVICE_MODELLED_POWER[kind]
+    if device.provenance == Provenance.MEASURED:
+        power = metrics.DEVICE_POWER[kind]
+        families.add(metrics.DEVICE_ENERGY[kind], device.energy_j, labels, created_s=created_s)
+    if device.power_w is not None:
+        families.add(power, device.power_w, labels)
+
+
+def _add_phase_energy(families: Families, own: Labels, page: LivePage) -> None:
     for device in dict.fromkeys(p.device for p in page.phases):
         rows = [p for p in page.phases if p.device == device]
         rows.sort(key=lambda p: (p.phase != "unattributed", -p.given_j))
         shown, rest = rows[:MOST_PHASES], rows[MOST_PHASES:]
-        about = "Energy handed to a phase; over phases it adds up to the device's"
         for row in shown:
-            at = own | {"device": device, "phase": row.phase}
-            families.counter("probe_phase_energy_joules", about, row.given_j, **at)
+            labels = {**own, "device": device, "phase": row.phase}
+            families.add(metrics.PHASE_ENERGY, row.given_j, labels)
             if row.energy_j is not None:
-                estimate(families, row.energy_j, (row.low_j, row.high_j), row.status, at)
+                interval = (row.low_j, row.high_j)
+                add_estimate(families, row.energy_j, interval, row.status, labels)
         if rest:
-            families.counter(
-                "probe_phase_energy_joules",
-                about,
-                sum(r.given_j for r in rest),
-                **(own | {"device": device, "phase": REST}),
-            )
+            labels = {**own, "device": device, "phase": REST}
+            families.add(metrics.PHASE_ENERGY, sum(r.given_j for r in rest), labels)
+
+
+def _add_phase_time(families: Families, own: Labels, page: LivePage) -> None:
     for rank in dict.fromkeys(t.rank for t in page.times):
         by_time = sorted((t for t in page.times if t.rank == rank), key=lambda t: -t.seconds)
         for time in by_time[:MOST_PHASES]:
-            at = own | which_rank(rank) | {"phase": time.phase}
-            families.counter(
-                "probe_phase_seconds", "Time in a phase on the host", time.seconds, **at
-            )
-            families.counter(
-                "probe_phase_entries", "How often a phase was entered", time.count, **at
-            )
+            labels = {**own, **which_rank(rank), "phase": time.phase}
+            families.add(metrics.PHASE_TIME, time.seconds, labels)
+            families.add(metrics.PHASE_ENTRIES, time.count, labels)
 
 
-def _values(families: Families, own: dict[str, Any], page: LivePage) -> None:
-    for row in page.values:
-        if (kind := kind_of(row.device, row.device_kind)) == "other":
-            continue
-        at = own | {"device": row.device}
-        if row.quantity in _GAUGES:
-            name, about = _GAUGES[row.quantity]
-            families.gauge(f"probe_{kind}_{name}", about, row.value, **at)
-        elif row.quantity in _CLOCKS:
-            families.gauge(
-                f"probe_{kind}_clock_hertz", "Clock", row.value, **at, domain=_CLOCKS[row.quantity]
-            )
-        elif row.quantity == "power_cap_time":
-            families.counter(
-                f"probe_{kind}_throttled_seconds",
-                "Time held back",
-                row.value,
-                **at,
-                reason="power_cap",
-            )
-        elif row.quantity == "cpu_time":
-            families.counter(f"probe_{kind}_cpu_seconds", "Processor time", row.value, **at)
+def _add_value(families: Families, own: Labels, value: LiveValue) -> None:
+    kind = kind_of(value.device, value.device_kind)
+    if kind not in metrics.DEVICE_KINDS:
+        return
+    labels = {**own, "device": value.device}
+    if value.quantity in _GAUGES:
+        families.add(_GAUGES[value.quantity][kind], value.value, labels)
+    elif value.quantity in _CLOCKS:
+        labels["domain"] = _CLOCKS[value.quantity]
+        families.add(metrics.DEVICE_CLOCK[kind], value.value, labels)
+    elif value.quantity == "power_cap_time":
+        labels["reason"] = "power_cap"
+        families.add(metrics.DEVICE_THROTTLED[kind], value.value, labels)
+    elif value.quantity == "cpu_time":
+        families.add(metrics.DEVICE_CPU_TIME[kind], value.value, labels)
+
+
+def _add_state(families: Families, own: Labels, page: LivePage, now_ns: int) -> None:
+    """How far the run is, and whether all is recorded."""
+    step = Exemplar({"step": str(page.steps)}, 1.0) if page.steps else None
+    families.add(metrics.STEPS, page.steps, own, exemplar=step)
+    families.add(metrics.EDGES_LOST, page.edges_lost, own)
+    families.add(metrics.SENSOR_GAPS, page.gaps, own)
+    silence_s = max(0.0, (now_ns - page.time_ns) / NS_PER_S)
+    families.add(metrics.RECORDER_SILENCE, silence_s, own)
+    if page.last_edge_ns:
+        idle_s = 0.0 if page.final else max(0.0, (now_ns - page.last_edge_ns) / NS_PER_S)
+        families.add(metrics.RUN_IDLE, idle_s, own)
+    families.add(metrics.RUN_ENDED, float(page.final), own)

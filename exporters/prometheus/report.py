@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from .._shared.report_fields import TOTALS
-from .families import Families, describe, estimate
+from probe.report.model import Report
 
-_UNITS = {"g": "grams", "J": "joules", "1": "ratio"}
+from .._shared import metrics
+from .._shared.report_fields import memory_of, totals
+from .families import Families, add_estimate
 
 
-def report_families(report: Mapping[str, Any]) -> Iterator[Metric]:
+def report_families(report: Report) -> Iterator[Metric]:
     """The report's figures as gauges: final values, so no counters to take a rate() of."""
     families = Families()
-    run, total = report["run"], report["total"]
-    own = {"run": run["id"]}
-    fields = ("name", "host", "status", "started", "data")
-    describe(families, "A run that was recorded", run, *fields)
-    families.gauge("probe_run_duration_seconds", "From begin to end", run["duration_s"], **own)
-    families.gauge("probe_run_steps", "Optimizer steps", run["steps"], **own)
-    energy_j, interval = total["energy_j"], total["energy_j_interval"]
-    families.bounded("probe_run_energy_joules", "Measured energy", energy_j, interval, **own)
-    for key, name, unit, about in TOTALS:
-        if total[key] is not None:
-            families.gauge(f"probe_run_{name}_{_UNITS[unit]}", about, total[key], **own)
-    for row in report["sources"]:
-        if row["energy_j"] is not None:
-            families.gauge(
-                "probe_source_energy_joules",
-                "Energy by meter",
-                row["energy_j"],
-                **own,
-                source=row["source"],
-                device=row["device"],
-                provenance=row["provenance"],
-                in_total=str(row["in_total"]).lower(),
-            )
-    for row in report["phases"]:
-        at = own | {"device": row["device"], "phase": row["phase"]}
-        families.gauge("probe_phase_duration_seconds", "Time in a phase", row["time_s"], **at)
-        if row["energy_j"] is not None:
-            estimate(families, row["energy_j"], row["energy_j_interval"], row["status"], at)
+    run, total = report.run, report.total
+    own = {"run": run.id}
+    families.info(
+        metrics.RUN_INFO,
+        {
+            **own,
+            "name": run.name,
+            "host": run.host,
+            "status": run.status,
+            "started": run.started,
+            "data": run.data,
+        },
+    )
+    families.add(metrics.RUN_DURATION, run.duration_s, own)
+    families.add(metrics.RUN_STEPS, run.steps, own)
+    families.bounded(metrics.RUN_ENERGY, total.energy_j, total.energy_j_interval, own)
+    for definition, value in totals(report):
+        families.add(definition, value, own)
+    for source in report.sources:
+        if source.energy_j is not None:
+            labels = own | {
+                "source": source.source,
+                "device": source.device,
+                "provenance": source.provenance,
+                "in_total": str(source.in_total).lower(),
+            }
+            metric = metrics.SOURCE_MODELLED_ENERGY if source.is_modelled else metrics.SOURCE_ENERGY
+            families.add(metric, source.energy_j, labels)
+    for row in report.phases:
+        labels = own | {"device": row.device, "phase": row.phase}
+        families.add(metrics.PHASE_DURATION, row.time_s, labels)
+        for definition, value in memory_of(row):
+            families.add(definition, value, labels)
+        if row.energy_j is None:
+            continue
+        if row.is_modelled:
+            families.add(metrics.PHASE_MODELLED_ENERGY, row.energy_j, labels)
+        else:
+            add_estimate(families, row.energy_j, row.energy_j_interval, row.status, labels)
+    for rate in report.rates:
+        labels = own | {"device": rate.device, "phase": rate.phase, "quantity": rate.quantity}
+        families.bounded(metrics.PHASE_ACTIVITY, rate.value, rate.interval, labels)
     yield from families

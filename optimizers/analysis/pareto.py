@@ -14,15 +14,14 @@ ranks. Runs are read from the store; a run without measured energy has no C that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from probe.report.build import run_report
-from probe.store.reader import RunReader
+from probe.store.reader import Logged, RunReader
 
 from ..errors import UsageError
 
@@ -191,7 +190,7 @@ def _cost(cost: Cost, base: Cost, terms: Sequence[tuple[str, float]]) -> float |
     return sum(weight * float(value) / float(unit) for weight, value, unit in values)
 
 
-def _loss(values: dict[str, Any]) -> float | None:
+def _loss(values: Mapping[str, Logged]) -> float | None:
     for name in _QUALITIES:
         if name in values and len(values[name][1]):
             last = values[name][1]
@@ -199,7 +198,7 @@ def _loss(values: dict[str, Any]) -> float | None:
     return None
 
 
-def _gradient(values: dict[str, Any], ranks: int) -> float | None:
+def _gradient(values: Mapping[str, Logged], ranks: int) -> float | None:
     """‖∇L‖ over the last steps whose variance was logged."""
     if "grad_norm" not in values or "grad_variance" not in values or "k" not in values:
         return None

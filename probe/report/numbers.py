@@ -1,25 +1,51 @@
-"""Numbers with the digits that they deserve."""
+"""Numbers with the digits that they deserve, and their units: the only place that formats them.
+
+An error has one digit, two if its first digit is 1; a value has the digits of its error, and
+three without one.
+"""
 
 from __future__ import annotations
 
 import math
 
+_NEGLIGIBLE = 1e-2  # share of the error below which a value is zero
+_JOULES = ((3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J"))
+
 
 def number(value: float | None, half_width: float | None = None) -> str:
-    """``value`` rounded at the first digit of its uncertainty; three digits without one."""
+    """``value`` rounded by its uncertainty; three digits without one; "—" for None."""
     if value is None:
         return "—"
     if value == 0:
         return "0"
-    if half_width is not None and half_width > 0 and math.isfinite(half_width):
-        place = -math.floor(math.log10(half_width))
-    else:
-        place = 2 - math.floor(math.log10(abs(value)))
-    # Never fewer than one digit of the value, never more than six.
     own = -math.floor(math.log10(abs(value)))
-    place = min(max(place, own), own + 5)
-    rounded = round(value, place)
-    return f"{rounded:.{max(0, place)}f}" if place > 0 else f"{rounded:.0f}"
+    if half_width is not None and half_width > 0 and math.isfinite(half_width):
+        if abs(value) < _NEGLIGIBLE * half_width:
+            return "0"
+        place = _place(half_width)
+    else:
+        place = own + 2
+    # Never fewer than one digit of the value, never more than six.
+    return _rounded(value, min(max(place, own), own + 5))
+
+
+def _place(half_width: float) -> int:
+    """The decimal place at which a value of such an uncertainty is rounded."""
+    first = -math.floor(math.log10(half_width))
+    return first + (half_width * 10.0**first < 2)
+
+
+def _rounded(value: float, place: int) -> str:
+    rounded = round(value, place) + 0.0  # no "-0"
+    return f"{rounded:.{max(0, place)}f}"
+
+
+def plus_minus(value: float, half_width: float) -> str:
+    """``13.1 ± 2.0``, both rounded at the same place."""
+    if not half_width > 0 or not math.isfinite(half_width):
+        return number(value)
+    place = min(_place(half_width), 5 - math.floor(math.log10(abs(value) or half_width)))
+    return f"{_rounded(value, place)} ± {_rounded(half_width, place)}"
 
 
 def interval(low: float, high: float) -> str:
@@ -42,11 +68,47 @@ def duration(seconds: float) -> str:
 
 
 def energy(joules: float | None, half_width: float | None = None) -> str:
-    """Joules, from 10 kJ on kilojoules, from 3.6 MJ on kWh."""
+    """Joules, from 1 kJ on kilojoules, from 3.6 MJ on kilowatt hours."""
     if joules is None:
         return "—"
-    for limit, factor, unit in ((3.6e6, 3.6e6, "kWh"), (1e4, 1e3, "kJ")):
-        if abs(joules) >= limit:
-            half = half_width / factor if half_width else None
-            return f"{number(joules / factor, half)} {unit}"
-    return f"{number(joules, half_width)} J"
+    factor, unit = _unit(joules)
+    return f"{number(joules / factor, half_width / factor if half_width else None)} {unit}"
+
+
+def energy_with_error(joules: float, half_width: float) -> str:
+    """``13.1 ± 2.0 kJ``."""
+    factor, unit = _unit(max(abs(joules), half_width))
+    return f"{plus_minus(joules / factor, half_width / factor)} {unit}"
+
+
+def energy_range(low_j: float, high_j: float) -> str:
+    """``1.2 … 1.4 kJ``."""
+    factor, unit = _unit(max(abs(low_j), abs(high_j)))
+    return f"{interval(low_j / factor, high_j / factor)} {unit}"
+
+
+def _unit(joules: float) -> tuple[float, str]:
+    for factor, unit in _JOULES:
+        if abs(joules) >= factor:
+            return factor, unit
+    return 1.0, "J"
+
+
+def watts(value: float | None) -> str:
+    """``345 W``; "—" for None."""
+    return "—" if value is None else f"{number(value)} W"
+
+
+def share(value: float | None) -> str:
+    """A share of 1 in percent with one decimal: ``54.3 %``."""
+    return "—" if value is None else f"{100 * value:.1f} %"
+
+
+def share_with_error(value: float, low: float, high: float) -> str:
+    """``54 ± 2 %``, or ``42 % (14 … 70 %)`` where the interval is not symmetric."""
+    half = (high - low) / 2
+    if half <= 0:
+        return share(value)
+    if abs(high + low - 2 * value) > 0.2 * half:
+        return f"{number(100 * value, 100 * half)} % ({interval(100 * low, 100 * high)} %)"
+    return f"{plus_minus(100 * value, 100 * half)} %"

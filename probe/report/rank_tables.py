@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from ..model import Phase
 from .model import AttemptRow, ClockRow, CommunicationRow, Report
-from .numbers import duration, energy, number
+from .numbers import duration, energy, number, share
 from .sentences import short
 from .text_tables import Table
 
@@ -14,29 +11,36 @@ _MANY = 32  # ranks; of more, the table shows as many
 _LONGEST = 60  # of why something ended
 
 
-def all_ranks(report: Report) -> list[Table]:
-    """The time of all ranks that have no device of their own; none of a single rank."""
-    of_ranks = {f"rank{row.rank}" for row in report.ranks}
-    rows = [row for row in report.phases if row.device in of_ranks]
-    if len({row.device for row in rows}) < 2:
-        return []
-    counts: Counter[str] = Counter()
-    seconds: dict[str, float] = {}
-    for row in rows:
-        counts[row.phase] += row.count
-        seconds[row.phase] = seconds.get(row.phase, 0.0) + row.time_s
-    total_s = sum(seconds.values()) or 1.0
-    cells = [
-        [
-            phase,
-            str(counts[phase]) if counts[phase] and phase != Phase.UNATTRIBUTED else "",
-            duration(spent),
-            f"{100 * spent / total_s:.1f} %",
-        ]
-        for phase, spent in seconds.items()
+def lines(report: Report) -> list[str]:
+    """A job of many ranks in a few sentences."""
+    said = []
+    steps = sorted({row.steps for row in report.ranks})
+    if len(steps) > 1:
+        said.append(f"ranks took from {steps[0]} to {steps[-1]} steps")
+    cells = [row for row in report.communication if row.exposed_s is not None]
+    if cells:
+        exposed_s = sorted(row.exposed_s or 0.0 for row in cells)
+        said.append(
+            f"communication: {duration(exposed_s[0])} to {duration(exposed_s[-1])} per step at "
+            "least in which a rank waits for its gradients"
+        )
+    balance = report.balance
+    if balance is not None:
+        most = max(balance.ranks, key=lambda row: row.waiting_s)
+        said.append(
+            "no rank is the slowest"
+            if balance.slowest is None
+            else f"rank {balance.slowest} is the slowest: others wait up to "
+            f"{duration(most.waiting_s)} for it, {share(most.waiting_s / balance.step_s)} of a step"
+        )
+    said += [
+        f"{host.host} {host.status}{f': {short(host.ended_by, _LONGEST)}' if host.ended_by else ''}"
+        for host in report.hosts
+        if host.status != "finished"
     ]
-    head = ["phase", "count", "time", "share"]
-    return [Table(f"all {report.run.ranks} ranks", head, cells, frozenset({0}))]
+    if len(report.attempts) > 1:
+        said.append(f"{len(report.attempts)} attempts: --devices shows them")
+    return said
 
 
 def tables(report: Report) -> list[Table]:
@@ -79,12 +83,12 @@ def _communication(report: Report) -> Table:
                 for seconds in (row.blocking_s, row.busy_s, row.exposed_s)
             ),
             _cost(row),
-            row.method,
         ]
         for row in report.communication[:_MANY]
     ]
-    head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention", "how"]
-    return Table("communication, per step", head, rows, frozenset({0, 5}))
+    head = ["rank", "blocking", "busy", "exposed at least", "exposed + contention"]
+    methods = "; ".join(dict.fromkeys(row.method for row in report.communication))
+    return Table(f"communication, per step, from {methods}", head, rows)
 
 
 def _balance(report: Report) -> Table:
@@ -96,7 +100,7 @@ def _balance(report: Report) -> Table:
         [
             f"rank{row.rank}",
             duration(row.waiting_s),
-            f"{100 * row.waiting_s / balance.step_s:.1f} %",
+            share(row.waiting_s / balance.step_s),
             f"{100 * row.last_share:.0f} %",
             energy(row.waiting_j) if row.waiting_j is not None else "—",
         ]
@@ -166,6 +170,7 @@ def _attempts(report: Report) -> Table:
         ["attempt", "host", "when", "steps", "energy", "lost", "ended by"],
         rows,
         frozenset({0, 1, 6}),
+        optional=(1, 3),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model import Provenance
-from .model import EnergyPrice, PhaseRow, Report, RunInfo, Totals
-from .numbers import duration, energy, interval, number
+from .model import EnergyPrice, Report, RunInfo, Totals
+from .numbers import duration, number, share
 
 METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
@@ -65,55 +65,30 @@ def steps(run: RunInfo) -> str:
     return line
 
 
+def begun(run: RunInfo) -> str:
+    """When it began."""
+    return f"begun {run.started[:19].replace('T', ' ')} UTC"
+
+
 def quality(report: Report) -> list[tuple[str, str]]:
-    """(what, how well) of the measurement itself."""
+    """(what, how well) of the recording as a whole; each meter has its own row elsewhere."""
     rows = []
-    total, overhead = report.total, report.overhead
+    total, overhead, recorder = report.total, report.overhead, report.recorder
     if total.coverage is not None:
-        rows.append(("metered", f"{total.coverage:.1%} of the run"))
-    for source in report.sources:
-        if source.period_s:
-            gaps = f", {source.gaps} gaps" if source.gaps else ", no gap"
-            rows.append(
-                (
-                    f"{source.device}, {source.method}",
-                    f"an update every {duration(source.period_s)}{gaps}",
-                )
-            )
-    rows += [(f"{device}, its meter", line) for device, line in meters_off(report)]
-    rows += [(f"{device}, its meter is", line) for device, line in meter_notes(report)]
-    rows.append(("edges lost", str(report.gaps.edges_lost)))
+        rows.append(("coverage", f"{share(total.coverage)} of the run was metered; the rest is "
+                     "extrapolated"))  # fmt: skip
+    if report.gaps.edges_lost:
+        rows.append(("edges lost", str(report.gaps.edges_lost)))
     if overhead.share_of_step is not None:
-        rows.append(("overhead", f"{overhead.share_of_step:.2%} of a step ({overhead.method})"))
+        line = f"{number(100 * overhead.share_of_step)} % of a step ({overhead.method})"
+        rows.append(("overhead", line))
+    if recorder is not None and recorder.wall_s:
+        start_s = recorder.start_cpu_s or 0.0
+        used = (recorder.cpu_s - start_s) / recorder.wall_s
+        line = f"{share(used)} of a core, "
+        line += f"after {start_s:.1f} s of CPU to start" if start_s else "its start included"
+        rows.append(("recorder", line))
     return rows
-
-
-def meters_off(report: Report) -> list[tuple[str, str]]:
-    """(devices, how far their meters may be off as a whole) of those that are in the total."""
-    devices: dict[str, list[str]] = {}
-    for source in report.sources:
-        errors = source.systematic
-        if not source.in_total or not errors:
-            continue
-        if errors.from_ == "database":
-            line = (
-                f"shows {1 + errors.gain:.3f} × power {errors.offset_w:+.1f} W, as published "
-                "for this card; the energies above are as it shows them"
-            )
-        else:
-            share = f"±{100 * errors.gain:.0f} %"
-            line = f"may be off by {share}, all phases alike, beside the intervals"
-        devices.setdefault(line, []).append(source.device)
-    return [(", ".join(names), line) for line, names in devices.items()]
-
-
-def meter_notes(report: Report) -> list[tuple[str, str]]:
-    """(device, what its meter does to power before it shows it), allowed for in the intervals."""
-    return [
-        (source.device, f"{source.note} (allowed for)")
-        for source in report.sources
-        if source.response and source.response.kind != "in time"
-    ]
 
 
 def machine(report: Report) -> list[tuple[str, str]]:
@@ -141,83 +116,31 @@ def machine(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
-COLUMNS = ("phase", "count", "time", "share", "energy", "95 % interval", "power", "how")
-
-
-def rows_of(report: Report, device: str) -> list[tuple[PhaseRow, list[str]]]:
-    """The phases of a device, each with its cells under ``COLUMNS``."""
-    rows = [row for row in report.phases if row.device == device]
-    total_s = sum(r.time_s for r in rows if r.phase != "unresolved") or 1.0
-    return [(row, phase_cells(row, total_s)) for row in rows]
-
-
-def phase_cells(row: PhaseRow, total_s: float, *, for_terminal: bool = False) -> list[str]:
-    """One row of ``phases`` as the cells of :data:`COLUMNS`.
-
-    Args:
-        total_s: time of which the share is shown.
-        for_terminal: write the share as ``23.3 %`` and the status as in the JSON.
-    """
-    low_high = row.energy_j_interval
-    half = (low_high[1] - low_high[0]) / 2 if low_high else None
-    percent = f"{100 * row.time_s / total_s:.1f} %"
-    status = str(row.status) if for_terminal else row.status.replace("_", " ")
-    modelled = row.is_modelled
-    return [
-        row.phase,
-        str(row.count),
-        duration(row.time_s),
-        percent if for_terminal else f"{row.time_s / total_s:.1%}",
-        energy(row.energy_j, half),
-        _range(row),
-        f"{number(row.power_w)} W" if row.power_w is not None else "",
-        "modelled" if modelled else f"{row.provenance}, {status}",
-    ]
-
-
-def _range(row: PhaseRow) -> str:
-    """Interval of what is stated, bounds of what is refused."""
-    if row.energy_j_interval:
-        return interval(*row.energy_j_interval)
-    return f"{interval(*row.bounds_j)} bounds" if row.bounds_j else ""
-
-
 def short(text: str | int, longest: int) -> str:
     """One line of so many characters at most."""
     flat = " ".join(str(text).split())
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
 
 
-def headline(report: Report) -> str:
-    """The measured total in words."""
-    total = report.total
-    if total.energy_j is None or total.energy_j_interval is None:
-        return "no energy meter"
-    low, high = total.energy_j_interval
-    half = (high - low) / 2
-    text = f"{energy(total.energy_j, half)} ± {energy(half, half)}"
-    return ", ".join([text, *worth(total, report.cost)])
-
-
 def worth(total: Totals, price: EnergyPrice | None, *, modelled: bool = False) -> list[str]:
     """What the measured (or the modelled) energy emits and costs, if that is known."""
     grams = total.modelled_co2e_g if modelled else total.co2e_g
     cost = total.modelled_cost if modelled else total.cost
-    sentences = []
+    parts = []
     if grams is not None:
-        sentences.append(f"{number(grams)} g CO2e")
+        parts.append(f"{number(grams)} g CO2e")
     if price and cost is not None:
-        sentences.append(f"{number(cost)} {price.currency}".rstrip())
-    return sentences
+        parts.append(f"{number(cost)} {price.currency}".rstrip())
+    return parts
 
 
 def tariffs(report: Report) -> list[str]:
     """The means per kWh that it was reckoned with."""
     carbon, cost = report.carbon, report.cost
-    sentences = []
+    parts = []
     if carbon:
-        sentences.append(f"{number(carbon.g_per_kwh)} g/kWh, {carbon.label}")
+        parts.append(f"{number(carbon.g_per_kwh)} g/kWh, {carbon.label}")
     if cost:
         unit = f"{cost.currency}/kWh".removeprefix("/") if cost.currency else "per kWh"
-        sentences.append(f"{number(cost.per_kwh)} {unit}, {cost.label}")
-    return sentences
+        parts.append(f"{number(cost.per_kwh)} {unit}, {cost.label}")
+    return parts

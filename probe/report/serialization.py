@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..errors import UsageError
@@ -79,6 +80,9 @@ def from_dict(value: JsonValue) -> Report | GroupReport:
         raise UsageError(f"this is not a report of schema 1: {place}: {first['msg']}") from None
 
 
+SCHEMA_FILE = Path(__file__).with_name("schema-1.json")  # what json_schema() says, shipped
+
+
 def json_schema() -> dict[str, JsonValue]:
     """The JSON Schema of a report, of a run or of a group."""
     from pydantic import TypeAdapter
@@ -88,3 +92,7 @@ def json_schema() -> dict[str, JsonValue]:
 
     schema: dict[str, JsonValue] = TypeAdapter(Report | GroupReport).json_schema()
     return schema | {"title": "phasewatt report, schema 1"}
+
+
+if __name__ == "__main__":  # python -m probe.report.serialization: write the shipped file anew
+    SCHEMA_FILE.write_text(json.dumps(json_schema(), indent=1) + "\n", encoding="utf-8")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from ..errors import UsageError
 from ..model import Provenance
-from .model import PhaseRow, Report
+from .all_devices import MODELLED, all_devices
+from .model import PhaseRow, PowerRow, Report
 from .numbers import duration, energy
 from .sentences import short
 
@@ -27,7 +29,7 @@ _COLOURS = {
     "unresolved": "#BBBBBB",
 }
 _MORE = ("#56B4E9", "#F0E442", "#CC79A7", "#8B6F47", "#6A51A3", "#1B7837")
-_DEVICES, _ROWS, _LONGEST = 4, 12, 28
+_ROWS, _LINES, _LONGEST = 12, 3, 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +87,29 @@ def _colour(phase: str, place: int) -> str:
 
 
 def _energy(report: Report) -> Chart | None:
-    devices = [
-        d
-        for d in dict.fromkeys(r.device for r in report.phases)
-        if any(r.energy_j is not None for r in report.phases if r.device == d)
+    known = [
+        table
+        for table in all_devices(report)
+        if any(row.energy_j is not None or row.bounds_j is not None for row in table.phases)
     ]
-    if not devices:
+    if not known:
         return None
-    shown = devices[:_DEVICES]
-    rows = {
-        d: sorted((r for r in report.phases if r.device == d), key=lambda r: -(r.energy_j or 0.0))[
-            :_ROWS
-        ]
-        for d in shown
-    }
-    heights = [len(rows[d]) for d in shown]
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for axis, device in zip(axes, shown, strict=True):
-            _energy_of(axis, device, rows[device])
-
+    table = known[0]
+    rows = sorted(table.phases, key=lambda row: -(row.energy_j or 0.0))[:_ROWS]
     caption = (
         "Energy of each phase with its 95 % interval; open ranges are bounds of what cannot "
-        "be told apart, hatched bars a model's."
+        "be told apart."
     )
-    if len(devices) > len(shown):
-        caption += f" {len(devices) - len(shown)} more devices stand in the tables."
-    return Chart(
-        "Energy by phase", caption, _svg(7.2, 0.7 * len(shown) + 0.26 * sum(heights), draw)
-    )
+    if table.kind == MODELLED:
+        caption = "Energy of each phase by a model: no meter was found."
+    elif len(table.devices) > 1:
+        caption += f" The sum of {len(table.devices)} devices."
+    name = table.devices[0] if len(table.devices) == 1 else f"{len(table.devices)} devices"
+
+    def draw(figure: Any) -> None:
+        _energy_of(figure.subplots(), name, rows)
+
+    return Chart("Energy by phase", caption, _svg(7.2, 0.7 + 0.26 * len(rows), draw))
 
 
 def _energy_of(axis: Any, device: str, rows: list[PhaseRow]) -> None:
@@ -159,49 +154,80 @@ def _energy_of(axis: Any, device: str, rows: list[PhaseRow]) -> None:
 
 
 def _power(report: Report) -> Chart | None:
-    rows = report.power[:8]
+    metered = [row for row in report.power if row.provenance is not Provenance.MODELLED]
+    rows = metered or list(report.power)
     if not rows:
         return None
-
-    def draw(figure: Any) -> None:
-        axis = figure.subplots()
-        for place, row in enumerate(rows):
-            watts = [float("nan") if w is None else w for w in row.power_w]
-            edges = [row.begin_s + i * row.step_s for i in range(len(watts) + 1)]
-            modelled = row.provenance is Provenance.MODELLED
-            axis.stairs(
-                watts,
-                edges,
-                baseline=None,
-                linewidth=1.1,
-                color=list(_COLOURS.values())[place % 7],
-                linestyle="--" if modelled else "-",
-                label=_name(row.device) + (" (model)" if modelled else ""),
-            )
-        axis.set_xlabel("s")
-        axis.set_ylabel("W")
-        axis.set_ylim(bottom=0)
-        axis.legend(loc="lower right", ncols=4, frameon=False)
-
     step = duration(rows[0].step_s)
+    of = "by a model" if not metered else "a gap is a time without any reading"
+    if len(rows) > _LINES:
+        return Chart(
+            "Power over time",
+            f"Mean power in steps of {step}: the middle one of {len(rows)} devices, and from the "
+            f"least to the most; {of}.",
+            _svg(7.2, 2.4, lambda figure: _band(figure.subplots(), rows)),
+        )
     return Chart(
         "Power over time",
-        f"Mean power in steps of {step}; a gap is a time without any "
-        "reading, a broken line a model's.",
-        _svg(7.2, 2.4, draw),
+        f"Mean power in steps of {step}; {of}.",
+        _svg(7.2, 2.4, lambda figure: _curves(figure.subplots(), rows)),
     )
+
+
+def _watts(row: PowerRow) -> list[float]:
+    return [float("nan") if value is None else value for value in row.power_w]
+
+
+def _edges(row: PowerRow) -> list[float]:
+    return [row.begin_s + place * row.step_s for place in range(len(row.power_w) + 1)]
+
+
+def _curves(axis: Any, rows: list[PowerRow]) -> None:
+    for place, row in enumerate(rows):
+        axis.stairs(
+            _watts(row),
+            _edges(row),
+            baseline=None,
+            linewidth=1.1,
+            color=list(_COLOURS.values())[place % 7],
+            linestyle="--" if row.provenance is Provenance.MODELLED else "-",
+            label=_name(row.device) + (" (model)" if row.provenance is Provenance.MODELLED else ""),
+        )
+    _power_axis(axis)
+    axis.legend(loc="lower right", ncols=4, frameon=False)
+
+
+def _band(axis: Any, rows: list[PowerRow]) -> None:
+    """The median of the devices in each bin, and the band from the least to the most."""
+    longest = max(rows, key=lambda row: len(row.power_w))
+    bins: list[list[float]] = [[] for _ in longest.power_w]
+    for row in rows:
+        offset = round((row.begin_s - longest.begin_s) / longest.step_s)
+        for place, value in enumerate(row.power_w):
+            if value is not None and 0 <= place + offset < len(bins):
+                bins[place + offset].append(value)
+    nothing = float("nan")
+    edges = _edges(longest)
+    least = [min(values, default=nothing) for values in bins]
+    most = [max(values, default=nothing) for values in bins]
+    axis.stairs(most, edges, baseline=least, fill=True, color=_COLOURS["forward"], alpha=0.25)
+    middle = [median(values) if values else nothing for values in bins]
+    axis.stairs(middle, edges, baseline=None, linewidth=1.3, color=_COLOURS["forward"])
+    _power_axis(axis)
+
+
+def _power_axis(axis: Any) -> None:
+    axis.set_xlabel("s")
+    axis.set_ylabel("W")
+    axis.set_ylim(bottom=0)
 
 
 def _anatomy(report: Report) -> Chart | None:
     steps = report.run.steps
     if not steps or not report.phases:
         return None
-    device = report.phases[0].device
-    rows = [
-        r
-        for r in report.phases
-        if r.device == device and r.time_s > 0 and r.phase not in ("unattributed", "unresolved")
-    ]
+    tables = all_devices(report)
+    rows = [row for row in tables[0].phases if row.time_share and row.phase != "unattributed"]
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()

@@ -2,28 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import textwrap
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from .numbers import duration, energy, number
 
+_INDENT, _BETWEEN = "  ", "  "
+_NARROWEST = 12  # characters of a column of words
 _MIB = 2**20
 _NOTHING = 1e-9  # what is left of a difference of equal sums
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text; the first column is a name, ``text`` says which others are no numbers."""
+    """Rows of text; the first column is a name.
+
+    Attributes:
+        text: the columns that hold words and are aligned to the left.
+        optional: columns that a narrow screen leaves out, the first to go first.
+        marks: of each row: "" or "modelled", "refused", "total"; empty: no row has any.
+    """
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     text: frozenset[int] = frozenset({0})
+    optional: Sequence[int] = ()
+    marks: Sequence[str] = ()
 
-    def lines(self) -> list[str]:
-        """The table for a terminal, line by line."""
-        title = [self.title] if self.title else []
-        return title + [f"  {line}" for line in aligned([self.head, *self.rows], self.text)]
+    def lines(self, width: int | None = None) -> list[str]:
+        """The table for a terminal of so many columns, line by line; None: of any width."""
+        return [line for line, _ in self.marked_lines(width)]
+
+    def marked_lines(self, width: int | None = None) -> list[tuple[str, str]]:
+        """The lines, each with the mark of its row."""
+        lines = (
+            _broken(self.title, (width or len(self.title) + 2) - len(_INDENT)) if self.title else []
+        )
+        title = [(line if place == 0 else _INDENT + line, "") for place, line in enumerate(lines)]
+        return title + [(f"{_INDENT}{line}", mark) for line, mark in self._body(width)]
+
+    def mark(self, row: int) -> str:
+        """What kind of row it is."""
+        return self.marks[row] if self.marks else ""
+
+    def _body(self, width: int | None) -> list[tuple[str, str]]:
+        rows = [self.head, *self.rows]
+        marks = ["", *(self.marks or [""] * len(self.rows))]
+        columns, widths = self._fitted(rows, width)
+        lines = []
+        for row, mark in zip(rows, marks, strict=True):
+            cells = [
+                _broken(row[column], size)
+                if column in self.text or row is self.head
+                else [row[column]]
+                for column, size in zip(columns, widths, strict=True)
+            ]
+            for line in range(max(map(len, cells))):
+                parts = []
+                for column, cell, size in zip(columns, cells, widths, strict=True):
+                    text = cell[line] if line < len(cell) else ""
+                    parts.append(text.ljust(size) if column in self.text else text.rjust(size))
+                lines.append((_BETWEEN.join(parts).rstrip(), mark))
+        return lines
+
+    def _fitted(
+        self, rows: Sequence[Sequence[str]], width: int | None
+    ) -> tuple[list[int], list[int]]:
+        """The columns that are shown, and how wide each of them is."""
+        columns = list(range(len(self.head)))
+        widths = [max(len(row[column]) for row in rows) for column in columns]
+        if width is None:
+            return columns, widths
+        room = width - len(_INDENT)
+        for column in self.optional:
+            if _total(widths[column] for column in columns) <= room:
+                break
+            columns.remove(column)
+        shown = [widths[column] for column in columns]
+        words = [place for place, column in enumerate(columns) if column in self.text]
+        while words and _total(shown) > room:  # the widest column of words is broken over lines
+            widest = max(words, key=lambda place: shown[place])
+            if shown[widest] <= _NARROWEST:
+                break
+            shown[widest] -= 1
+        if _total(shown) > room:  # a heading takes several lines before a number is cut
+            for place, column in enumerate(columns):
+                cells = max((len(row[column]) for row in self.rows), default=0)
+                longest_word = max(map(len, self.head[column].split()), default=0)
+                shown[place] = min(shown[place], max(cells, longest_word))
+        return columns, shown
+
+
+def _total(widths: Iterable[int]) -> int:
+    sizes = list(widths)
+    return sum(sizes) + len(_BETWEEN) * (len(sizes) - 1)
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """A cell over several lines; a word is broken only if it is longer than a line."""
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def aligned(rows: Sequence[Sequence[str]], text: Container[int]) -> list[str]:
@@ -39,7 +118,7 @@ def aligned(rows: Sequence[Sequence[str]], text: Container[int]) -> list[str]:
             cell.ljust(width) if place in text else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        lines.append("  ".join(cells).rstrip())
+        lines.append(_BETWEEN.join(cells).rstrip())
     return lines
 
 

@@ -124,6 +124,21 @@ class Live:
         measured = [d.energy_j for d in self.devices if d.provenance == "measured"]
         return sum(measured) if measured else None
 
+    def modelled_energy_j(self) -> float | None:
+        """Joules so far of the devices that only have a model; None without any."""
+        joules = [d.energy_j for d in self.devices if d.provenance == "modelled"]
+        return sum(joules) if joules else None
+
+    def power_limit_w(self) -> float | None:
+        """The devices' power limits together; None if none is known."""
+        limits = [
+            value.value
+            for page in self.pages
+            for value in page.values
+            if value.quantity == "power_limit"
+        ]
+        return sum(limits) if limits else None
+
     def power_w(self) -> float | None:
         """Measured power now; None if a meter is silent or there is none."""
         watts = [d.power_w for d in self.devices if d.provenance == "measured"]

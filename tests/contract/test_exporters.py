@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -22,6 +21,7 @@ from google.protobuf import json_format
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from exporters import ExportRefused, StoredRun, exporter_of, exporters
+from probe.report.model import Totals
 from probe.store.runs import create_run
 from tests.fakes import processes
 from tests.fakes.exported_runs import HOSTILE, HOSTILE_PLAIN, PLAIN, stored_run
@@ -124,12 +124,12 @@ def test_what_cannot_be_written_leaves_nothing(
     [
         (["--to", "nowhere"], "no exporter 'nowhere': choose from"),
         (["--to", "sci"], "embodied"),
-        (["--to", "sci", "--set", "embodied_g=heavy"], "is no number"),
+        (["--to", "sci", "--set", "embodied_g=heavy"], "is not a number"),
         (["--to", "sci", "--set", "colour=red"], "no option 'colour'"),
         (["--to", "sci", "--set", "embodied_g"], "write OPTION=VALUE"),
         (["--to", "perfetto", "--set", "steps=9:2"], "steps="),
         (["--to", "chrome", "--set", "merge=/nowhere.json"], "cannot read"),
-        (["--to", "otlp", "--set", "endpoint=localhost"], "is no URL"),
+        (["--to", "otlp", "--set", "endpoint=localhost"], "is not a URL"),
         (["--to", "pushgateway"], "--set url="),
         (["--to", "parquet", "--set", "table=edges"], "write samples or spans"),
         (["--to", "pushgateway", "--set", "url=http://127.0.0.1:9"], "did not take the figures"),
@@ -203,33 +203,42 @@ def test_a_package_that_is_missing_is_named(
 
 
 @pytest.fixture
-def total(stored: StoredRun) -> dict[str, Any]:
-    found = stored.report["total"]
-    assert found["energy_j"] == pytest.approx(400.0 * stored.report["run"]["duration_s"], rel=0.03)
-    return dict(found)
+def total(stored: StoredRun) -> Totals:
+    found = stored.report.total
+    assert found.energy_j == pytest.approx(400.0 * stored.report.run.duration_s, rel=0.03)
+    return found
 
 
 def modelled(stored: StoredRun) -> float:
-    return float(stored.report["total"]["modelled_energy_j"] or 0.0)
+    return float(stored.report.total.modelled_energy_j or 0.0)
 
 
-def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+def test_prometheus_figures(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
     from prometheus_client.parser import text_string_to_metric_families as parse
 
     export("prometheus", stored, tmp_path / "x")
     found = [s for f in parse((tmp_path / "x").read_text()) for s in f.samples]
-    energy = {s.labels["bound"]: s.value for s in found if s.name == "probe_run_energy_joules"}
-    assert energy["best"] == total["energy_j"]
-    assert [energy["lower"], energy["upper"]] == total["energy_j_interval"]
+    energy = {s.labels["bound"]: s.value for s in found if s.name == "phasewatt_run_energy_joules"}
+    assert energy["best"] == total.energy_j
+    assert [energy["lower"], energy["upper"]] == list(total.energy_j_interval or ())
     phases = {
         (s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value
         for s in found
-        if s.name == "probe_phase_energy_estimate_joules"
+        if s.name == "phasewatt_phase_energy_estimate_joules"
     }
-    rows = [row for row in stored.report["phases"] if row["energy_j"] is not None]
+    with_energy = [row for row in stored.report.phases if row.energy_j is not None]
+    rows = [row for row in with_energy if not row.is_modelled]
+    modelled_phases = {
+        (s.labels["device"], s.labels["phase"]): s.value
+        for s in found
+        if s.name == "phasewatt_phase_modelled_energy_joules"
+    }
+    assert modelled_phases == {
+        (row.device, row.phase): row.energy_j for row in with_energy if row.is_modelled
+    }
     assert len(rows) == sum(key[2] == "best" for key in phases)
     for row in rows:
-        assert phases[row["device"], row["phase"], "best"] == row["energy_j"]
+        assert phases[row.device, row.phase, "best"] == row.energy_j
 
 
 @pytest.mark.skipif(
@@ -239,7 +248,7 @@ def test_prometheus_figures(stored: StoredRun, total: dict[str, Any], tmp_path: 
 def test_a_real_gateway_holds_each_run_once(
     stored: StoredRun,
     hostile: StoredRun,
-    total: dict[str, Any],
+    total: Totals,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -272,11 +281,11 @@ def test_a_real_gateway_holds_each_run_once(
             s
             for f in parse(urlopen(f"{url}/metrics").read().decode())
             for s in f.samples
-            if s.name == "probe_run_energy_joules" and s.labels["bound"] == "best"
+            if s.name == "phasewatt_run_energy_joules" and s.labels["bound"] == "best"
         ]
         assert {s.labels["run"]: s.value for s in found} == {
-            stored.id: total["energy_j"],
-            hostile.id: hostile.report["total"]["energy_j"],
+            stored.id: total.energy_j,
+            hostile.id: hostile.report.total.energy_j,
         }
         assert len(found) == 2 and not list(tmp_path.iterdir())
     finally:
@@ -285,7 +294,7 @@ def test_a_real_gateway_holds_each_run_once(
 
 
 def test_codecarbon_figures_and_other_rows(
-    stored: StoredRun, hostile: StoredRun, total: dict[str, Any], tmp_path: Path
+    stored: StoredRun, hostile: StoredRun, total: Totals, tmp_path: Path
 ) -> None:
     import pandas
 
@@ -296,11 +305,11 @@ def test_codecarbon_figures_and_other_rows(
     table = pandas.read_csv(path)
     assert len(table) == 2
     row = table[table.run_id == stored.id].iloc[0]
-    assert row.gpu_energy * 3.6e6 == pytest.approx(total["energy_j"])
-    assert row.energy_consumed * 3.6e6 == pytest.approx(total["energy_j"] + modelled(stored))
-    assert row.emissions * 1e3 == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])
+    assert row.gpu_energy * 3.6e6 == pytest.approx(total.energy_j)
+    assert row.energy_consumed * 3.6e6 == pytest.approx(total.energy_j + modelled(stored))
+    assert row.emissions * 1e3 == pytest.approx(total.co2e_g + total.modelled_co2e_g)
     assert row.gpu_power == pytest.approx(400.0, rel=0.03)
-    assert row.duration == pytest.approx(stored.report["run"]["duration_s"])
+    assert row.duration == pytest.approx(stored.report.run.duration_s)
     assert row.country_iso_code == "FRA" and row.country_name == "France"
     assert row.gpu_count == 2
     # CodeCarbon's own dashboard reads it.
@@ -310,26 +319,28 @@ def test_codecarbon_figures_and_other_rows(
     assert summary["total"]["emissions"] == pytest.approx(row.emissions)
 
 
-def test_huggingface_round_trip(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+def test_huggingface_round_trip(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
     from huggingface_hub import ModelCard
 
     export("huggingface", stored, tmp_path / "card.md")
-    told = ModelCard.load(tmp_path / "card.md").data.to_dict()["co2_eq_emissions"]
-    assert told["emissions"] == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])  # grams
-    assert told["geographical_location"] == "France" and told["hardware_used"].startswith("2 x ")
+    written = ModelCard.load(tmp_path / "card.md").data.to_dict()["co2_eq_emissions"]
+    assert written["emissions"] == pytest.approx(total.co2e_g + total.modelled_co2e_g)  # grams
+    assert written["geographical_location"] == "France" and written["hardware_used"].startswith(
+        "2 x "
+    )
 
 
-def test_sci_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+def test_sci_figures(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
     export("sci", stored, tmp_path / "x")
-    told = json.loads((tmp_path / "x").read_text())
-    energy = told["E"]["value"] * told["I"]["value"]
-    assert energy == pytest.approx(total["co2e_g"] + total["modelled_co2e_g"])
-    assert told["M"]["value"] == 120 and told["R"]["value"] == pytest.approx(150 * 8 / 100)
-    assert told["sci"] == pytest.approx((energy + 120) / 12)
+    written = json.loads((tmp_path / "x").read_text())
+    energy = written["E"]["value"] * written["I"]["value"]
+    assert energy == pytest.approx(total.co2e_g + total.modelled_co2e_g)
+    assert written["M"]["value"] == 120 and written["R"]["value"] == pytest.approx(150 * 8 / 100)
+    assert written["sci"] == pytest.approx((energy + 120) / 12)
 
 
 def test_otlp_figures_arrive_at_a_collector(
-    stored: StoredRun, total: dict[str, Any], tmp_path: Path
+    stored: StoredRun, total: Totals, tmp_path: Path
 ) -> None:
     with Collector() as collector:
         exporter = exporter_of("otlp", {"endpoint": collector.url})
@@ -344,40 +355,38 @@ def test_otlp_figures_arrive_at_a_collector(
     )
     about = request.resource_metrics[0].resource.attributes
     resource = {one.key: one.value.string_value for one in about}
-    assert resource["probe.run.id"] == stored.id and resource["service.name"] == "phasewatt"
+    assert resource["phasewatt.run.id"] == stored.id and resource["service.name"] == "phasewatt"
     cards = {key: value for key, value in sent.items() if key[0] == "hw.energy"}
-    assert len(cards) == 2 and sum(cards.values()) == pytest.approx(total["energy_j"])
+    assert len(cards) == 2 and sum(cards.values()) == pytest.approx(total.energy_j)
     assert all(("hw.type", "gpu") in key for key in cards)
-    assert sent["probe.run.energy", ("probe.bound", "best")] == total["energy_j"]
-    for row in stored.report["phases"]:
-        if row["energy_j"] is not None:
-            low, high = row["energy_j_interval"] or (None, None)
+    assert sent["phasewatt.run.energy", ("phasewatt.bound", "best")] == total.energy_j
+    for row in stored.report.phases:
+        if row.energy_j is not None and not row.is_modelled:
+            low, high = row.energy_j_interval or (None, None)
             mine = {
-                dict(key[1:])["probe.bound"]: value
+                dict(key[1:])["phasewatt.bound"]: value
                 for key, value in sent.items()
-                if key[0] == "probe.phase.energy"
-                and ("probe.phase", row["phase"]) in key
-                and ("hw.name", row["device"]) in key
+                if key[0] == "phasewatt.phase.energy_estimate"
+                and ("phasewatt.phase", row.phase) in key
+                and ("hw.name", row.device) in key
             }
-            assert mine["best"] == row["energy_j"]
+            assert mine["best"] == row.energy_j
             assert mine.get("lower") == low and mine.get("upper") == high
 
 
-def test_boamps_figures(stored: StoredRun, total: dict[str, Any], tmp_path: Path) -> None:
+def test_boamps_figures(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
     from codecarbon.output_methods.boamps.models import BoAmpsReport
 
     export("boamps", stored, tmp_path / "x")
-    told = json.loads((tmp_path / "x").read_text())
-    (measure,) = told["measures"]
-    joules = total["energy_j"] + modelled(stored)
+    written = json.loads((tmp_path / "x").read_text())
+    (measure,) = written["measures"]
+    joules = total.energy_j + modelled(stored)
     assert measure["powerConsumption"] * 3.6e6 == pytest.approx(joules)
     assert measure["measurementMethod"] == "phasewatt"
-    assert BoAmpsReport.from_dict(told).to_dict() == told
+    assert BoAmpsReport.from_dict(written).to_dict() == written
 
 
-def test_mllog_readings_hold_the_energy(
-    stored: StoredRun, total: dict[str, Any], tmp_path: Path
-) -> None:
+def test_mllog_readings_hold_the_energy(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
     export("mllog", stored, tmp_path / "x")
     lines = [
         json.loads(line.removeprefix(":::MLLOG "))
@@ -389,11 +398,11 @@ def test_mllog_readings_hold_the_energy(
         for line in lines
         if line["key"] == "power_reading"
     )
-    assert joules == pytest.approx(total["energy_j"], rel=1e-3)
+    assert joules == pytest.approx(total.energy_j, rel=1e-3)
 
 
 def test_parquet_tables_hold_the_joules_and_the_seconds(
-    stored: StoredRun, total: dict[str, Any], tmp_path: Path
+    stored: StoredRun, total: Totals, tmp_path: Path
 ) -> None:
     import pandas
 
@@ -404,14 +413,14 @@ def test_parquet_tables_hold_the_joules_and_the_seconds(
     energy = table[(table.quantity == "energy") & inside]
     spent = energy.groupby("device", observed=True).value.agg(lambda v: v.max() - v.min())
     # Between the first and the last reading inside: two updates of two cards are missing at most.
-    extrapolated = (1 - total["coverage"]) * total["energy_j"]
-    assert spent.sum() == pytest.approx(total["energy_j"], abs=4 * 0.1 * 200.0 + extrapolated)
+    extrapolated = (1 - total.coverage) * total.energy_j
+    assert spent.sum() == pytest.approx(total.energy_j, abs=4 * 0.1 * 200.0 + extrapolated)
     assert set(energy.unit) == {"J"} and str(table.time.dt.tz) == "UTC"
     assert abs(table.time.iloc[0].timestamp() - stored.begin_s) < 2.0
     exporter_of("parquet", {"table": "spans"}).export(stored, tmp_path / "spans")
     spans = pandas.read_parquet(tmp_path / "spans")
     spent = (spans.end - spans.begin).dt.total_seconds().groupby(spans.phase, observed=True).sum()
-    rows = {r["phase"]: r["time_s"] for r in stored.report["phases"] if r["device"] == "gpu0"}
+    rows = {r.phase: r.time_s for r in stored.report.phases if r.device == "gpu0"}
     assert spent["forward"] == pytest.approx(rows["forward"], rel=1e-6)
     assert spans.step.is_monotonic_increasing and set(spans.clock) == {"host"}
 
@@ -447,10 +456,10 @@ def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> N
     spent = sum(end - begin for track, begin, end in found if track == "phases") / 1e9
     rows = [
         r
-        for r in stored.report["phases"]
-        if r["device"] == "gpu0" and r["phase"] not in ("unattributed", "unresolved")
+        for r in stored.report.phases
+        if r.device == "gpu0" and r.phase not in ("unattributed", "unresolved")
     ]
-    assert spent == pytest.approx(sum(r["time_s"] for r in rows), rel=1e-6)
+    assert spent == pytest.approx(sum(r.time_s for r in rows), rel=1e-6)
     assert all(begin <= end for _, begin, end in found)
 
 
@@ -488,7 +497,7 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
 
 
 def test_energy_is_weighted_by_when_it_was_used(
-    stored: StoredRun, total: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: StoredRun, total: Totals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     middle = (stored.begin_s + stored.end_s) / 2
     times = [
@@ -513,15 +522,15 @@ def test_energy_is_weighted_by_when_it_was_used(
     )
     assert out.returncode == 0, out.stderr
     report = json.loads(out.stdout)
-    told, kwh = report["total"], total["energy_j"] / 3.6e6
-    assert told["co2e_g"] == pytest.approx(200 * kwh, rel=0.02)  # half at 100, half at 300
-    assert told["cost"] == pytest.approx(0.25 * kwh) and report["cost"]["currency"] == "EUR"
+    written, kwh = report["total"], total.energy_j / 3.6e6
+    assert written["co2e_g"] == pytest.approx(200 * kwh, rel=0.02)  # half at 100, half at 300
+    assert written["cost"] == pytest.approx(0.25 * kwh) and report["cost"]["currency"] == "EUR"
     # Whoever multiplies energy by the mean gets the same.
     monkeypatch.setenv("PROBE_INTENSITY", str(path))
     again = StoredRun(stored.path)
     export("sci", again, tmp_path / "x")
     sci = json.loads((tmp_path / "x").read_text())
-    both = again.report["total"]["co2e_g"] + again.report["total"]["modelled_co2e_g"]
+    both = again.report.total.co2e_g + again.report.total.modelled_co2e_g
     assert sci["E"]["value"] * sci["I"]["value"] == pytest.approx(both)
     text = processes.probe(tmp_path, "report", str(stored.path), extra={"PROBE_PRICE": "cheap"})
     assert text.returncode == 0 and "PROBE_PRICE" in text.stdout

@@ -55,8 +55,8 @@ def test_a_planted_failure_is_a_warning_and_everything_still_comes(
     run: str, planted: tuple[object, str], runs: Path, tmp_path: Path
 ) -> None:
     stored = StoredRun(of(runs, run))
-    report = build(stored.path, recompute=True).to_dict()
-    lines = [line for line in report["warnings"] if "Planted: planted" in line]
+    report = build(stored.path, recompute=True)
+    lines = [line for line in report.warnings if "Planted: planted" in line]
     if planted[1] == "rate_rows" and run == "eight-gpus":
         assert not lines  # nothing was measured that it works on
     else:
@@ -71,7 +71,7 @@ def test_a_planted_failure_is_a_warning_and_everything_still_comes(
 
 def test_other_meters_keep_their_phases(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = of(runs, "eight-gpus")
-    before = build(run).to_dict()
+    before = build(run)
     original = phase_rows.estimate
     calls: list[None] = []
 
@@ -82,12 +82,12 @@ def test_other_meters_keep_their_phases(runs: Path, monkeypatch: pytest.MonkeyPa
         return original(*args, **kwargs)
 
     monkeypatch.setattr(phase_rows, "estimate", first_fails)
-    after = build(run).to_dict()
-    (line,) = [line for line in after["warnings"] if "Planted" in line]
+    after = build(run)
+    (line,) = [line for line in after.warnings if "Planted" in line]
     device = line.partition(" ")[0]
     assert "phases share its energy by time" in line
-    rows = [r for r in before["phases"] if r["device"] != device]
-    assert rows and rows == [r for r in after["phases"] if r["device"] != device]
-    energy = {s["device"]: s["energy_j"] for s in after["sources"]}
-    assert energy == {s["device"]: s["energy_j"] for s in before["sources"]}
-    assert [r for r in after["phases"] if r["device"] == device]
+    rows = [row for row in before.phases if row.device != device]
+    assert rows and rows == [row for row in after.phases if row.device != device]
+    energy = {row.device: row.energy_j for row in after.sources}
+    assert energy == {row.device: row.energy_j for row in before.sources}
+    assert [row for row in after.phases if row.device == device]

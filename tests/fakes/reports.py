@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from probe.model import Provenance, Status
+from probe.report.build.phase_shares import with_shares
 from probe.report.model import (
     CarbonIntensity,
     Interval,
@@ -51,7 +52,7 @@ def phase_row(
     )
 
 
-def rate_row(quantity: str, phase: str, time_s: float, value: float) -> RateRow:
+def rate_row(quantity: str, phase: str, time_s: float, value: float | None) -> RateRow:
     """A row of ``rates`` on gpu0, ±5 points."""
     return RateRow(
         device="gpu0",
@@ -60,7 +61,7 @@ def rate_row(quantity: str, phase: str, time_s: float, value: float) -> RateRow:
         phase=phase,
         time_s=time_s,
         value=value,
-        interval=(value - 0.05, value + 0.05),
+        interval=None if value is None else (value - 0.05, value + 0.05),
         status=Status.RESOLVED,
         provenance=Provenance.ESTIMATED,
     )
@@ -115,7 +116,7 @@ def report_of_rows(
             energy_j=energy_j,
             energy_j_interval=None if energy_j is None else (0.975 * energy_j, 1.025 * energy_j),
         ),
-        phases=rows,
+        phases=with_shares(rows),
         rates=rates,
         overhead=Overhead(share_of_step=0.01, method="m"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+from dataclasses import replace
 
 from ...errors import NothingToReport, UsageError
 from ..arguments import add_output, add_run, seconds
@@ -18,6 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
         "--format", default="text", help="text, json, md, csv, parquet, html or pdf"
+    )
+    parser.add_argument("--brief", action="store_true", help="five lines, for the log of a CI job")
+    parser.add_argument(
+        "--devices", action="store_true", help="a table for each device and each rank"
+    )
+    parser.add_argument(
+        "--schema", action="store_true", help="the JSON Schema of --format json, and nothing else"
     )
     parser.add_argument(
         "--recompute", action="store_true", help="attribute energy anew from raw spans and samples"
@@ -45,14 +53,20 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
     from ...recorder.collect import collect
     from ...report.build import report_of
-    from ...report.formats import formats
+    from ...report.formats import formats, text
     from ...report.model import Report
     from ...store.layout import runs_dir
     from ...store.runs import find_run
     from ...store.trainings import group_of
 
+    if options.schema:
+        from ...report.serialization import SCHEMA_FILE
+
+        return write(SCHEMA_FILE.read_text(encoding="utf-8").rstrip(), "json", options.output)
     if options.format not in formats():  # before anything is read
         raise UsageError(f"no report format {options.format!r}: choose from {', '.join(formats())}")
+    if options.format != "text" and (options.brief or options.devices):
+        raise UsageError("--brief and --devices shape the text: leave --format out")
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
@@ -71,4 +85,8 @@ def run(options: argparse.Namespace) -> int:
             f"{report.run.id} holds nothing yet: it was {report.run.status} after "
             f"{report.run.duration_s:.1f} s, before any sample or edge"
         )
-    return write(report.render(options.format), options.format, options.output)
+    if options.format != "text":
+        return write(report.render(options.format), options.format, options.output)
+    shape = text.Shape.of_terminal(to_file=options.output is not None)
+    shape = replace(shape, devices=options.devices, short=options.brief)
+    return write(text.shaped(report, shape), options.format, options.output)

@@ -4,45 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .. import rank_tables, sentences
+from .. import sentences
+from ..document import document
 from ..model import Report
-from ..numbers import duration, energy
 from ..text_tables import Table
 
 MARKER = "<!-- phasewatt report -->"  # stable: a job finds the comment that it wrote before
 _LONGEST = 120
+_LONGEST_NOTE = 400
+_MOST_NOTES = 10
 _HARMLESS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`|*_[]<>#@"}
 
 
 def render(report: Report) -> str:
-    """Under 60 lines: totals, a table per device, meters, warnings."""
-    run, total = report.run, report.total
-    lines = [MARKER, f"### {cell(run.name or run.id)}: {sentences.headline(report)}", ""]
-    steps = f", {sentences.steps(run)}" if run.steps else ""
-    why = f" ({cell(run.ended_by)})" if run.ended_by else ""
-    lines += [f"{run.status}{why} after {duration(run.duration_s)}{steps}; `{run.id}`", ""]
-    if total.modelled_energy_j is not None:
-        lines += [
-            f"Besides, {energy(total.modelled_energy_j)} of CPU and RAM by a model, not measured.",
-            "",
-        ]
-    for table in rank_tables.all_ranks(report):
-        lines += table_of(table)
-    for device in dict.fromkeys(row.device for row in report.phases):
-        lines += _table(report, device)
-    for table in rank_tables.tables(report):
-        lines += table_of(table)
-    if report.warnings:
-        lines += [f"- {cell(line)}" for line in report.warnings[:10]]
+    """The answer, a table of all devices together, meters and notes."""
+    shown = document(report)
+    answer = shown.answer
+    lines = [MARKER, f"### {cell(answer.headline)}", "", f"**{cell(answer.used)}**", ""]
+    if answer.limit:
+        lines += [f"⚠ {prose(answer.limit)}", ""]
+    lines += [f"{cell(shown.name)} · {cell(shown.state)}", ""]
+    for section in shown.shown(details=False):
+        if section.title and not any(table.title for table in section.tables):
+            lines += [f"{section.title}:", ""]
+        for table in section.tables:
+            lines += table_of(table)
+        if section.lines:
+            lines += [*(f"- {prose(line)}" for line in section.lines), ""]
+        lines += [f"- {cell(what)}: {prose(how)}" for what, how in section.pairs]
+    if shown.notes:
+        lines += ["", *(f"- ⚠ {prose(line)}" for line in shown.notes[:_MOST_NOTES])]
     return "\n".join(lines).rstrip()
-
-
-def _table(report: Report, device: str) -> list[str]:
-    head = [cell(device), *sentences.COLUMNS[1:]]
-    lines = [line(head), line(["---", *["---:"] * 6, "---"])]
-    rows = sorted(sentences.rows_of(report, device), key=lambda table: -table[0].time_s)
-    lines += [line(map(cell, cells)) for _, cells in rows[:12]]
-    return [*lines, ""]
 
 
 def line(cells: Iterable[str]) -> str:
@@ -53,6 +45,22 @@ def line(cells: Iterable[str]) -> str:
 def cell(text: str) -> str:
     """One line that neither ends a cell nor begins a tag, a link or a mention."""
     return sentences.short(text, _LONGEST).translate(_HARMLESS)
+
+
+def prose(text: str) -> str:
+    """A sentence of ours: what it puts between backticks stays code, all else is harmless."""
+    parts = sentences.short(text, _LONGEST_NOTE).split("`")
+    if len(parts) % 2 == 0:  # an odd backtick is no code
+        return "`".join(parts).translate(_HARMLESS)
+    return "".join(
+        f"`{part}`" if place % 2 and _is_code(part) else part.translate(_HARMLESS)
+        for place, part in enumerate(parts)
+    )
+
+
+def _is_code(text: str) -> bool:
+    """Whether it is a command or a call, in which nothing can become markup."""
+    return bool(text.strip()) and not set(text) & set("<>|[]@\\")
 
 
 def table_of(table: Table) -> list[str]:

@@ -6,64 +6,74 @@ import json
 from typing import Any
 
 from ...errors import UsageError
-from .. import sentences
-from ..model import Report
-from ..numbers import duration, energy
+from ..document import Section, document
+from ..model import JsonValue, Report
+from ..sentences import LIMITS, METHOD, begun, short
 from ..svg_charts import charts
+from ..text_tables import Table
 
 LONGEST_TEXT = 300  # characters of a name or a warning
+_LONGEST_NAME = 28  # of a phase
 
 # All that comes from a run is read as data: no name can become markup.
 _PAGE = """
 #let data = json("data.json")
 #set document(title: data.name)
-#set page(paper: "a4", margin: (x: 2cm, y: 2cm), footer: context [
+#set page(paper: "a4", margin: (x: 1.8cm, y: 1.8cm), footer: context [
   #set text(8pt, fill: luma(110))
   #data.id #h(1fr) #counter(page).display("1 / 1", both: true)
 ])
-#set text(10pt)
+#set text(9.5pt)
 #set par(justify: false)
 #let rule = (x: none, top: none, bottom: 0.4pt + luma(200))
-#show heading.where(level: 2): set text(12pt)
-= #data.name
-#text(fill: luma(90))[#data.state]
+#show heading.where(level: 1): set text(18pt)
+#show heading.where(level: 2): set text(11.5pt)
+#show heading.where(level: 3): set text(9.5pt)
+= #data.headline
+#text(12pt, weight: "bold")[#data.used]
 
-#text(20pt, weight: "bold")[#data.headline]
+#if data.limit != "" [ #block(fill: rgb("#fdf3dc"), inset: 6pt, width: 100%)[#data.limit] ]
+#text(fill: luma(90))[#strong(data.name) · #data.state]
 
-#text(fill: luma(90))[#data.beside]
-#for line in data.warnings [
-  #block(fill: rgb("#fdf3dc"), inset: 6pt, width: 100%)[#line]
-]
-#for chart in data.charts [
-  #block(breakable: false)[
-    == #chart.title
-    #image(chart.file, width: 100%, alt: chart.caption)
-    #text(9pt, fill: luma(90))[#chart.caption]
-  ]
-]
-#for device in data.devices [
-  == Phases on #device.name
-  #set text(8.5pt)
+#let grid(t) = block(breakable: t.rows.len() > 20)[
+  #if t.title != "" [ === #t.title ]
+  #set text(8pt)
   #table(
-    columns: (auto, auto, auto, auto, auto, auto, auto, 1fr), stroke: rule,
-    align: (x, y) => if x == 0 or x == 7 { left } else { right },
-    table.header(..data.columns.map(name => strong(name))),
-    ..device.rows.flatten().map(cell => [#cell]),
+    columns: t.head.len(), stroke: rule, inset: (x: 4pt, y: 3.5pt),
+    align: (x, y) => if x in t.text { left } else { right },
+    table.header(..t.head.map(name => strong(name))),
+    ..t.rows.flatten().map(cell => [#cell]),
   )
 ]
 #let pairs(rows) = table(columns: (auto, 1fr), stroke: rule,
   ..rows.flatten().map(cell => [#cell]))
-#for part in data.parts [
+#let section(part) = {
+  if part.title != "" [ == #part.title ]
+  for t in part.tables { grid(t) }
+  for line in part.lines [ #text(8.5pt, fill: luma(70))[#line] \\ ]
+  if part.pairs.len() > 0 { set text(8.5pt); pairs(part.pairs) }
+}
+#section(data.first)
+#for chart in data.charts [
   #block(breakable: false)[
-    == #part.title
-    #set text(9pt)
-    #pairs(part.rows)
+    == #chart.title
+    #image(chart.file, width: 100%, alt: chart.caption)
+    #text(8.5pt, fill: luma(90))[#chart.caption]
   ]
 ]
-== Method and limits
-#data.method
+#for part in data.sections { section(part) }
+#if data.notes.len() > 0 [ == Notes ]
+#for line in data.notes [
+  #block(fill: rgb("#fdf3dc"), inset: 6pt, width: 100%)[#line]
+]
+#block(breakable: false)[
+  == Method and limits
+  #set text(8.5pt)
+  #data.method
 
-#data.limits
+  #data.limits
+]
+#for part in data.details { section(part) }
 """
 
 
@@ -79,47 +89,46 @@ def render(report: Report) -> bytes:
         raise UsageError("pdf needs typst: pip install 'phasewatt[reports]'") from None
     drawn = charts(report)
     files = {f"chart{i}.svg": chart.svg.encode() for i, chart in enumerate(drawn)}
-    run, total = report.run, report.total
-    beside = []
-    if total.modelled_energy_j is not None:
-        modelled = energy(total.modelled_energy_j)
-        beside.append(f"and {modelled} of CPU and RAM by a model, not in it")
-    beside += sentences.tariffs(report)
-    ended = f" ({sentences.short(run.ended_by, LONGEST_TEXT)})" if run.ended_by else ""
-    steps = f", {run.steps} steps" if run.steps else ""
+    shown = document(report)
+    first, *sections = shown.shown(details=False) or [Section("")]
+    details = [section for section in shown.shown(details=True) if section.detail]
     data = {
-        "name": sentences.short(run.name or run.id, LONGEST_TEXT),
-        "id": run.id,
-        "state": f"{run.status}{ended} after {duration(run.duration_s)}{steps}, begun "
-        f"{run.started[:19]} UTC",
-        "headline": sentences.headline(report),
-        "beside": " · ".join(beside),
-        "warnings": [sentences.short(line, LONGEST_TEXT) for line in report.warnings],
+        "name": short(shown.name, LONGEST_TEXT),
+        "id": report.run.id,
+        "state": f"{shown.state}, {begun(report.run)}",
+        "headline": shown.answer.headline,
+        "used": shown.answer.used,
+        "limit": shown.answer.limit,
+        "notes": [short(line, LONGEST_TEXT) for line in shown.notes],
         "charts": [
             {"title": c.title, "caption": c.caption, "file": f"chart{i}.svg"}
             for i, c in enumerate(drawn)
         ],
-        "devices": [
-            {"name": sentences.short(device, LONGEST_TEXT), "rows": _rows(report, device)}
-            for device in dict.fromkeys(row.device for row in report.phases)
-        ],
-        "parts": [
-            {"title": "What was measured", "rows": sentences.provenance(report)},
-            {"title": "How well", "rows": sentences.quality(report)},
-            {"title": "Where", "rows": sentences.machine(report)},
-        ],
-        "columns": sentences.COLUMNS,
-        "method": sentences.METHOD,
-        "limits": sentences.LIMITS,
+        "first": _section(first),
+        "sections": [_section(section) for section in sections],
+        "details": [_section(section) for section in sorted(details, key=lambda s: len(s.tables))],
+        "method": METHOD,
+        "limits": LIMITS,
     }
     files |= {"main.typ": _PAGE.encode(), "data.json": json.dumps(data).encode()}
     compile_: Any = typst.compile  # its stubs do not know of files in memory
-    document: bytes = compile_(files)
-    return document
+    document_bytes: bytes = compile_(files)
+    return document_bytes
 
 
-def _rows(report: Report, device: str) -> list[list[str]]:
-    return [
-        [sentences.short(cells[0], 24), *cells[1:]]
-        for _, cells in sentences.rows_of(report, device)
-    ]
+def _section(section: Section) -> dict[str, JsonValue]:
+    return {
+        "title": section.title,
+        "tables": [_table(table) for table in section.tables],
+        "lines": [short(line, LONGEST_TEXT) for line in section.lines],
+        "pairs": [[what, short(how, LONGEST_TEXT)] for what, how in section.pairs],
+    }
+
+
+def _table(table: Table) -> dict[str, JsonValue]:
+    return {
+        "title": table.title,
+        "head": list(table.head),
+        "rows": [[short(row[0], _LONGEST_NAME), *row[1:]] for row in table.rows],
+        "text": sorted(table.text),
+    }

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.data.power import power
 from dashboard.data.run import OpenRun
-from exporters._shared.live_runs import LiveRun
+from exporters._shared.live_runs import live_run
 from exporters.prometheus.live import live_families
 from probe.store.live import read_live
 from tests.fakes import processes
@@ -129,7 +129,7 @@ def test_phase_joules_of_another_vendor_reach_report_exports_and_dashboard(tmp_p
     text = (tmp_path / "acme.prom").read_text()
     for bound in ("best", "lower", "upper"):
         assert any(
-            line.startswith("probe_phase_energy_estimate_joules")
+            line.startswith("phasewatt_phase_energy_estimate_joules")
             and all(part in line for part in ('device="npu0"', 'phase="hot"', f'"{bound}"'))
             for line in text.splitlines()
         )
@@ -137,14 +137,15 @@ def test_phase_joules_of_another_vendor_reach_report_exports_and_dashboard(tmp_p
     page = read_live(run, linger_s=1e9)
     assert page is not None
     meta = json.loads((run / "run.json").read_text())
-    families = {family.name: family for family in live_families([LiveRun(meta, page)], 0)}
-    (sample,) = (s for s in families["probe_gpu_energy_joules"].samples if s.name.endswith("total"))
+    families = {family.name: family for family in live_families([live_run(meta, page)], 0)}
+    (sample,) = (
+        s for s in families["phasewatt_gpu_energy_joules"].samples if s.name.endswith("total")
+    )
     assert sample.labels["device"] == "npu0"
 
     opened = OpenRun(run)
-    (hot,) = (p for p in opened.overview().phases if (p.device, p.phase) == ("npu0", "hot"))
-    assert hot.is_accelerator
-    assert hot.interval_j == tuple(rows["hot"]["energy_j_interval"])
+    (hot,) = (p for p in opened.report_now().phases if (p.device, p.phase) == ("npu0", "hot"))
+    assert hot.energy_j_interval == tuple(rows["hot"]["energy_j_interval"])
     drawn = power(opened, (0.0, opened.duration_s))
     assert drawn is not None
     assert "npu0" in drawn.devices

@@ -50,7 +50,7 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
 
         def both_runs_and_their_phases() -> bool:
             text = fetch(url, Authorization="Bearer sesame")
-            return text.count("probe_run_info{") == 2 and text.count('phase="compute"') >= 2
+            return text.count("phasewatt_run_info{") == 2 and text.count('phase="compute"') >= 2
 
         assert processes.wait_until(both_runs_and_their_phases, 30)
     finally:
@@ -149,8 +149,8 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         meta = run / "run.json"  # where a recorder says that it could not listen
         assert processes.wait_until(lambda: str(port) in str(read_json(meta).get("warnings")), 20)
     url = f"http://127.0.0.1:{port}/metrics"
-    wait_for(url, "probe_run_info", 20.0)
+    wait_for(url, "phasewatt_run_info", 20.0)
     stop.touch()
     process.communicate(timeout=60)
     assert process.returncode == 0
-    wait_for(url, "probe_run_ended")  # its last figures are fetched, so the recorder may go
+    wait_for(url, "phasewatt_run_ended")  # its last figures are fetched, so the recorder may go

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exporters.grafana import READY
-from exporters.grafana.build import queries
 from tests.fakes import processes
+from tests.fakes.grafana_queries import queries
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
 from tests.fakes.prometheus_server import (
@@ -65,7 +64,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
     began = time.monotonic()
     metrics = f"http://127.0.0.1:{port}/metrics"
     try:
-        wait_for(metrics, "probe_gpu_energy_joules_total")
+        wait_for(metrics, "phasewatt_gpu_energy_joules_total")
         with server(tmp_path / "prometheus", port) as base:
             while time.monotonic() - began < seconds - 4:
                 time.sleep(0.5)
@@ -80,7 +79,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             assert checked.returncode == 0, checked.stdout + checked.stderr
             assert single(base, 'up{job="phasewatt"}') == 1
             # The idle card draws 150 W; the other's true mean is the rig's tape.
-            watts = single(base, 'rate(probe_gpu_energy_joules_total{device="gpu1"}[30s])')
+            watts = single(base, 'rate(phasewatt_gpu_energy_joules_total{device="gpu1"}[30s])')
             assert watts == pytest.approx(150.0, rel=0.02)
             tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
             now = tape[-1].time_ns
@@ -88,54 +87,54 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             true = sum(a.watts * (b.time_ns - a.time_ns) for a, b in recent) / (
                 recent[-1][1].time_ns - recent[0][0].time_ns
             )
-            watts = single(base, 'rate(probe_gpu_energy_joules_total{device="gpu0"}[30s])')
+            watts = single(base, 'rate(phasewatt_gpu_energy_joules_total{device="gpu0"}[30s])')
             assert watts == pytest.approx(true, rel=0.03)  # the window is not quite the same
             # Counters of phases add up to the device's, and none ever fell.
             for device in ("gpu0", "gpu1"):
                 off = single(
                     base,
-                    f'sum(probe_phase_energy_joules_total{{device="{device}"}}) / '
-                    f'sum(probe_gpu_energy_joules_total{{device="{device}"}})',
+                    f'sum(phasewatt_phase_energy_joules_total{{device="{device}"}}) / '
+                    f'sum(phasewatt_gpu_energy_joules_total{{device="{device}"}})',
                 )
                 assert off == pytest.approx(1.0, abs=1e-6)
             assert all(
                 float(row["value"][1]) == 0
-                for row in query(base, "resets(probe_phase_energy_joules_total[2m])")
+                for row in query(base, "resets(phasewatt_phase_energy_joules_total[2m])")
             )
             # Over less than since the second estimate: what was used before a phase was first told
             # apart is not its own, and on a busy machine that takes more than one.
             hot, cool = (
                 single(
                     base,
-                    f'sum(rate(probe_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
-                    f'[8s])) / sum(rate(probe_phase_seconds_total{{phase="{name}"}}[8s]))',
+                    f'sum(rate(phasewatt_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
+                    f'[8s])) / sum(rate(phasewatt_phase_time_seconds_total{{phase="{name}"}}[8s]))',
                 )
                 for name in ("hot", "cool")
             )
             assert hot == pytest.approx(400.0, rel=0.15)
             assert cool == pytest.approx(100.0, rel=0.3)
-            assert query(base, "run:probe_gpu_power_watts:rate1m")
+            assert query(base, "run:phasewatt_gpu_power_watts:rate1m")
             assert not query(base, 'ALERTS{alertname="RunStalled"}')
             # Every query of the Grafana dashboard finds something.
-            for expression in queries(json.loads(READY.read_text(encoding="utf-8"))):
+            for expression in queries():
                 asked = expression.replace("$__rate_interval", "15s").replace("$run", ".*")
                 assert query(base, asked), asked
-            assert query(base, "probe_run_info")[0]["metric"]["run"] == run.name
+            assert query(base, "phasewatt_run_info")[0]["metric"]["run"] == run.name
             # The end: the totals are fetched once more, then the series vanish.
             process.communicate(timeout=60)
             ended = time.monotonic()
             # Over some time: right after the fetch the series is gone.
-            while not query(base, "max_over_time(probe_run_ended[2m]) == 1"):
+            while not query(base, "max_over_time(phasewatt_run_ended[2m]) == 1"):
                 assert time.monotonic() - ended < 20, "the totals were never fetched"
                 time.sleep(0.3)
-            last = single(base, "sum(last_over_time(probe_gpu_energy_joules_total[2m]))")
+            last = single(base, "sum(last_over_time(phasewatt_gpu_energy_joules_total[2m]))")
             out = processes.probe(tmp_path, "report", str(run), "--format", "json")
             total = json.loads(out.stdout)["total"]["energy_j"]
             assert last == pytest.approx(total, rel=0.01)
             while query(base, "up") and single(base, "up") == 1:
                 assert time.monotonic() - ended < 45, "the recorder stays for ever"
                 time.sleep(0.5)
-            assert not query(base, "probe_gpu_energy_joules_total")
+            assert not query(base, "phasewatt_gpu_energy_joules_total")
     finally:
         process.kill()
         process.communicate()

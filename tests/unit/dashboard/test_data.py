@@ -157,7 +157,7 @@ def test_the_library_knows_only_its_own_runs(tmp_path: Path) -> None:
     stored_run(inside, [(energy_source(0), counter(BEGIN, 5.0, 100.0))], 5.0, run_id="mine")
     stored_run(outside, [(energy_source(0), counter(BEGIN, 5.0, 100.0))], 5.0, run_id="theirs")
     library = Library(inside)
-    assert library.open("mine").report()["run"]["id"] == "mine"
+    assert library.open("mine").report().run.id == "mine"
     for path in (
         "../else/theirs",
         str(outside / "theirs"),
@@ -173,7 +173,7 @@ def test_the_library_knows_only_its_own_runs(tmp_path: Path) -> None:
             library.open(path)
     (inside / "mine" / "run.json").write_text("{")
     with pytest.raises(StoreError):
-        library.open("mine").overview()
+        library.open("mine").report_now()
     shutil.rmtree(inside / "mine")
     with pytest.raises(UnknownRunError):
         library.open("mine")
@@ -187,9 +187,9 @@ def test_trainings_of_a_group_have_pages_of_their_own(tmp_path: Path) -> None:
     address = urls.run(row["trainings"][1]["id"])
     assert address == f"/run/{run.name}~2"
     second = library.open(f"{run.name}~2")
-    assert second.overview().steps == 200
-    assert {phase.phase for phase in second.overview().phases} >= {"forward", "backward"}
-    assert "group of 2 trainings" in library.open(run.name).overview().warnings[0]
+    assert second.report_now().run.steps == 200
+    assert {phase.phase for phase in second.report_now().phases} >= {"forward", "backward"}
+    assert "group of 2 trainings" in library.open(run.name).report_now().warnings[0]
     for wrong in (f"{run.name}~3", f"{run.name}~../1", "~1", f"{run.name}~x"):
         with pytest.raises(UnknownRunError):
             library.open(wrong)

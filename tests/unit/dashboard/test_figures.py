@@ -10,17 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.chart_data import (
-    Anatomy,
-    Chart,
-    Drift,
-    JobView,
-    Lane,
-    Level,
-    Overview,
-    PhaseRow,
-    Power,
-)
+from dashboard.chart_data import Anatomy, Chart, Drift, JobView, Lane, Level, Power
 from dashboard.figures import (
     gains,
     heatmap,
@@ -35,56 +25,40 @@ from dashboard.figures import (
 )
 from dashboard.figures.ablation import by_technique
 from dashboard.figures.pareto import pareto
-from dashboard.figures.phase_totals import largest_phase, pooled
 from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.sides import Question
+from probe.model import Provenance, Status
+from probe.report.all_devices import all_devices
+from probe.report.answer import answer
+from probe.report.model import (
+    CommunicationRow,
+    PhaseRow,
+    RankBalance,
+    RankRow,
+    Report,
+    SkewRow,
+    WaitingRow,
+)
 from tests.contract.test_comparisons import HOSTILE, KINDS, found
+from tests.fakes.reports import phase_row, report_of_rows
 from tests.unit.optimizers.test_ablation import SAVED, trials
 
 ROWS = (
-    PhaseRow(
-        phase="forward",
-        device="gpu0",
-        count=10,
-        time_s=2.0,
-        energy_j=600.0,
-        interval_j=(580.0, 620.0),
-        power_w=300.0,
-        status="resolved",
-    ),
-    PhaseRow(
-        phase="backward",
-        device="gpu0",
-        count=10,
-        time_s=3.0,
-        energy_j=1500.0,
-        interval_j=(1470.0, 1530.0),
-        power_w=500.0,
-        status="weak",
-    ),
-    PhaseRow(phase="data", device="gpu0", count=10, time_s=0.5, bounds_j=(10.0, 90.0)),
-    PhaseRow(
-        phase="unattributed",
-        device="gpu0",
-        count=1,
-        time_s=0.5,
-        energy_j=50.0,
-        interval_j=(40.0, 60.0),
-        status="resolved",
-    ),
+    phase_row("forward", 600.0, time_s=2.0, interval=(580.0, 620.0)),
+    phase_row("backward", 1500.0, time_s=3.0, interval=(1470.0, 1530.0), status=Status.WEAK),
+    phase_row("data", None, time_s=0.5, bounds_j=(10.0, 90.0), status=Status.NOT_IDENTIFIABLE),
+    phase_row("unattributed", 50.0, time_s=0.5, count=1, interval=(40.0, 60.0)),
 )
-RUN = Overview(
-    id="id",
-    name="a run",
-    status="finished",
-    duration_s=6.0,
-    steps=10,
-    energy_j=2200.0,
-    interval_j=(2190.0, 2210.0),
-    phases=ROWS,
-)
+
+
+def run_of(*rows: PhaseRow, energy_j: float | None = 2200.0) -> Report:
+    report = report_of_rows(*rows, energy_j=energy_j)
+    return replace(report, run=replace(report.run, duration_s=6.0))
+
+
+RUN = run_of(*ROWS)
 SCALE = TimeScale.of(60.0)
 
 
@@ -112,9 +86,14 @@ def checked(chart: Chart) -> Chart:
     return chart
 
 
+def timed(row: PhaseRow, device: str = "host") -> PhaseRow:
+    """The same phase where only its time is known."""
+    return phase_row(row.phase, None, device=device, time_s=row.time_s, count=row.count)
+
+
 def test_the_phase_that_burns_most_is_named_with_its_share() -> None:
     chart = checked(phases.phases(RUN))
-    assert chart.caption.startswith("backward takes most: 70 % of the energy")
+    assert chart.caption.startswith("Backward takes 69.8 ± 1.4 % of the energy (weak")
     assert "data" in chart.caption and "bounds" in chart.caption
     assert chart.figure is not None
     bars = chart.figure["data"][0]
@@ -126,83 +105,59 @@ def test_the_phase_that_burns_most_is_named_with_its_share() -> None:
 def test_several_gpus_are_one_and_a_refusal_of_one_is_everybodys() -> None:
     more = [replace(row, device="gpu1") for row in ROWS if row.phase != "data"]
     more.append(
-        PhaseRow(
-            phase="data",
-            device="gpu1",
-            time_s=0.5,
-            energy_j=40.0,
-            interval_j=(30.0, 50.0),
-            status="weak",
+        phase_row(
+            "data", 40.0, device="gpu1", time_s=0.5, interval=(30.0, 50.0), status=Status.WEAK
         )
     )
-    rows = {row.phase: row for row in pooled([*ROWS, *more])}
+    run = run_of(*ROWS, *more, energy_j=4340.0)
+    (table,) = all_devices(run)
+    rows = {row.phase: row for row in table.phases}
     assert rows["backward"].energy_j == 3000.0
-    assert rows["backward"].interval_j == (2940.0, 3060.0)
+    assert rows["backward"].energy_j_interval == (2940.0, 3060.0)
     assert rows["data"].energy_j is None and rows["data"].bounds_j == (40.0, 140.0)
-    checked(phases.phases(replace(RUN, phases=(*ROWS, *more))))
+    assert rows["unresolved"].energy_j == 40.0  # what gpu1 knows of data
+    checked(phases.phases(run))
 
 
 def test_without_joules_it_is_time_and_says_so() -> None:
-    timed = [replace(row, energy_j=None, interval_j=None, bounds_j=None) for row in ROWS]
-    chart = checked(phases.phases(replace(RUN, phases=timed, energy_j=None)))
-    assert "Time only" in chart.caption and "backward takes most" in chart.caption
-    assert phases.phases(replace(RUN, phases=())).figure is None
+    run = run_of(*map(timed, ROWS), energy_j=None)
+    chart = checked(phases.phases(run))
+    assert "Time only" in chart.caption and "Backward takes 50.0 % of the time" in chart.caption
+    assert "of the energy" not in chart.caption
+    assert phases.phases(run_of()).figure is None
 
 
 def test_a_models_joules_are_never_added_to_measured_ones() -> None:
-    model = PhaseRow(
-        phase="forward",
-        device="cpu",
-        count=10,
-        time_s=2.0,
-        energy_j=1e6,
-        power_w=1.0,
-        provenance="modelled",
-        status="resolved",
-    )
-    mixed = replace(RUN, phases=(*ROWS, model))
-    row, share, what = largest_phase(mixed) or (None, 0.0, "")
-    assert what == "energy"
-    assert row is not None and row.phase == "backward" and share == pytest.approx(1500 / 2150)
+    model = phase_row("forward", 1e6, device="cpu", time_s=2.0, provenance=Provenance.MODELLED)
+    mixed = run_of(*ROWS, model)
+    assert answer(mixed).phase == "backward" and "69.8" in answer(mixed).headline
     assert waste.uses(mixed)[0]["training"] == 2100.0
-    only = checked(phases.phases(replace(RUN, phases=(model,), energy_j=None)))
-    assert "by a model" in only.caption and only.figure is not None
+    only = checked(phases.phases(run_of(model, energy_j=None)))
+    assert "a model's joules" in only.caption and only.figure is not None
     assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
 
 
-@pytest.mark.parametrize("provenance", ["measured", "modelled"])
-def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: str) -> None:
-    """What several ranks use together is not told apart: the page tells their times."""
-    card = PhaseRow(
-        phase="unattributed",
-        device="gpu0",
-        time_s=10.0,
-        energy_j=2000.0,
-        provenance=provenance,
-        status="resolved",
-    )
-    ranks = [
-        replace(row, device=f"rank{rank}", energy_j=None, interval_j=None, bounds_j=None)
-        for rank in range(2)
-        for row in ROWS
-    ]
-    run = replace(RUN, phases=(card, *ranks), ranks=2)
-    row, share, what = largest_phase(run) or (None, 0.0, "")
-    assert row is not None and (row.phase, what) == ("backward", "time") and 0 < share < 1
+@pytest.mark.parametrize("provenance", [Provenance.MEASURED, Provenance.MODELLED])
+def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: Provenance) -> None:
+    """What several ranks use together is not told apart: the page shows their times."""
+    card = phase_row("unattributed", 2000.0, time_s=10.0, provenance=provenance)
+    ranks = [timed(row, f"rank{rank}") for rank in range(2) for row in ROWS]
+    run = run_of(card, *ranks)
+    assert answer(run).phase == "backward" and "of the time" in answer(run).headline
     chart = checked(phases.phases(run))
-    assert "Time only: several ranks share" in chart.caption and "energy" not in chart.caption
+    assert "Time only: several ranks share" in chart.caption
     assert any(line[0] == "gpu0" and line[4] == 2000.0 for line in chart.rows)
-    found, unit, _ = waste.uses(run)
-    assert unit == "s" and found["training"] > 0
+    amounts, unit, _ = waste.uses(run)
+    assert unit == "s" and amounts["training"] > 0
     assert waste.wasted(run) != 1.0
 
 
 def test_waste_adds_up() -> None:
-    found_, unit, _ = waste.uses(RUN)
-    assert unit == "J" and sum(found_.values()) == 2150.0
+    amounts, unit, _ = waste.uses(RUN)
+    assert unit == "J" and sum(amounts.values()) == 2150.0
     assert waste.wasted(RUN) == pytest.approx(50 / 2150)
     checked(waste.waste(RUN))
-    assert waste.waste(replace(RUN, phases=())).figure is None
+    assert waste.waste(run_of()).figure is None
 
 
 @pytest.mark.parametrize("devices", [1, 3, 8, 64])
@@ -289,8 +244,8 @@ def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
 
 def test_hostile_names_are_text() -> None:
     rows = [replace(row, phase=HOSTILE) for row in ROWS[:1]]
-    told = json.dumps(checked(phases.phases(replace(RUN, phases=rows))).figure)
-    assert "<script" not in told and "<b>" not in told
+    drawn = json.dumps(checked(phases.phases(run_of(*rows))).figure)
+    assert "<script" not in drawn and "<b>" not in drawn
     assert "<" not in style.plain("<img src=x onerror=alert(1)>")
 
 
@@ -330,45 +285,45 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
 
 
 def job(slowest: int | None, host: str = "node1") -> JobView:
-    told = [
-        {
-            "rank": rank,
-            "host": host,
-            "steps": 50,
-            "devices": [f"gpu{rank}"],
-            "energy_j": 100.0 * rank if rank else None,
-        }
+    rank_rows = [
+        RankRow(
+            rank=rank,
+            host=host,
+            devices=(f"gpu{rank}",),
+            steps=50,
+            energy_j=100.0 * rank if rank else None,
+        )
         for rank in range(3)
     ]
-    return JobView(
-        False,
-        told,
-        [],
-        [
-            {
-                "rank": 0,
-                "blocking_s": None,
-                "busy_s": 0.02,
-                "exposed_s": 0.005,
-                "cost_s": None,
-                "method": "DDP's timers",
-            }
-        ],
-        [],
-        {
-            "step_s": 0.05,
-            "skew_s": {"median": 0.004, "p95": 0.01},
-            "slowest": slowest,
-            "ranks": [
-                {"rank": rank, "waiting_s": 0.001 * rank, "last_share": 0.3, "waiting_j": 2.0}
-                for rank in range(3)
-            ],
-        },
+    cost = CommunicationRow(
+        rank=0,
+        host=host,
+        blocking_s=None,
+        busy_s=0.02,
+        exposed_s=0.005,
+        cost_s=None,
+        cost_s_interval=None,
+        contention_s=None,
+        steps=50,
+        method="DDP's timers",
     )
+    balance = RankBalance(
+        steps=50,
+        step_s=0.05,
+        skew_s=SkewRow(median=0.004, p95=0.01),
+        bound_s=0.0,
+        ranks=tuple(
+            WaitingRow(rank=rank, waiting_s=0.001 * rank, last_share=0.3, waiting_j=2.0)
+            for rank in range(3)
+        ),
+        slowest=slowest,
+        method="DDP's timers",
+    )
+    return JobView(False, ranks=rank_rows, communication=[cost], balance=balance)
 
 
 @pytest.mark.parametrize("host", ["node1", HOSTILE])
-def test_ranks_are_told_with_the_slowest_marked(host: str) -> None:
+def test_ranks_are_listed_with_the_slowest_marked(host: str) -> None:
     chart = ranks.waiting(job(0, host))
     assert chart.figure is not None
     go.Figure(chart.figure)

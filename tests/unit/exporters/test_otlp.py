@@ -11,6 +11,7 @@ from opentelemetry.semconv._incubating.attributes import hw_attributes
 from opentelemetry.semconv._incubating.metrics import hw_metrics
 
 from exporters import ExportRefused
+from exporters._shared import metrics
 from exporters.otlp import points
 from exporters.otlp.pusher import Pusher, page_data
 from tests.fakes.otlp_collector import Collector, figures
@@ -26,8 +27,13 @@ def test_what_is_called_hw_is_in_the_conventions() -> None:
         if name.startswith("HW_") and isinstance(value, str)
     }
     source = Path(points.__file__).read_text(encoding="utf-8")
-    used = set(re.findall(r'"(hw\.[a-z._]+)"', source))
-    assert len(used) >= 9 and used <= known
+    attributes = set(re.findall(r'"(hw\.[a-z._]+)"', source))
+    names = {
+        metric.name
+        for metric in vars(metrics).values()
+        if isinstance(metric, metrics.MetricDefinition) and metric.name.startswith("hw.")
+    }
+    assert len(attributes) == 4 and len(names) == 8 and attributes | names <= known
     assert set(points._TYPES.values()) <= {one.value for one in hw_attributes.HwTypeValues}
 
 
@@ -42,9 +48,9 @@ def test_a_live_page_counts_from_the_begin() -> None:
     assert point.value == 1000.0 and point.attributes["hw.id"] == "u"
     assert point.start_time_unix_nano == 10**18 + 10**9
     assert isinstance(found["hw.power"].data, Gauge)
-    given = [p.value for p in found["probe.phase.energy"].data.data_points]
+    given = [p.value for p in found["phasewatt.phase.energy"].data.data_points]
     assert sum(given) == 1000.0
-    (modelled,) = found["probe.modelled.energy"].data.data_points
+    (modelled,) = found["phasewatt.modelled.energy"].data.data_points
     assert modelled.value == 80.0 and modelled.attributes["hw.type"] == "cpu"
 
 
@@ -55,7 +61,7 @@ def test_live_runs_are_sent_until_the_end() -> None:
         pusher.close()
     assert len(collector.requests) >= 2  # one more at the end
     sent = figures(collector.requests[-1].resource_metrics[0])
-    assert sent["probe.steps",] == 7
+    assert sent["phasewatt.steps",] == 7
 
 
 def test_a_collector_that_is_not_there_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_in
 
 from exporters import ExportRefused
-from exporters._shared.live_runs import LiveRun
+from exporters._shared.live_runs import live_run
 from exporters.prometheus.endpoint import Address, RunsCollector
 from exporters.prometheus.families import LONGEST, label
 from exporters.prometheus.live import MOST_PHASES, REST
@@ -63,7 +63,7 @@ def run(name="r", id_="i", **values):
         "anchor": {"wall_ns": 10**18, "monotonic_ns": 0},
         "begin_ns": 10**9,
     }
-    return LiveRun(meta, Live((page(**values),)))
+    return live_run(meta, Live((page(**values),)))
 
 
 def samples(text, parse=text_in):
@@ -81,29 +81,29 @@ def value(found, metric, /, **labels):
 
 def test_counters_gauges_and_the_refused():
     found = samples(generate_latest(registry(run())).decode())
-    assert value(found, "probe_gpu_energy_joules_total", device="gpu0", run="i") == 1000.0
-    assert value(found, "probe_gpu_power_watts") == 250.0
-    assert value(found, "probe_cpu_modelled_power_watts") == 10.0
-    assert value(found, "probe_phase_energy_joules_total", phase="forward") == 600.0
-    assert value(found, "probe_phase_energy_joules_total", phase="unattributed") == 400.0
-    assert value(found, "probe_phase_energy_estimate_joules", bound="lower") == 600.0
+    assert value(found, "phasewatt_gpu_energy_joules_total", device="gpu0", run="i") == 1000.0
+    assert value(found, "phasewatt_gpu_power_watts") == 250.0
+    assert value(found, "phasewatt_cpu_modelled_power_watts") == 10.0
+    assert value(found, "phasewatt_phase_energy_joules_total", phase="forward") == 600.0
+    assert value(found, "phasewatt_phase_energy_joules_total", phase="unattributed") == 400.0
+    assert value(found, "phasewatt_phase_energy_estimate_joules", bound="lower") == 600.0
     assert not [
         k
         for k in found
-        if k[0].startswith("probe_phase_energy_estimate") and ("phase", "data") in k[1]
+        if k[0].startswith("phasewatt_phase_energy_estimate") and ("phase", "data") in k[1]
     ]
-    assert value(found, "probe_phase_seconds_total", rank="0") == 3.0
-    assert value(found, "probe_gpu_utilization_ratio") == 0.5
-    assert value(found, "probe_gpu_clock_hertz", domain="sm") == 1.4e9
-    assert value(found, "probe_gpu_throttled_seconds_total", reason="power_cap") == 2.5
-    assert value(found, "probe_run_info", name="r") == 1.0
+    assert value(found, "phasewatt_phase_time_seconds_total", rank="0") == 3.0
+    assert value(found, "phasewatt_gpu_utilization_ratio") == 0.5
+    assert value(found, "phasewatt_gpu_clock_hertz", domain="sm") == 1.4e9
+    assert value(found, "phasewatt_gpu_throttled_seconds_total", reason="power_cap") == 2.5
+    assert value(found, "phasewatt_run_info", name="r") == 1.0
     assert not [k for k in found if "cpu_energy" in k[0]]  # a model is never a measured joule
 
 
 def test_openmetrics_with_an_exemplar():
     text = openmetrics_of(registry(run())).decode()
-    steps = next(f for f in openmetrics_in(text) if f.name == "probe_steps")
-    (total,) = [s for s in steps.samples if s.name == "probe_steps_total"]
+    steps = next(f for f in openmetrics_in(text) if f.name == "phasewatt_steps")
+    (total,) = [s for s in steps.samples if s.name == "phasewatt_steps_total"]
     assert total.exemplar.labels == {"step": "7"}
     assert text.endswith("# EOF\n")
 
@@ -115,7 +115,7 @@ def test_hostile_names_stay_one_label(write, parse):
     phases = (LivePhase(HOSTILE, "gpu0", 1.0),)
     text = write(registry(run(name=HOSTILE, id_=HOSTILE, phases=phases, node=HOSTILE))).decode()
     found = samples(text, parse)
-    assert value(found, "probe_phase_energy_joules_total", phase=label(HOSTILE)) == 1.0
+    assert value(found, "phasewatt_phase_energy_joules_total", phase=label(HOSTILE)) == 1.0
     assert all(len(v) <= LONGEST for _, at in found for _, v in at)
     assert max(map(len, text.splitlines())) < 2000
     assert label("\ud800") == "?"  # half a character is none
@@ -127,7 +127,7 @@ def test_a_flood_of_phase_names_is_bounded_and_nothing_is_lost():
     mine = {
         dict(at)["phase"]: v
         for (n, at), v in found.items()
-        if n == "probe_phase_energy_joules_total"
+        if n == "phasewatt_phase_energy_joules_total"
     }
     assert len(mine) == MOST_PHASES + 1 and REST in mine
     assert sum(mine.values()) == pytest.approx(sum(range(1000)))
@@ -135,7 +135,9 @@ def test_a_flood_of_phase_names_is_bounded_and_nothing_is_lost():
 
 def test_several_runs_side_by_side():
     found = samples(generate_latest(registry(run(id_="a"), run(id_="b"))).decode())
-    assert value(found, "probe_steps_total", run="a") == value(found, "probe_steps_total", run="b")
+    assert value(found, "phasewatt_steps_total", run="a") == value(
+        found, "phasewatt_steps_total", run="b"
+    )
 
 
 @pytest.mark.parametrize(

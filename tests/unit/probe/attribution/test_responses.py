@@ -55,8 +55,8 @@ def test_a_sensor_is_found_and_its_joules_hold(words):
     off = []
     for seed in (1, 2):
         estimated, truth = watched(seed, lag, **counter)
-        assert response_row(estimated)["kind"] == words
-        assert fit_row(estimated)["failed"] is None
+        assert response_row(estimated).kind == words
+        assert fit_row(estimated).failed is None
         assert (words == "in time") == (note(estimated) == "")
         phases = [estimated.of(j) for j in range(len(truth))]
         for phase, true in zip(phases, truth, strict=True):
@@ -78,8 +78,7 @@ def test_a_response_that_is_not_the_sensors_is_refused(given):
     assert {phase.status for phase in phases} == {Status.NOT_IDENTIFIABLE}
     assert {phase.why for phase in phases} == {"fit"}
     assert (
-        fit_row(estimated)["failed"] == "response"
-        and "probe calibrate" in fit_row(estimated)["remedy"]
+        fit_row(estimated).failed == "response" and "probe calibrate" in fit_row(estimated).remedy
     )
     assert fit_warning(estimated, "gpu0").startswith("gpu0: its meter is none that we know")
 

@@ -50,7 +50,7 @@ def test_a_bound_is_no_more_than_all() -> None:
 
 
 def test_two_cards_wait_at_the_same_time() -> None:
-    rows = row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1")
+    rows = (row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1"))
     (one,) = of_report(report(*rows)).advice
     assert (one.at_most_s, round(one.at_most_j)) == (3.0, 209)
 

@@ -215,10 +215,10 @@ def reducing(*, device: bool):
 def test_what_reducing_costs_lies_on_the_devices_clock(device: bool, portions: int) -> None:
     main = reducing(device=device)
     timelines, _, _ = streamed(main, main[:0], portions=portions, seed=portions)
-    told = row(0, "", timelines.reductions()[0], 0.0, 60)
-    assert told is not None
-    assert told["exposed_s"] == pytest.approx(3e-3 if device else 0.1e-3, rel=0.01)
-    assert told["cost_s"] == pytest.approx(4e-3 if device else 0.1e-3, rel=0.01)
+    cost = row(0, "", timelines.reductions()[0], 0.0, 60)
+    assert cost is not None
+    assert cost.exposed_s == pytest.approx(3e-3 if device else 0.1e-3, rel=0.01)
+    assert cost.cost_s == pytest.approx(4e-3 if device else 0.1e-3, rel=0.01)
     raw = DdpReductions()
     clocked = on_device(main) if device else main
     raw.feed(clocked, decode(clocked))

@@ -1,4 +1,4 @@
-"""Percentages as people write them."""
+"""Tables of a report: percentages, sums over devices, narrow screens."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from probe.report import rank_tables
+from probe.model import Provenance
+from probe.report import phase_tables
+from probe.report.all_devices import MODELLED, TIMED, all_devices
 from probe.report.model import PhaseRow, RankRow
-from probe.report.text_tables import percent
+from probe.report.text_tables import Table, percent
 from tests.fakes.reports import phase_row, report_of_rows
 
 
@@ -34,7 +36,7 @@ def test_the_main_table_of_several_ranks_is_their_sum() -> None:
         return phase_row(phase, None, device=device, time_s=seconds, count=count)
 
     report = report_of_rows(
-        row("cpu", "unattributed", 9.0, 1),
+        phase_row("unattributed", 5.0, device="cpu", provenance=Provenance.MODELLED),
         row("rank0", "forward", 1.0, 10),
         row("rank0", "unattributed", 2.0, 0),
         row("rank1", "forward", 2.0, 10),
@@ -44,10 +46,40 @@ def test_the_main_table_of_several_ranks_is_their_sum() -> None:
         RankRow(rank=rank, host="h", devices=(), steps=10, energy_j=None) for rank in (0, 1)
     )
     report = replace(report, run=replace(report.run, ranks=2), ranks=ranks)
-    (table,) = rank_tables.all_ranks(report)
-    assert table.title == "all 2 ranks"
+    timed, modelled = all_devices(report)
+    assert (timed.kind, modelled.kind) == (TIMED, MODELLED)
+    table = phase_tables.together(timed, report)
+    assert table.title == "all 2 ranks, the mean of one"
     assert table.rows == [
-        ["forward", "20", "3.00 s", "50.0 %"],
-        ["unattributed", "", "3.00 s", "50.0 %"],
+        ["forward", "50.0 %", "1.50 s", "10"],
+        ["unattributed", "50.0 %", "1.50 s", ""],
     ]
-    assert rank_tables.all_ranks(replace(report, ranks=ranks[:1])) == []
+
+
+def test_what_one_device_refuses_has_no_sum() -> None:
+    """gpu1 knows of forward what gpu0 does not: it moves to what is not told apart."""
+    report = report_of_rows(
+        phase_row("forward", 100.0, device="gpu1"),
+        phase_row("backward", 50.0, device="gpu1"),
+        phase_row("forward", None, device="gpu0", bounds_j=(10.0, 60.0)),
+        phase_row("backward", 30.0, device="gpu0"),
+        phase_row("unresolved", 20.0, device="gpu0"),
+    )
+    (table,) = all_devices(report)
+    rows = {row.phase: row for row in table.phases}
+    assert rows["forward"].energy_j is None and rows["forward"].bounds_j is not None
+    assert rows["backward"].energy_j == 80.0
+    assert rows["unresolved"].energy_j == 120.0 and table.energy_j == 200.0
+
+
+def test_a_narrow_table_leaves_columns_out_and_breaks_words_only_between_them() -> None:
+    table = Table(
+        "a title of several words", ["name", "first number", "second", "how it came about"],
+        [["backward", "12.5 kJ", "1.25 s", "collectives that are waited for"]],
+        frozenset({0, 3}), optional=(2,),
+    )  # fmt: skip
+    assert len(table.lines()) == 3
+    narrow = table.lines(40)
+    assert max(map(len, narrow)) <= 40 and "1.25 s" not in " ".join(narrow)
+    assert " ".join(" ".join(narrow).split()).count("waited") == 1
+    assert "12.5 kJ" in " ".join(narrow)

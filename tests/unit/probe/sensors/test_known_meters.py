@@ -23,7 +23,7 @@ def meter(model: str = "", provenance: Provenance = Provenance.MEASURED) -> Sour
 def test_a_published_card_has_its_own_errors() -> None:
     errors = systematic(meter("NVIDIA GeForce RTX 4090"))
     assert errors is not None
-    assert errors.row() == {"gain": 0.047, "offset_w": -21.6, "from": "database"}
+    assert (errors.gain, errors.offset_w, errors.origin) == (0.047, -21.6, "database")
     # It shows 1.047 × 70 W − 21.6 W of an idle card for 10 s: the truth lies within.
     shown = (1.047 * 70 - 21.6) * 10
     assert abs(shown - 700) <= errors.half_j(shown, 10.0)
@@ -32,7 +32,7 @@ def test_a_published_card_has_its_own_errors() -> None:
 def test_any_other_card_has_what_vendors_state() -> None:
     errors = systematic(meter("NVIDIA H100 80GB HBM3"))
     assert errors is not None
-    assert errors.row() == {"gain": 0.05, "offset_w": 0.0, "from": "vendor"}
+    assert (errors.gain, errors.offset_w, errors.origin) == (0.05, 0.0, "vendor")
     assert errors.half_j(1000.0, 60.0) == pytest.approx(50.0)
 
 

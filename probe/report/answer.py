@@ -1,0 +1,238 @@
+"""The first lines of a report, the same in every format: the answer, the total, the worst limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model import Phase, Status
+from .all_devices import METERED, MODELLED, DevicePhases, all_devices
+from .model import PhaseRow, Report
+from .numbers import duration, energy, energy_with_error, share, share_with_error
+from .sentences import short, worth
+
+_MATTERS = 0.1  # share of the energy, or of the run, whose lack limits the answer
+_MOST_NAMES = 3
+_LONGEST = 300  # characters of a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Which phase takes how much, how sure that is, and what all of it used.
+
+    Attributes:
+        headline: the answer ("backward takes 54 ± 2 % of the energy"), or why there is none.
+        used: total, per step, per sample, CO2e, cost.
+        limit: the one worst reason to doubt the answer; empty without any.
+        phase: the phase of the headline; empty if it names none.
+    """
+
+    headline: str
+    used: str
+    limit: str = ""
+    phase: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """Two or three lines of text."""
+        return [line for line in (self.headline, self.used, self.limit) if line]
+
+
+def answer(report: Report) -> Answer:
+    """The first lines of a report of a run."""
+    tables = all_devices(report)
+    metered = next((table for table in tables if table.kind == METERED), None)
+    phase, headline = _headline(report, tables, metered)
+    return Answer(headline, _used(report), _limit(report, metered), phase)
+
+
+def _headline(
+    report: Report, tables: list[DevicePhases], metered: DevicePhases | None
+) -> tuple[str, str]:
+    if report.run.note:
+        return "", report.run.note
+    largest = _largest(metered)
+    if metered is not None and largest is not None:
+        return largest.phase, _of_the_energy(metered, largest, live=not report.final)
+    longest = _longest(tables)
+    by_time = "" if longest is None else _by_time(longest)
+    if metered is not None or report.total.energy_j is not None:
+        reason = _no_phase_is_known(report, metered)
+        phase = "" if longest is None else longest.phase
+        return phase, f"{reason}; {by_time}" if by_time else reason
+    if any(source.shared for source in report.sources):
+        reason = "other trainings used the meter's device: energy is the group's"
+    else:
+        reason = "no energy meter"
+    if longest is None:
+        return "", f"{reason}, and no phase was recorded"
+    return longest.phase, f"{by_time}; {reason}"
+
+
+def _of_the_energy(table: DevicePhases, row: PhaseRow, *, live: bool) -> str:
+    where = "of the energy" + (" so far" if live else "")
+    part = f"{row.phase} takes {_share(table, row)} {where}"
+    if row.phase == Phase.OTHER:
+        part = f"{_share(table, row)} {where} is used outside the phases"
+    if row.status is Status.WEAK:
+        part += " (weak: a rough figure)"
+    return part
+
+
+def _by_time(row: PhaseRow) -> str:
+    part = f"{share(row.time_share)} of the time"
+    if row.phase == Phase.OTHER:
+        return f"{part} is spent outside the phases"
+    return f"{row.phase} takes {part}"
+
+
+def _share(table: DevicePhases, row: PhaseRow) -> str:
+    if row.energy_share is None:
+        return "—"
+    if row.energy_j_interval is None or not table.energy_j:
+        return share(row.energy_share)
+    low, high = (min(1.0, limit / table.energy_j) for limit in row.energy_j_interval)
+    return share_with_error(row.energy_share, max(0.0, low), high)
+
+
+def _largest(table: DevicePhases | None) -> PhaseRow | None:
+    """The phase that is known to take most; ``other`` only if nothing else is known."""
+    if table is None:
+        return None
+    known = [row for row in table.named if row.energy_j is not None and row.energy_share]
+    phases = [row for row in known if row.phase != Phase.OTHER] or known
+    return max(phases, key=lambda row: row.energy_j or 0.0, default=None)
+
+
+def _longest(tables: list[DevicePhases]) -> PhaseRow | None:
+    rows = [row for row in (tables[0].named if tables else ()) if row.time_share]
+    phases = [row for row in rows if row.phase != Phase.OTHER] or rows
+    return max(phases, key=lambda row: row.time_share or 0.0, default=None)
+
+
+def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
+    """Why no phase has a number, in the words of a reader."""
+    misfit = _misfit(report)
+    if misfit:
+        return f"no phase's energy is known: {misfit}"
+    if metered is None or not metered.named:
+        return "no phase's energy is known: no meter's device belongs to one rank alone"
+    refused = _refused(metered)
+    return f"the meters cannot tell {_names(refused)} apart" if refused else "no phase used energy"
+
+
+def _refused(table: DevicePhases) -> list[str]:
+    """The phases that have no number; ``other`` only if it alone has none."""
+    names = [row.phase for row in table.named if row.energy_j is None]
+    return [name for name in names if name != Phase.OTHER] or names
+
+
+def _names(phases: list[str]) -> str:
+    shown = phases[:_MOST_NAMES]
+    more = len(phases) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def _used(report: Report) -> str:
+    total = report.total
+    if total.energy_j is not None:
+        low, high = total.energy_j_interval or (total.energy_j, total.energy_j)
+        parts = [energy_with_error(total.energy_j, (high - low) / 2)]
+        joules, modelled = total.energy_j, False
+    elif total.modelled_energy_j is not None:
+        parts = [f"{energy(total.modelled_energy_j)} by a model of {_modelled(report)}, no meter"]
+        joules, modelled = total.modelled_energy_j, True
+    else:
+        return _time(report)
+    parts += _each(report, joules)
+    parts += worth(total, report.cost, modelled=modelled)
+    return " · ".join(parts)
+
+
+def _modelled(report: Report) -> str:
+    kinds = {"cpu": "CPU", "ram": "RAM"}
+    names = [s.device.rpartition("/")[2] for s in report.sources if s.is_modelled]
+    return " and ".join(dict.fromkeys(kinds.get(name, name) for name in names)) or "the machine"
+
+
+def _time(report: Report) -> str:
+    run = report.run
+    parts = [f"{duration(run.duration_s)} in all"]
+    if run.step_s:
+        parts.append(f"{duration(run.step_s)} per step (median)")
+    return " · ".join(parts)
+
+
+def _each(report: Report, joules: float) -> list[str]:
+    """Joules per sample or token, and per step: all of the run's energy, by what it did."""
+    parts = []
+    for name, unit in (("samples", "sample"), ("tokens", "token")):
+        value = report.values.get(name)
+        if value is not None and value.sum:
+            parts.append(f"{energy(joules / value.sum)} per {unit}")
+    if report.run.steps:
+        parts.append(f"{energy(joules / report.run.steps)} per step")
+    return parts
+
+
+def _limit(report: Report, metered: DevicePhases | None) -> str:
+    notes = [line for line in report.warnings if line != report.run.note]
+    worst = _worst(report, metered, notes)
+    if not worst:
+        return ""
+    following = len([line for line in notes if line != worst])
+    worst = short(worst, _LONGEST)
+    if following:
+        worst += f" ({following} {'note' if following == 1 else 'notes'} below)"
+    return worst
+
+
+def _worst(report: Report, metered: DevicePhases | None, notes: list[str]) -> str:
+    """The first of the reasons that holds; they are ordered by how much they hide."""
+    run, coverage = report.run, report.total.coverage
+    misfit = _misfit(report)
+    if metered is not None and misfit:
+        return misfit
+    if run.status in ("killed", "lost"):
+        return f"the run was {run.status}: what came after its last record is missing"
+    if coverage is not None and coverage < 1 - _MATTERS and metered is not None:
+        return f"the meters saw {share(coverage)} of the run; the rest is extrapolated"
+    if metered is not None and metered.not_told_apart_share > _MATTERS:
+        refused = _refused(metered)
+        if refused and _largest(metered) is not None:
+            return (
+                f"{share(metered.not_told_apart_share)} of the energy is not told apart: "
+                f"{_names(refused)} have bounds only"
+            )
+    return notes[0] if notes else ""
+
+
+def _misfit(report: Report) -> str:
+    """Of the first meter whose readings are not those of any sensor that we know."""
+    for source in report.sources:
+        fit = source.fit
+        if source.in_total and fit is not None and not fit.ok:
+            for line in report.warnings:
+                if line.startswith(f"{source.device}: ") and fit.remedy and fit.remedy in line:
+                    return line
+            text = f"{source.device}: its readings are not those of a sensor that we know"
+            return f"{text}; {fit.remedy}" if fit.remedy else text
+    return ""
+
+
+def shares_line(report: Report) -> str:
+    """Every phase's share in one line, the largest first; of time where energy is not known."""
+    tables = all_devices(report)
+    if not tables:
+        return "no phase was recorded"
+    table = tables[0]
+    known = [row for row in table.named if row.energy_share]
+    if table.kind != MODELLED and known:
+        rows = sorted(known, key=lambda row: -(row.energy_share or 0.0))
+        parts = [f"{row.phase} {_share(table, row)}" for row in rows]
+        if table.not_told_apart_share:
+            parts.append(f"not told apart {share(table.not_told_apart_share)}")
+        return "energy: " + ", ".join(parts)
+    rows = sorted(table.named, key=lambda row: -(row.time_share or 0.0))
+    return "time: " + ", ".join(f"{row.phase} {share(row.time_share)}" for row in rows)

@@ -1,0 +1,156 @@
+"""A report as a reader meets it: the answer, then tables and lines. Every format renders this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import meter_tables, phase_tables, rank_tables, sentences
+from .all_devices import METERED, MODELLED, all_devices
+from .answer import Answer, answer, shares_line
+from .model import Report
+from .numbers import duration, energy, number
+from .text_tables import Table
+
+_FEW_RANKS = 4  # of more, sentences stand for the tables
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Tables, lines and (what, how) pairs under a heading.
+
+    ``detail``: what a short form leaves out, and a page hides until it is asked for.
+    """
+
+    title: str
+    tables: tuple[Table, ...] = ()
+    lines: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    detail: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to show."""
+        return not (self.tables or self.lines or self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What every format of a report shows, in its order.
+
+    Attributes:
+        name: of the run, as its user gave it.
+        state: how it stands, how long it took, its steps and its id, in one line.
+        answer: the first lines.
+        sections: phases, devices, ranks, how well, where.
+        notes: the report's warnings.
+    """
+
+    name: str
+    state: str
+    answer: Answer
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...]
+
+    def shown(self, *, details: bool) -> list[Section]:
+        """The sections that are not empty, with or without details."""
+        return [
+            section
+            for section in self.sections
+            if not section.is_empty and (details or not section.detail)
+        ]
+
+
+def document(report: Report) -> Document:
+    """Everything that the formats show of a run."""
+    run = report.run
+    first = answer(report)
+    sections = (*_phases(report), _meters(report), *_ranks(report), *_about(report))
+    notes = tuple(line for line in report.warnings if line not in (run.note, first.limit))
+    return Document(run.title, state(report), first, sections, notes)
+
+
+def state(report: Report) -> str:
+    """How a run stands, in one line."""
+    run = report.run
+    ended = f" ({sentences.short(run.ended_by, 120)})" if run.ended_by else ""
+    after = "for" if not report.final else "after"
+    parts = [f"{run.status}{ended} {after} {duration(run.duration_s)}"]
+    if run.part_s:
+        parts.append(f"from {number(run.part_s[0])} s to {number(run.part_s[1])} s")
+    if run.steps:
+        parts.append(sentences.steps(run))
+    if run.ranks > 1:
+        parts.append(f"{run.ranks} ranks")
+    return " · ".join([*parts, run.id])
+
+
+def brief(report: Report) -> list[str]:
+    """Five lines for the log of a CI job."""
+    first = answer(report)
+    return [
+        first.headline,
+        first.used,
+        first.limit or "no note",
+        shares_line(report),
+        f"{sentences.short(report.run.title, 60)} · {state(report)}",
+    ]
+
+
+def _phases(report: Report) -> Iterator[Section]:
+    tables = all_devices(report)
+    metered = any(table.kind == METERED for table in tables)
+    for phases in tables:
+        yield Section(
+            "Phases" if phases is tables[0] else "",
+            (phase_tables.together(phases, report),),
+            tuple(phase_tables.differences(phases, report)),
+            detail=metered and phases.kind == MODELLED,
+        )
+    yield Section("", tuple(phase_tables.activity(report)))
+    each = phase_tables.each_device(report)
+    if len(each) > len(tables):
+        yield Section("Each device", tuple(each), detail=True)
+    devices = list(dict.fromkeys(row.device for row in report.rates))
+    if len(devices) > 1:
+        busy = [table for device in devices for table in phase_tables.activity(report, device)]
+        yield Section("How busy each device was", tuple(busy), detail=True)
+
+
+def _meters(report: Report) -> Section:
+    table = meter_tables.meters(report)
+    tables = () if table is None else (table,)
+    return Section("Meters", tables, tuple(meter_tables.sensors(report)))
+
+
+def _ranks(report: Report) -> Iterator[Section]:
+    tables = tuple(rank_tables.tables(report))
+    few = len(report.ranks) <= _FEW_RANKS
+    if not few:
+        yield Section("Ranks", lines=tuple(rank_tables.lines(report)))
+    yield Section("Ranks" if few else "Each rank", tables, detail=not few)
+
+
+def _about(report: Report) -> Iterator[Section]:
+    yield Section("How well", pairs=tuple(_well(report)))
+    yield Section("What was measured", pairs=tuple(sentences.provenance(report)), detail=True)
+    yield Section("Where", pairs=tuple(sentences.machine(report)), detail=True)
+
+
+def _well(report: Report) -> Iterator[tuple[str, str]]:
+    """(what, how) of the whole recording, and what else stands beside the answer."""
+    total = report.total
+    if total.energy_j is not None and total.modelled_energy_j is not None:
+        parts = [f"{energy(total.modelled_energy_j)} of CPU and RAM, not in the measured energy"]
+        yield "modelled", " · ".join([*parts, *sentences.worth(total, report.cost, modelled=True)])
+    yield from sentences.quality(report)
+    logged = [f"{name} {number(value.last)}" for name, value in report.values.items()
+              if name not in ("samples", "tokens")]  # fmt: skip
+    counted = [f"{name} {value.sum:.0f}" for name, value in report.values.items()
+               if name in ("samples", "tokens") and value.sum is not None]  # fmt: skip
+    if logged or counted:
+        yield "logged", ", ".join([*counted, *logged])
+    labels = [
+        label for label, tariff in (("carbon", report.carbon), ("cost", report.cost)) if tariff
+    ]
+    yield from zip(labels, sentences.tariffs(report), strict=True)

@@ -1,0 +1,87 @@
+"""What each meter counted, how it shows power, and how well it did."""
+
+from __future__ import annotations
+
+from .model import Report, SourceRow
+from .numbers import duration, energy, watts
+from .text_tables import Table
+
+_MOST_NAMES = 4
+
+
+def meters(report: Report) -> Table | None:
+    """A row per meter; None without any."""
+    if not report.sources:
+        return None
+    missed = any(source.gaps for source in report.sources)
+    head = ["device", "energy", "mean power", "every", *(["missed"] if missed else [])]
+    rows = [
+        [*_numbers(source, report.run.duration_s), *([str(source.gaps)] if missed else []),
+         source.method, _counted(source)]
+        for source in report.sources
+    ]  # fmt: skip
+    marks = ["modelled" if source.is_modelled else "" for source in report.sources]
+    words = frozenset({0, len(head), len(head) + 1})
+    optional = (*([4] if missed else []), 3, 2)
+    return Table("", [*head, "meter", "counted"], rows, words, optional, marks)
+
+
+def _numbers(source: SourceRow, seconds: float) -> list[str]:
+    mean_w = source.energy_j / seconds if source.energy_j is not None and seconds else None
+    every = duration(source.period_s) if source.period_s else "—"
+    return [source.device, energy(source.energy_j), watts(mean_w), every]
+
+
+def _counted(source: SourceRow) -> str:
+    if source.shared:
+        return "in the group's total"
+    if source.is_modelled:
+        return "modelled"
+    return "in the total" if source.in_total else "not in the total"
+
+
+def sensors(report: Report) -> list[str]:
+    """How each meter shows power and whether its readings fit that, devices alike in one line."""
+    lines: dict[str, list[str]] = {}
+    for source in report.sources:
+        for text in (_response(source), _note(source), _systematic(source)):
+            if text:
+                lines.setdefault(text, []).append(source.device)
+    return [f"{names(devices)}: {text}" for text, devices in lines.items()]
+
+
+def names(devices: list[str]) -> str:
+    """Devices by name; of many, how many."""
+    if len(devices) <= _MOST_NAMES:
+        return ", ".join(devices)
+    return f"{len(devices)} devices ({devices[0]} … {devices[-1]})"
+
+
+def _response(source: SourceRow) -> str:
+    response, fit = source.response, source.fit
+    if response is None or fit is None:
+        return ""
+    in_time = response.kind == "in time"
+    shown = "shows power in time" if in_time else f"{source.note or response.kind} (allowed for)"
+    if fit.ok:
+        return f"{shown}; its readings fit that"
+    return f"{shown}; its readings do not fit that: {fit.remedy}"
+
+
+def _note(source: SourceRow) -> str:
+    """What else is particular to a meter, if its response does not say it already."""
+    late = source.response is not None and source.response.kind != "in time"
+    return "" if late or source.is_modelled else source.note
+
+
+def _systematic(source: SourceRow) -> str:
+    """How far the meter may be off as a whole, of those that are in the total."""
+    errors = source.systematic
+    if not source.in_total or errors is None:
+        return ""
+    if errors.from_ == "database":
+        return (
+            f"shows {1 + errors.gain:.3f} × power {errors.offset_w:+.1f} W, as published "
+            "for this card; the energies above are as it shows them"
+        )
+    return f"may be off by ±{100 * errors.gain:.0f} %, all phases alike, beside the intervals"
