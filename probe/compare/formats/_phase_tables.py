@@ -14,6 +14,7 @@ from ..statistics import FEWEST_RUNS
 from ._answer import unit_of
 
 _PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
+_MODELLED, _NOT_APART = "modelled: no verdict", "cannot be told apart"
 _NEGLIGIBLE = 1e-5  # of the whole
 
 
@@ -59,9 +60,9 @@ def _energy_lines(rows: Sequence[PhaseGain]) -> list[_Line]:
             continue
         verdict, share, phase = str(row.verdict), row.share, row.phase
         if row.provenance is Provenance.MODELLED:
-            verdict, share = "modelled: no verdict", None
+            verdict, share = _MODELLED, None
         elif phase == Phase.UNRESOLVED:
-            verdict = "cannot be told apart"
+            verdict = _NOT_APART
             phase = _together(refused) or phase
         lines.append(
             _Line(
@@ -123,7 +124,17 @@ def _table(
         [head[at] for at in kept],
         [[row[at] for at in kept] for row in cells],
         frozenset(new for new, at in enumerate(kept) if at in (0, 6)),
+        optional=[new for new, at in enumerate(kept) if at == 5],
+        marks=[_mark(line, is_total=line is lines[-1]) for line in shown],
     )
+
+
+def _mark(line: _Line, *, is_total: bool) -> str:
+    if line.verdict == _MODELLED:
+        return "modelled"
+    if line.verdict == _NOT_APART:
+        return "refused"
+    return "total" if is_total else ""
 
 
 def scaled(amount: float) -> tuple[float, str]:

@@ -161,6 +161,7 @@ def _cells(comparison: Comparison) -> Table:
         [*head, "share", "verdict"],
         rows,
         frozenset({0, 1, 2, len(head) + 1}),
+        optional=[2],
     )
 
 
