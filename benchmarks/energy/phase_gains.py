@@ -4,8 +4,8 @@
 
 Each pair is recorded by the real recorder from a simulated power meter
 (tests/scripts/train_for_compare.py), whose phases draw known powers for known times; in the other
-side forward or backward takes half as long, or data a quarter. A pair is right if at least 90 % of the gain
-stands in that phase, its verdict is `gain`, and no other phase has a verdict of gain.
+side forward or backward takes half as long, or data a quarter. A pair is right if at least 90 % of
+the gain stands in that phase, its verdict is `gain`, and no other phase has a verdict of gain.
 """
 
 from __future__ import annotations

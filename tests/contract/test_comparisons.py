@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -110,7 +111,21 @@ def test_json_is_the_contract(kind: str) -> None:
             assert {"gain", "interval", "percent", "progress", "cost", "verdict"} <= one[key].keys()
             assert one[key]["verdict"] in ("gain", "loss", "no evidence")
         assert {"base", "other", "difference_percent", "ok"} <= one["quality"].keys()
+        for row in (*one["phases"], one["per_sample"]):
+            assert {
+                "phase",
+                "base",
+                "other",
+                "gain_j",
+                "gain_j_interval",
+                "gain_s",
+                "gain_s_interval",
+                "share",
+                "verdict",
+            } <= row.keys()
+            assert set(row["base"]) == set(row["other"]) == {"time_s", "energy_j"}
         for cell in one["cells"]:
+            assert cell["classified"] in ("measured", "counted", "by phase")
             assert {
                 "stage",
                 "class",
@@ -128,6 +143,49 @@ def test_json_is_the_contract(kind: str) -> None:
         assert four is None or set(four) == {"early", "gradient", "memory", "communication", "rest"}
         assert (four is None) == (one["verdict"] == "no evidence" or not one["cells"])
         assert {"verdict", "reason"} <= one.keys()
+
+
+def intervals(value: object, key: str = "") -> Iterator[list[float | None]]:
+    """Every interval of a JSON."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from intervals(entry, name)
+    elif isinstance(value, list):
+        if "interval" in key and value:
+            yield value
+        for entry in value:
+            yield from intervals(entry)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_interval_has_zero_width(kind: str) -> None:
+    limits = list(intervals(json.loads(render(found(kind=kind), "json"))))
+    assert all(low is None or high is None or low < high for low, high in limits)
+    assert bool(limits) == (kind != "single")  # one run: no interval
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_phases_and_cells_add_up(kind: str) -> None:
+    for one in found(kind=kind).comparisons:
+        total = one.per_sample
+        assert sum(row.gain_s for row in one.phases) == pytest.approx(total.gain_s, rel=1e-9)
+        if total.gain_j is not None:
+            joules = [row.gain_j for row in one.phases if row.gain_j is not None]
+            assert sum(joules) == pytest.approx(total.gain_j, rel=1e-9)
+
+
+@pytest.mark.parametrize("format_", formats())
+def test_the_answer_and_the_phases_come_first(format_: str) -> None:
+    said = render(found(), format_)
+    if format_ == "json":
+        keys = list(json.loads(said)["comparisons"][0])
+        assert keys.index("phases") < keys.index("cells")
+        return
+    answer = said.index("most of it in forward")
+    assert answer < said.index("optimizer") < said.index("gradient-heavy")
+    if format_ == "csv":
+        first = next(csv.DictReader(io.StringIO(said)))
+        assert first["phase"] == "forward" and "most of it in forward" in first["answer"]
 
 
 def test_hostile_names_are_only_names() -> None:
