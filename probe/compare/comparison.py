@@ -118,6 +118,7 @@ class _OfOneSide:
             other=self._other.named(),
             per_sample=phases.total(),
             phases=phases.rows(),
+            phases_without=phases.left_out,
             time_s=time_s,
             energy_j=energy_j,
             memory_bytes=self._memory(),

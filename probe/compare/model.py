@@ -174,8 +174,9 @@ class ComparedSide:
 class Comparison:
     """One other side against the base.
 
-    ``per_sample`` is the sum of ``phases``. ``four`` has the shares of the gain by early,
-    gradient, memory, communication and rest; memory is None where memory-bound work was not
+    ``per_sample`` is the sum of ``phases``, ``phases_without`` are the ids of runs whose phases
+    cannot be told apart: the first two are of the other runs. ``four`` has the shares of the gain
+    by early, gradient, memory, communication and rest; memory is None where memory-bound work was not
     separated; ``four_rest`` divides the rest by class. ``four_of`` and ``verdict_by``: energy or
     time. ``techniques`` are those that differ. ``runs`` counts pairs, else the runs of the
     smaller side.
@@ -184,6 +185,7 @@ class Comparison:
     other: ComparedSide
     per_sample: PhaseGain
     phases: Sequence[PhaseGain]
+    phases_without: Sequence[str]
     time_s: Gain
     energy_j: EnergyGain
     memory_bytes: MemoryGain

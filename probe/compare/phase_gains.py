@@ -2,14 +2,14 @@
 
 Everything is per unit of work (sample, token, step). What a run has once (its start, its end) is
 divided by the base run's samples on both sides, so that a longer run does not look cheaper. What
-cannot be told apart in one run is told apart in none: its joules are in ``unresolved``. So the rows
-add up to what a sample costs in all.
+cannot be told apart in one of the runs that are compared is told apart in none: its joules are in
+``unresolved``. So the rows add up to what a sample costs in all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .model import PhaseGain, Spent
 from .quantity import Frame, gain, p_beyond, sign_of
 from .run_record import ONCE, Trial
 from .statistics import contrast, holm
+from .told_apart import ToldApart, refused_in
 
 ALL = "all"
 _ORDER = [str(phase) for phase in Phase]
@@ -55,9 +56,17 @@ class PhaseGains:
         frame: Frame,
         energy: Provenance | None,
     ):
+        self.left_out: Sequence[str] = ()
+        """Ids of runs that refuse what the others state; see :mod:`told_apart`."""
+        if energy is Provenance.MEASURED:
+            kept = ToldApart.of(bases, others, frame.pairs)
+            bases, others, frame = kept.bases, kept.others, replace(frame, pairs=kept.pairs)
+            self.left_out = kept.left_out
         self._frame, self._energy = frame, energy
         self._trials = [*bases, *others]
-        self._refused = _refused(self._trials) if energy is not None else frozenset()
+        self._refused: frozenset[str] = frozenset()
+        if energy is not None:
+            self._refused = frozenset().union(*map(refused_in, self._trials))
         self._phases = _phases(self._trials, self._refused)
         self._time = self._judged(bases, others, of_energy=False)
         self._joules = self._judged(bases, others, of_energy=True) if energy is not None else None
@@ -182,15 +191,6 @@ class PhaseGains:
         if of_energy and Phase.UNRESOLVED in place:
             grows[place[Phase.UNRESOLVED]] += stage.unidentified.energy_j
         return _Amounts(stage.samples or 1.0, grows, once)
-
-
-def _refused(trials: Iterable[Trial]) -> frozenset[str]:
-    return frozenset(
-        phase
-        for trial in trials
-        for phase, use in trial.all_stages.phases.items()
-        if use.energy_j is None and use.time_s > 0
-    )
 
 
 def _phases(trials: Iterable[Trial], refused: frozenset[str]) -> list[str]:

@@ -12,7 +12,11 @@ from ..statistics import FEWEST_RUNS
 
 def remarks(report: ComparisonReport, comparison: Comparison) -> list[str]:
     """Lines below the tables of one other side."""
-    lines = [_quality(report, comparison)]
+    lines = [
+        f"the tables by phase are without {run}: phases cannot be told apart in it"
+        for run in comparison.phases_without
+    ]
+    lines.append(_quality(report, comparison))
     costs = [
         f"{cell.stage} {cell.class_}"
         for cell in comparison.cells

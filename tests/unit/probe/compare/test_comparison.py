@@ -295,6 +295,32 @@ def test_a_class_of_which_nothing_is_known_has_no_share() -> None:
     assert sum(cell.share for cell in one.cells if cell.share is not None) == pytest.approx(1.0)
 
 
+def test_a_run_that_cannot_tell_a_phase_is_left_out_of_the_phases_and_named() -> None:
+    def refuses(trial: Trial) -> Trial:
+        stages = {
+            name: Stage(
+                stage.samples,
+                {**stage.phases, "forward": Use(stage.phases["forward"].time_s)},
+                Joint(stage.phases["forward"].energy_j or 0.0, 0.0, 1000.0),
+            )
+            for name, stage in trial.stages.items()
+        }
+        return replace(trial, stages=stages)
+
+    one = held(BASE, [refuses(BETTER[0]), *BETTER[1:]])
+    assert one.phases_without == [BETTER[0].id]
+    rows = {row.phase: row for row in one.phases}
+    assert rows["forward"].verdict == "gain" and "unresolved" not in rows
+    assert rows["forward"].base.energy_j == pytest.approx(0.8 * 1000 / 3000)
+    assert one.energy_j.gain == pytest.approx(1000 - 2402 / 3)  # the total is of all runs
+    # Too few are left: the phase is refused in all of them.
+    two = held(BASE, [refuses(BETTER[0]), refuses(BETTER[1]), BETTER[2]])
+    assert two.phases_without == ()
+    rows = {row.phase: row for row in two.phases}
+    assert rows["forward"].gain_j is None and rows["forward"].verdict == "no evidence"
+    assert rows["unresolved"].gain_j is not None
+
+
 def test_what_is_not_comparable_has_no_verdict() -> None:
     one = held(BASE, BETTER, WORK, ["other hardware: A against B"])
     assert one.verdict == one.energy_j.verdict == one.memory_bytes.verdict
