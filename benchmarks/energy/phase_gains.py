@@ -2,11 +2,10 @@
 
     python -m benchmarks.energy.phase_gains [--seeds 5] [--runs 3] [--at-once 2]
 
-Each pair is recorded by the real recorder from a simulated power meter
-(tests/scripts/train_for_compare.py), whose phases draw known powers for times that vary by 12 % from
-step to step; in the other side forward or backward takes a third of the time, or data a sixth. A pair
-is right if at least 90 % of the gain stands in that phase, its verdict is `gain`, and no other phase
-has a verdict of gain.
+Each pair is recorded by the real recorder from a simulated power meter. Phases draw known powers
+for times that vary by 12 % from step to step (tests/scripts/train_for_compare.py); in the other
+side forward or backward takes a third of the time, or data a sixth. A pair is right if at least
+90 % of the gain stands in that phase, its verdict is `gain`, and no other phase's verdict is.
 """
 
 from __future__ import annotations
