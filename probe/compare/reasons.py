@@ -10,6 +10,8 @@ from .quantity import Frame
 from .sides import Side
 from .statistics import FEWEST_RUNS
 
+CONTAINS_ZERO = "contains zero"
+"""How a reason ends that the interval itself already shows."""
 RUNS_NEEDED = f"a verdict needs {FEWEST_RUNS} or more runs a side"
 
 
@@ -47,7 +49,7 @@ def reason(
     for side in (base, other):
         if len(side.trials) < FEWEST_RUNS:
             return f"{_count(side)} of {side.name}: no interval; {RUNS_NEEDED}"
-    return f"the 95 % interval of the {by} gain contains zero"
+    return f"the 95 % interval of the {by} gain {CONTAINS_ZERO}"
 
 
 def _count(side: Side) -> str:
