@@ -50,6 +50,9 @@ def compare(
         classes=classes.shares,
         classified=classes.classified,
         memory_separated=classes.memory_separated,
+        not_separated_because=next(
+            (each.uncounted for each in base.trials if each.uncounted), None
+        ),
         comparisons=[
             _OfOneSide(base, other, question, classes, why).compared()
             for other, why in zip(others, problems or [()] * len(others), strict=True)

@@ -229,6 +229,7 @@ class ComparisonReport:
     """All other sides against one base; ``unit`` is what work is counted in.
 
     ``classes`` has phase → class → share, decided on the base, ``classified`` phase → how.
+    ``not_separated_because``: why a base run did not count its operations though it was asked to.
     """
 
     base: ComparedSide
@@ -238,6 +239,7 @@ class ComparisonReport:
     classes: Mapping[str, Mapping[str, float]]
     classified: Mapping[str, Classified]
     memory_separated: bool
+    not_separated_because: str | None
     comparisons: Sequence[Comparison]
     early_ends_at: Sequence[StageEnd] = ()
     tolerance_percent: float | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median_low
 
+from ..instrument.roofline import NOT_SEPARATED
 from ..model import RunStatus
 from ..store.members import Member
 from ..store.reader import RunReader
@@ -39,6 +40,7 @@ class Recording:
         self._counted = _agreed(
             [_bound(member.info.get("roofline")) for member in reader.members if _is_rank(member)]
         )
+        self._uncounted = _why_uncounted(reader.members)
         self._hashes = {
             str(digest)
             for member in reader.members
@@ -117,6 +119,7 @@ class Recording:
             memory=measured.memory(),
             bound_share=(_bound(config.get("roofline")) or self._counted) | limited,
             measured_bound=frozenset(limited),
+            uncounted=self._uncounted,
             whole=measured.stage(self.begin_ns, end_ns, samples),
             is_like=self._likeness(measured.models),
             unit=self.work.unit,
@@ -159,6 +162,13 @@ def _mark(share: float, value: float | None, quality: Quality | None, samples: f
 
 def _is_rank(member: Member) -> bool:
     return member.role == "rank"
+
+
+def _why_uncounted(members: Sequence[Member]) -> str:
+    """The reason in the note of a rank that could not count its step; empty without one."""
+    lines = [str(line) for member in members for line in member.info.get("warnings") or ()]
+    notes = [line for line in lines if line.startswith(NOT_SEPARATED)]
+    return notes[0].removeprefix(NOT_SEPARATED).lstrip(": ") if notes else ""
 
 
 def _agreed(counts: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -72,7 +72,8 @@ class Trial:
     about, None if there are none; ``meter_error`` is how far all that its meters show may be off,
     as a share. ``whole`` is what the phases used over all stages, estimated together: more data
     tell more phases apart than each stage does by itself. ``bound_share`` is the memory-bound part
-    of a phase; those in ``measured_bound`` were measured by the device, the others were counted.
+    of a phase; those in ``measured_bound`` were measured by the device, the others were counted;
+    ``uncounted`` says why a run could not count them that was asked to.
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
     ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
     for runs to be comparable, by name, ``settings`` what it was trained with, ``techniques`` the
@@ -93,6 +94,7 @@ class Trial:
     memory: Mapping[str, float] = field(default_factory=dict)
     bound_share: Mapping[str, float] = field(default_factory=dict)
     measured_bound: frozenset[str] = frozenset()
+    uncounted: str = ""
     whole: Stage | None = None
     is_like: Mapping[str, Setting] = field(default_factory=dict)
     unit: str = "samples"

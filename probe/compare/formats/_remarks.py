@@ -64,7 +64,9 @@ def _quality(report: ComparisonReport, comparison: Comparison) -> str:
 
 def _classes(report: ComparisonReport) -> str:
     if not report.memory_separated:
-        return f"phases are classed by their name; {MEMORY_BOUND} work is {NOT_SEPARATED}"
+        why = report.not_separated_because
+        missing = NOT_SEPARATED if why is None else f"not separated, since {why}"
+        return f"phases are classed by their name; {MEMORY_BOUND} work is {missing}"
     ways = [
         f"{how} for {', '.join(phases)}"
         for how in (Classified.MEASURED, Classified.COUNTED)

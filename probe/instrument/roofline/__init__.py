@@ -5,3 +5,6 @@ arithmetic         how much an operation computes, from its shapes
 ridge              operations and bytes per second of this machine, measured once and kept
 step_classifier    both put together, once in a run
 """
+
+NOT_SEPARATED = "classify: memory-bound work is not separated"
+"""How a run's warning begins that says why its step was not counted."""

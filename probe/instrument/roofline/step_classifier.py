@@ -20,6 +20,7 @@ import torch
 from ...model import Phase
 from ...ring.layout import Code
 from ..state_machine import PhaseStateMachine
+from . import NOT_SEPARATED
 from .graph_operations import GraphOperations, Operation
 from .ridge import Ridge, has_room, kept_ridge
 
@@ -28,7 +29,6 @@ _MOST_BACKWARDS = 16  # further ones of the step are micro-batches like these
 _MOST_HIDDEN = 0.1  # of the bytes, in operations whose arithmetic cannot be seen
 _MOST_FROZEN = 0.1  # of the parameters, in parts that no gradient passes
 _TRIES = 20  # steps in which there may be room to measure
-NOT_SEPARATED = "classify: memory-bound work is not separated"
 ELEMENTWISE = (
     torch.optim.SGD,
     torch.optim.Adam,

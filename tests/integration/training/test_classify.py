@@ -12,8 +12,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import probe  # noqa: E402
 from optimizers import Stack, Trainer  # noqa: E402
 from optimizers.analysis import roofline  # noqa: E402
+from probe.compare.comparison import compare  # noqa: E402
+from probe.compare.formats import render  # noqa: E402
 from probe.compare.read_run import MARKS, Recording  # noqa: E402
 from probe.compare.run_record import Trial  # noqa: E402
+from probe.compare.sides import Question, Side  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 COUNTED = {"forward", "backward", "optimizer"}
@@ -72,6 +75,29 @@ def test_watch_counts_if_asked_by_argument_or_variable(monkeypatch: pytest.Monke
     assert set(asked) == COUNTED and all(0 <= share <= 1 for share in asked.values())
     monkeypatch.setenv("PROBE_CLASSIFY", "1")
     assert watched().bound_share == asked  # the rates are kept: the same shares every time
+
+
+def frozen_half(seed: int) -> Trial:
+    """The forward of a frozen first half is not in autograd's graph."""
+    model = stacked(seed=seed)
+    for part in (model[0], model[1][:3]):
+        part.requires_grad_(False)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+    with probe.watch(model, optimizer, classify=True) as run:
+        for batch in torch.utils.data.DataLoader(samples(64), 16):
+            loss(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            run.log(samples=16)
+    return read(run.path)
+
+
+def test_why_a_step_was_not_counted_reaches_the_comparison() -> None:
+    base, other = ([frozen_half(seed) for seed in range(2)] for _ in range(2))
+    report = compare(Side("base", base), [Side("other", other)], Question())
+    why = "a part of the model is frozen, and no gradient passes it"
+    assert not report.memory_separated and report.not_separated_because == why
+    assert f"not separated, since {why}" in " ".join(render(report).split())
 
 
 def test_two_ways_of_counting_agree() -> None:

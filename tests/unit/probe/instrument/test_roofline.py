@@ -14,8 +14,8 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from probe.instrument.roofline import NOT_SEPARATED, step_classifier
 from probe.instrument.roofline import ridge as rates  # noqa: E402
-from probe.instrument.roofline import step_classifier  # noqa: E402
 from probe.instrument.roofline.graph_operations import GraphOperations, Operation  # noqa: E402
 from probe.instrument.roofline.ridge import Ridge, kept_ridge  # noqa: E402
 from probe.instrument.roofline.step_classifier import memory_bound  # noqa: E402
@@ -317,7 +317,7 @@ def test_what_cannot_be_counted_is_one_note(name: str, tmp_path: Path) -> None:
     run = trained(tmp_path, model, called(model), steps=4)
     assert run.engine.step_roofline is None
     (note,) = run.engine.all_warnings()
-    assert note.startswith(step_classifier.NOT_SEPARATED) and reason in note
+    assert note.startswith(NOT_SEPARATED) and reason in note
 
 
 def test_a_low_rank_adapter_is_counted_through_frozen_weights(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_any_exception_is_one_note_and_the_training_goes_on(
     run = trained(tmp_path, perceptron(), steps=5)
     assert run.engine.step_roofline is None and run.steps == 5
     (note,) = run.engine.all_warnings()
-    assert note == f"{step_classifier.NOT_SEPARATED}: RuntimeError: nobody thought of this"
+    assert note == f"{NOT_SEPARATED}: RuntimeError: nobody thought of this"
     assert run.counts["backward"] == 5  # it is still recorded
 
 
