@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from probe.instrument.roofline import NOT_SEPARATED, step_classifier
+from probe.instrument.roofline import NOT_SEPARATED, step_classifier  # noqa: E402
 from probe.instrument.roofline import ridge as rates  # noqa: E402
 from probe.instrument.roofline.graph_operations import GraphOperations, Operation  # noqa: E402
 from probe.instrument.roofline.ridge import Ridge, kept_ridge  # noqa: E402
