@@ -1,6 +1,6 @@
 """Pairs of runs in which only one phase got cheaper: does the comparison say so?
 
-    python -m benchmarks.energy.phase_gains [--seeds 5] [--runs 3] [--at-once 2]
+    python -m benchmarks.energy.phase_gains [--seeds 5] [--runs 4] [--at-once 3]
 
 Each pair is recorded by the real recorder from a simulated power meter. Phases draw known powers
 for times that vary by 12 % from step to step (tests/scripts/train_for_compare.py); in the other
@@ -87,8 +87,8 @@ def judged(folder: Path, phase: str, seed: int) -> Pair:
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--seeds", type=int, default=5)
-    options.add_argument("--runs", type=int, default=3, help="of each side")
-    options.add_argument("--at-once", type=int, default=2, help="runs that are recorded together")
+    options.add_argument("--runs", type=int, default=4, help="of each side")
+    options.add_argument("--at-once", type=int, default=3, help="runs that are recorded together")
     options.add_argument("--phases", nargs="+", choices=[*CHEAPER], default=[*CHEAPER])
     args = options.parse_args()
     pairs = []

@@ -1,8 +1,8 @@
 """The runs whose phases can be told apart: on these the joules per phase are compared.
 
-A phase that one run refuses cannot be compared with those that state it. Where enough other runs of
-both sides state it, the run that refuses it is left out of the tables by phase, and named; else the
-phase is refused in all runs.
+A phase that one run refuses cannot be compared with those that state it. A large phase: the runs that
+refuse it are left out of the tables by phase, and named, where enough others of both sides state it.
+Else, and for a small phase, it is refused in all runs: fewer runs would tell less of all phases.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from .run_record import Trial
 from .statistics import FEWEST_RUNS
+
+_LARGE = 0.25  # of a run's time
 
 Places = Sequence[tuple[int, int]]
 
@@ -27,7 +29,7 @@ class ToldApart:
 
     @classmethod
     def of(cls, bases: Sequence[Trial], others: Sequence[Trial], pairs: Places) -> ToldApart:
-        """All runs but those that refuse what enough others state.
+        """All runs but those that refuse a large phase that enough others state.
 
         Args:
             pairs: places of runs that share a block; empty: two groups.
@@ -35,6 +37,8 @@ class ToldApart:
         refusing: dict[str, set[str]] = {}
         for trial in (*bases, *others):
             for phase in refused_in(trial):
+                if trial.all_stages.phases[phase].time_s < _LARGE * trial.all_stages.time_s:
+                    continue
                 refusing.setdefault(phase, set()).add(trial.id)
         every = cls(bases, others, pairs)
         kept, left_out = every, set[str]()
