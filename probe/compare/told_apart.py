@@ -1,8 +1,8 @@
 """The runs whose phases can be told apart: on these the joules per phase are compared.
 
-A phase that one run refuses cannot be compared with those that state it. A large phase: the runs that
-refuse it are left out of the tables by phase, and named, where enough others of both sides state it.
-Else, and for a small phase, it is refused in all runs: fewer runs would tell less of all phases.
+A phase that one run refuses cannot be compared with those that state it. If it is large, the runs
+that refuse it are left out of the tables by phase, and named, where enough others of both sides
+state it. Else it is refused in all runs: fewer runs would tell less of all phases.
 """
 
 from __future__ import annotations
