@@ -48,6 +48,23 @@ def compared() -> Iterator[Figure]:
     yield from tests("tests/integration/compare")
 
 
+def phases() -> Iterator[Figure]:
+    failed = benchmark("energy.phase_gains")
+    result = read("energy/phase_gains")
+    for pair in result["pairs"]:
+        yield Figure(
+            f"only {pair['phase']} got cheaper, seed {pair['seed']}",
+            f"{100 * pair['share']:.1f} % of the gain, {pair['verdict']}",
+            True,
+        )
+    yield Figure("pairs that are right, bar 14 of 15", str(result["right"]), not failed)
+    yield from tests("tests/integration/compare/test_real_pairs.py")
+
+
+def classes() -> Iterator[Figure]:
+    yield from tests("tests/unit/probe/instrument/test_roofline.py", "tests/loops/test_classify.py")
+
+
 ITEMS = [
     Item(
         22,
@@ -76,6 +93,27 @@ ITEMS = [
             "probe/compare",
             "tests/integration/compare/test_compare.py",
             "tests/integration/compare/test_ablation.py",
+        ),
+    ),
+    Item(
+        45,
+        "a gain stands in the phase that got cheaper; that of real pairs is in named phases",
+        phases,
+        (
+            *WATCHING,
+            "probe/compare",
+            "benchmarks/energy/phase_gains.py",
+            "tests/integration/compare/test_real_pairs.py",
+        ),
+    ),
+    Item(
+        46,
+        "classify counts a step once, in start-up, and changes nothing of any training",
+        classes,
+        (
+            "probe/instrument/roofline",
+            "tests/unit/probe/instrument/test_roofline.py",
+            "tests/loops/test_classify.py",
         ),
     ),
 ]

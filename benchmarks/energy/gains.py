@@ -52,25 +52,27 @@ def compare_once(job: tuple[str, bool, int, bool, int]) -> dict[str, Any]:
     base, other = campaign(technique, runs, rng, equal_work=equal, in_blocks=blocks)
     target = None if equal else Target("loss", False, 1.0)
     question = Question(target, metric="loss", higher=False)
-    comparison = compare(Side("base", base), [Side("other", other)], question)["comparisons"][0]
-    energy, cells = comparison["energy_j"], comparison["cells"]
+    comparison = compare(Side("base", base), [Side("other", other)], question).comparisons[0]
+    energy, cells = comparison.energy_j, comparison.cells
     truth = expected_j(NULL, equal_work=equal) - expected_j(technique, equal_work=equal)
     cost = truth if equal else expected_cost_j(technique)
-    added = sum(cell["energy_j"] or 0.0 for cell in cells)
-    seconds = sum(cell["time_s"] for cell in cells)
+    added = sum(cell.energy_j or 0.0 for cell in cells)
+    seconds = sum(cell.time_s for cell in cells)
     return {
-        "held": energy["interval"][0] <= truth <= energy["interval"][1],
-        "cost_held": energy["cost_interval"][0] <= cost <= energy["cost_interval"][1],
-        "gain": energy["verdict"] == "gain",
-        "loss": energy["verdict"] == "loss",
-        "cost_gain": energy["cost_verdict"] == "gain",
-        "progress_gain": energy["progress_verdict"] == "gain",
-        "any_cell": any(cell[key] != "no evidence" for cell in cells for key in VERDICTS[:3]),
-        "any_time_cell": any(cell["time_verdict"] != "no evidence" for cell in cells),
-        "cell_cost_gain": any(cell["cost_verdict"] == "gain" for cell in cells),
+        "held": energy.interval[0] <= truth <= energy.interval[1],
+        "cost_held": energy.cost_interval[0] <= cost <= energy.cost_interval[1],
+        "gain": energy.verdict == "gain",
+        "loss": energy.verdict == "loss",
+        "cost_gain": energy.cost_verdict == "gain",
+        "progress_gain": energy.progress_verdict == "gain",
+        "any_cell": any(
+            getattr(cell, key) != "no evidence" for cell in cells for key in VERDICTS[:3]
+        ),
+        "any_time_cell": any(cell.time_verdict != "no evidence" for cell in cells),
+        "cell_cost_gain": any(cell.cost_verdict == "gain" for cell in cells),
         "closure": max(
-            abs(added - energy["gain"]) / max(1.0, abs(energy["base"])),
-            abs(seconds - comparison["time_s"]["gain"]) / comparison["time_s"]["base"],
+            abs(added - energy.gain) / max(1.0, abs(energy.base)),
+            abs(seconds - comparison.time_s.gain) / comparison.time_s.base,
         ),
     }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probe.compare import compare
+from probe.compare.model import ComparisonReport
 from probe.errors import UsageError
 from probe.store import files
 from probe.store.layout import RUN_FILE
@@ -30,8 +31,8 @@ class Comparisons:
         self._lock = threading.Lock()
         self._cache = Cache(most=16)
 
-    def compare(self, base: str, others: Sequence[str], target: str | None) -> dict[str, Any]:
-        """The JSON of ``probe compare``.
+    def compare(self, base: str, others: Sequence[str], target: str | None) -> ComparisonReport:
+        """The result of ``probe compare``.
 
         Raises:
             UsageError, StoreError: it cannot be made, and why.
@@ -63,7 +64,7 @@ class Comparisons:
         if len(reference) > _LONGEST_REFERENCE or any(
             "/" in part or "\0" in part or part.startswith((".", "~")) for part in parts
         ):
-            raise UsageError("write a run's name or id, or several with commas")
+            raise UsageError("write a name or id of a run, or several with commas")
 
     def _stamps(self, *references: str) -> tuple[object, ...]:
         runs = [run for reference in references for run in find_runs(reference, self._directory)]

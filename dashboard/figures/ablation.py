@@ -10,8 +10,8 @@ from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
-from .gains import Part, waterfall
 from .style import plain
+from .waterfall import Part, waterfall
 
 Json = Mapping[str, Any]
 

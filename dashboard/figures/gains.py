@@ -1,40 +1,98 @@
-"""Which parts make the gain of a comparison?"""
+"""In which phase, and in which kind of work, is the gain of a comparison?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
+from probe.compare.formats import scaled, unit_of
+from probe.compare.gain import Interval, Verdict, closed
+from probe.compare.model import FOUR_NAMES, Cell, Comparison, ComparisonReport, PhaseGain
+from probe.model import Phase, Provenance
+from probe.report.numbers import number
 from probe.report.sentences import short
 from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
-from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
+from .style import GREY, SERIES, figure, listed, plain, whiskers
+from .waterfall import Part, waterfall
 
-_KINDS = {
-    "early": "early training",
-    "gradient": "gradient-heavy",
-    "memory": "memory-bound",
-    "communication": "communication",
-    "rest": "the rest",
-}
 _MAX_WHISKER = 150.0  # percent beyond the bars
+_NEGLIGIBLE = 1e-5  # of the largest
+Row = list[str | float | None]  # of the table below a chart
 
-_COLOURS = {"gain": GAIN, "loss": LOSS}
-
-Json = Mapping[str, Any]
+_ADD_UP = "Bars to the right of zero are saved; grey ones may be zero; all of them add up."
 
 
-def by_cell(pair: Json) -> Chart:
+def by_phase(report: ComparisonReport, comparison: Comparison) -> Chart:
+    """Waterfall of what a sample saves, phase by phase, with intervals."""
+    by_energy = comparison.verdict_by == "energy"
+    unit = "J" if by_energy else "s"
+    columns = [
+        Column("phase", "phase"),
+        Column("base", f"base ({unit})"),
+        Column("other", f"other ({unit})"),
+        Column("gain", f"saved ({unit})"),
+        Column("low", "95 % from"),
+        Column("high", "to"),
+        Column("verdict", "verdict"),
+    ]
+    rows = [row for row in comparison.phases if not by_energy or row.gain_j is not None]
+    if not by_energy:
+        rows = [row for row in rows if row.phase != Phase.UNRESOLVED]
+    refused = [row.phase for row in comparison.phases if by_energy and row.gain_j is None]
+    if not rows:
+        return Chart("No phase was recorded.", None, columns)
+    whole = _phase_part(comparison.per_sample, 1.0, by_energy=by_energy)
+    amounts = [_amounts(row, by_energy=by_energy) for row in rows]
+    largest = max([abs(base) + abs(other) for base, other in amounts] + [abs(whole.gain)])
+    factor, prefix = scaled(largest / 2)
+    parts = [
+        _phase_part(row, factor, by_energy=by_energy)
+        for row, (base, other) in zip(rows, amounts, strict=True)
+        if max(abs(base), abs(other)) > _NEGLIGIBLE * largest
+    ]
+    total = _phase_part(comparison.per_sample, factor, by_energy=by_energy)
+    drawn = waterfall(parts, total._replace(name="all phases"), f"{prefix}{unit}", _number)
+    caption = f"Saved per {unit_of(report)}. {_ADD_UP}"
+    if refused:
+        caption += f" {', '.join(refused)} cannot be told apart: they are in unresolved."
+    cells = [_phase_cells(row, by_energy=by_energy) for row in rows]
+    return Chart(caption, drawn, columns, cells)
+
+
+def _amounts(row: PhaseGain, *, by_energy: bool) -> tuple[float, float]:
+    """What a sample costs in this phase on both sides."""
+    if by_energy:
+        return row.base.energy_j or 0.0, row.other.energy_j or 0.0
+    return row.base.time_s, row.other.time_s
+
+
+def _phase_part(row: PhaseGain, factor: float, *, by_energy: bool) -> Part:
+    gain = (row.gain_j or 0.0) if by_energy else row.gain_s
+    interval = row.gain_j_interval if by_energy else row.gain_s_interval
+    limits = None if interval is None else (interval[0] / factor, interval[1] / factor)
+    verdict = row.verdict if by_energy else row.time_verdict
+    return Part(plain(row.phase, 34), gain / factor, limits, verdict)
+
+
+def _phase_cells(row: PhaseGain, *, by_energy: bool) -> Row:
+    part = _phase_part(row, 1.0, by_energy=by_energy)
+    base, other = _amounts(row, by_energy=by_energy)
+    limits = part.interval or (None, None)
+    return [row.phase, base, other, part.gain, *limits, str(part.verdict)]
+
+
+def _number(value: float) -> str:
+    return number(value).replace("-", "−")
+
+
+def by_cell(comparison: Comparison) -> Chart:
     """Waterfall of the gain over stage × class, with intervals; cells add up to the total."""
-    joules = pair["energy_j"]["provenance"] == "measured" and pair["energy_j"]["gain"] is not None
-    key, unit, formatted = (
-        ("energy_j", "J", joules_text) if joules else ("time_s", "s", seconds_text)
-    )
-    verdict_key = "verdict" if joules else "time_verdict"
+    energy = comparison.energy_j
+    is_measured = energy.provenance is Provenance.MEASURED and energy.gain is not None
+    total = energy if is_measured else comparison.time_s
+    unit, formatted = ("J", joules_text) if is_measured else ("s", seconds_text)
     columns = [
         Column("stage", "stage"),
         Column("class", "class"),
@@ -44,72 +102,63 @@ def by_cell(pair: Json) -> Chart:
         Column("high", "to"),
         Column("verdict", "verdict"),
     ]
-    cells = [cell for cell in pair["cells"] if cell[key] is not None]
-    rows = [
+    cells = [cell for cell in comparison.cells if not is_measured or cell.energy_j is not None]
+    if not cells or total.gain is None:
+        why = short(comparison.reason or "nothing was recorded", 300)
+        return Chart(f"Not divided by stage and class: {why}.", None, columns)
+    parts = [_cell_part(cell, is_measured=is_measured) for cell in cells]
+    rows: list[Row] = [
         [
-            cell["stage"],
-            cell["class"],
-            ", ".join(cell["phases"]),
-            cell[key],
-            *(cell[f"{key}_interval"] or (None, None)),
-            cell[verdict_key],
+            cell.stage,
+            cell.class_,
+            ", ".join(cell.phases),
+            part.gain,
+            *(part.interval or (None, None)),
+            str(part.verdict),
         ]
-        for cell in cells
+        for cell, part in zip(cells, parts, strict=True)
     ]
-    if not cells:
-        why = short(pair["reason"] or "the comparison says nothing of them", 300)
-        return Chart(f"No cells: {why}.", None, columns, rows)
-    parts = [
-        Part(plain(f"{stage}, {class_}", 34), gain, None if low is None else (low, high), verdict)
-        for stage, class_, _, gain, low, high, verdict in rows
-    ]
-    total = Part("all together", pair[key]["gain"], pair[key]["interval"], pair[key]["verdict"])
-    drawn = waterfall(parts, total, unit, formatted)
-    sure = [cell for cell in cells if cell[verdict_key] != "no evidence"]
+    shown = [part for part in parts if abs(part.gain) > _NEGLIGIBLE * abs(total.base or 0.0)]
+    whole = Part("the whole run", total.gain, closed(total.interval), total.verdict)
+    drawn = waterfall(shown, whole, unit, formatted)
+    sure = [part for part in parts if part.verdict is not Verdict.NO_EVIDENCE]
     if sure:
-        best = max(sure, key=lambda cell: abs(cell[key]))
-        better = "saves" if best[key] > 0 else "costs"
-        caption = (
-            f"The largest part that is sure: {best['stage']} {best['class']} {better} "
-            f"{formatted(abs(best[key]))}. "
-        )
+        best = max(sure, key=lambda part: abs(part.gain))
+        better = "saves" if best.gain > 0 else "costs"
+        caption = f"The largest part with a verdict: {best.name} {better} "
+        caption += f"{formatted(abs(best.gain))}. "
     else:
-        caption = "No single part is sure. "
-    caption += "Right of zero is saved. Grey parts may be nothing; the parts add up to the total."
-    return Chart(caption, drawn, columns, rows)
+        caption = "No single part has a verdict. "
+    return Chart(caption + _ADD_UP, drawn, columns, rows)
 
 
-def by_kind(pair: Json) -> Chart:
-    """The gain by the paper's four kinds of phase, and what is left."""
+def _cell_part(cell: Cell, *, is_measured: bool) -> Part:
+    name = plain(f"{cell.stage}, {cell.class_}", 34)
+    if is_measured:
+        return Part(name, cell.energy_j or 0.0, cell.energy_j_interval, cell.verdict)
+    return Part(name, cell.time_s, cell.time_s_interval, cell.time_verdict)
+
+
+def by_kind(comparison: Comparison) -> Chart:
+    """The gain by the paper's four kinds of phase, and by the classes of what is left."""
     columns = [
         Column("kind", "kind of phase"),
         Column("share", "share (%)"),
         Column("low", "95 % from"),
         Column("high", "to"),
     ]
-    if not pair["four"]:
-        why = short(pair["reason"] or "nothing was gained or lost for sure", 300)
-        return Chart(f"No division: {why}.", None, columns)
-    rows = [
-        [
-            _KINDS[name],
-            100 * share,
-            *(
-                (100 * v for v in pair["four_intervals"][name])
-                if pair["four_intervals"][name]
-                else (None, None)
-            ),
-        ]
-        for name, share in pair["four"].items()
-    ]
-    names = [row[0] for row in rows]
-    values = [row[1] for row in rows]
-    spans = [(row[2], row[3]) if row[2] is not None else (row[1], row[1]) for row in rows]
+    if not comparison.four:
+        why = short(comparison.reason or "nothing was gained or lost for sure", 300)
+        return Chart(f"Not divided by kind of phase: {why}.", None, columns)
+    kinds = _kinds(comparison)
+    names = [kind.name for kind in kinds]
+    values = [kind.percent for kind in kinds]
+    spans = [kind.interval or (kind.percent, kind.percent) for kind in kinds]
     # A whisker that says "anything" would leave nothing of the bars.
     ends = [end for span in spans for end in span]
     least = max(min(0.0, *values, *ends), min(0.0, *values) - _MAX_WHISKER)
     most = min(max(1.0, *values, *ends), max(1.0, *values) + _MAX_WHISKER)
-    cut = " (some go on beyond the picture)" if min(ends) < least or max(ends) > most else ""
+    cut = ", some of them beyond the picture" if min(ends) < least or max(ends) > most else ""
     drawn = figure(
         [
             {
@@ -117,7 +166,7 @@ def by_kind(pair: Json) -> Chart:
                 "orientation": "h",
                 "y": names,
                 "x": listed(values),
-                "marker": {"color": [*SERIES[:4], GREY]},
+                "marker": {"color": [*SERIES[:4], *[GREY] * len(kinds)][: len(kinds)]},
                 "error_x": whiskers(
                     (high - v for (_, high), v in zip(spans, values, strict=True)),
                     (v - low for (low, _), v in zip(spans, values, strict=True)),
@@ -137,93 +186,40 @@ def by_kind(pair: Json) -> Chart:
                 "textposition": "middle right",
             },
         ],
-        height=260,
-        x=f"% of the {pair['verdict']} of {pair['four_of']}",
+        height=110 + 30 * len(kinds),
+        x=f"% of the {comparison.verdict} in {comparison.four_of}",
         bargap=0.35,
         xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.25 * most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
-    first = max(rows, key=lambda row: row[1])
-    return Chart(
-        f"{first[0]} makes the largest part of the {pair['verdict']}: {first[1]:.0f} %. "
-        f"Whiskers are 95 % intervals{cut}; the five parts add up to 100 %.",
-        drawn,
-        columns,
-        rows,
+    first = max(kinds, key=lambda kind: kind.percent)
+    caption = (
+        f"{first.name} makes the largest part of the {comparison.verdict}: {first.percent:.0f} %. "
+        f"Whiskers are 95 % intervals{cut}; the parts add up to 100 %."
     )
+    if comparison.four["memory"] is None:
+        caption += " Memory-bound work is not separated: record with classify=True."
+    rows: list[Row] = [
+        [kind.name, kind.percent, *(kind.interval or (None, None))] for kind in kinds
+    ]
+    return Chart(caption, drawn, columns, rows)
 
 
-class Part(NamedTuple):
-    """What a part gained, or all together; J or s, with the 95 % interval."""
+class Kind(NamedTuple):
+    """A kind of phase: its share of the gain in percent, with the 95 % interval."""
 
     name: str
-    gain: float
-    interval: Sequence[float] | None
-    verdict: str
+    percent: float
+    interval: Interval | None = None
 
 
-def waterfall(
-    parts: Sequence[Part], total: Part, unit: str, text: Callable[[float], str]
-) -> dict[str, Any]:
-    """A figure of horizontal bars, the total last; ``text`` writes a gain with its unit."""
-    bars = [*parts, total]
-    begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
-    ends = [begin + bar.gain for begin, bar in zip(begins, bars, strict=True)]
-    limited = [(i, bar.gain, bar.interval) for i, bar in enumerate(bars) if bar.interval]
-    right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
-    left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
-    width = (right - left) or 1.0
-    data: list[dict[str, Any]] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": list(range(len(bars))),
-            "base": listed(begins),
-            "x": listed(bar.gain for bar in bars),
-            "marker": {"color": [_COLOURS.get(bar.verdict, UNSURE) for bar in bars]},
-            "hovertext": [f"{bar.name}<br>{text(bar.gain)}<br>{bar.verdict}" for bar in bars],
-            "hoverinfo": "text",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "y": [i for i, _, _ in limited],
-            "x": listed(ends[i] for i, _, _ in limited),
-            "marker": {"size": 1, "color": "#6b6b70"},
-            "hoverinfo": "skip",
-            "error_x": whiskers(
-                (limits[1] - gain for _, gain, limits in limited),
-                (gain - limits[0] for _, gain, limits in limited),
-            ),
-        },
-        {
-            "type": "scatter",
-            "mode": "text",
-            "y": list(range(len(bars))),
-            "x": listed([right] * len(bars)),
-            "textposition": "middle right",
-            "text": [f"  {text(bar.gain)}" for bar in bars],
-            "cliponaxis": False,
-            "hoverinfo": "skip",
-        },
-    ]
-    return figure(
-        data,
-        height=90 + 30 * len(bars),
-        x=f"saved ({unit})",
-        bargap=0.35,
-        xaxis={
-            "range": [left - 0.03 * width, right + 0.28 * width],
-            "fixedrange": True,
-            "zeroline": True,
-            "zerolinewidth": 2,
-        },
-        yaxis={
-            "autorange": "reversed",
-            "tickvals": list(range(len(bars))),
-            "ticktext": [bar.name for bar in bars],
-            "showgrid": False,
-            "zeroline": False,
-            "fixedrange": True,
-        },
-    )
+def _kinds(comparison: Comparison) -> list[Kind]:
+    """What was not separated is left out; the rest is told class by class."""
+    kinds = []
+    for name, share in (comparison.four or {}).items():
+        if share is not None and name != "rest":
+            limits = (comparison.four_intervals or {}).get(name)
+            interval = None if limits is None else (100 * limits[0], 100 * limits[1])
+            kinds.append(Kind(FOUR_NAMES[name], 100 * share, interval))
+    rest = [(name, share) for name, share in (comparison.four_rest or {}).items() if share]
+    return kinds + [Kind(f"rest: {name}", 100 * share) for name, share in rest]

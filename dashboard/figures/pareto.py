@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from probe.compare.gain import Gain, closed
+from probe.compare.model import ComparisonReport
+from probe.model import Provenance
 from probe.report.numbers import duration, energy
 from probe.report.sentences import short
 
@@ -16,10 +19,8 @@ from .style import GREY, SERIES, figure, listed, plain
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
 
-Json = Mapping[str, Any]
 
-
-def pareto(comparison: Json) -> Chart:
+def pareto(report: ComparisonReport) -> Chart:
     """Each side by time and energy, with lines of the same energy × delay product (EDP)."""
     columns = [
         Column("name", "name"),
@@ -27,9 +28,9 @@ def pareto(comparison: Json) -> Chart:
         Column("energy_j", "energy (J)"),
         Column("edp", "energy × delay (J·s)"),
         Column("quality", "quality"),
-        Column("best", "nobody is better in both"),
+        Column("best", "no other is better in both"),
     ]
-    points = _points(comparison)
+    points = _points(report)
     if not points:
         return Chart(
             "No energy is known, so there is nothing to weigh against time.", None, columns
@@ -106,13 +107,18 @@ def pareto(comparison: Json) -> Chart:
         xaxis={"range": [low_t, high_t]},
         yaxis={"range": [low_e, high_e]},
     )
-    modelled = any(c["energy_j"]["provenance"] == "modelled" for c in comparison["comparisons"])
+    modelled = any(c.energy_j.provenance is Provenance.MODELLED for c in report.comparisons)
     best = sorted(short(name, 60) for name in front)
     caption = (
-        f"Nobody is better in both time and energy than {', '.join(best[:4])}. "
+        f"No side is better in both time and energy than {', '.join(best[:4])}. "
         "Dotted lines join the same energy × delay."
     )
-    return Chart(caption + (" The energy is a model's." if modelled else ""), drawn, columns, rows)
+    return Chart(
+        caption + (" The energy is modelled, not measured." if modelled else ""),
+        drawn,
+        columns,
+        rows,
+    )
 
 
 def _error_bar(limits: Sequence[float] | None) -> dict[str, Any]:
@@ -146,21 +152,20 @@ class _Point:
         return theirs[0] <= own[0] and theirs[1] <= own[1] and theirs != own
 
 
-def _points(comparison: Json) -> list[_Point]:
+def _points(report: ComparisonReport) -> list[_Point]:
     points: list[_Point] = []
-    for pair in comparison["comparisons"]:
-        time, joules, quality = pair["time_s"], pair["energy_j"], pair["quality"]
-        if None in (time.get("base"), time.get("other"), joules.get("base"), joules.get("other")):
+    for pair in report.comparisons:
+        time, joules = pair.time_s, pair.energy_j
+        if time.base is None or time.other is None or joules.base is None or joules.other is None:
             continue
         if not points:
-            name = comparison["base"]["name"]
-            points.append(_Point(name, time["base"], joules["base"], quality["base"]))
+            points.append(_Point(report.base.name, time.base, joules.base, pair.quality.base))
         points.append(
             _Point(
-                pair["other"]["name"],
-                time["other"],
-                joules["other"],
-                quality["other"],
+                pair.other.name,
+                time.other,
+                joules.other,
+                pair.quality.other,
                 _errors(time),
                 _errors(joules),
             )
@@ -168,9 +173,9 @@ def _points(comparison: Json) -> list[_Point]:
     return points
 
 
-def _errors(saved: Json) -> Sequence[float] | None:
+def _errors(saved: Gain) -> Sequence[float] | None:
     """An interval of what was saved is one of what was used, the other way round."""
-    if saved["interval"] is None or saved["gain"] is None:
+    limits = closed(saved.interval)
+    if limits is None or saved.gain is None:
         return None
-    low, high = saved["interval"]
-    return max(0.0, high - saved["gain"]), max(0.0, saved["gain"] - low)
+    return max(0.0, limits[1] - saved.gain), max(0.0, saved.gain - limits[0])

@@ -1,4 +1,4 @@
-"""Did it pay: runs against runs, techniques one by one."""
+"""Did it pay, and in which phase: runs compared with runs, techniques one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from dash import Dash, Input, Output, dcc, html
 from flask import request
 
-from probe.compare.formats import parts, what
+from probe.compare.formats import Part, parts
+from probe.compare.model import ComparisonReport
+from probe.compare.statistics import FEWEST_RUNS
 from probe.errors import ProbeError
 from probe.report.text_tables import Table
 
@@ -17,7 +19,7 @@ from ..chart_data import Chart
 from ..components import card, notice, shell, table, trouble
 from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
-from ..figures.gains import by_cell, by_kind
+from ..figures.gains import by_cell, by_kind, by_phase
 from ..figures.pareto import pareto
 from ..page import Address, ChartTable, Page
 
@@ -48,7 +50,7 @@ def _layout(context: AppContext, address: Address) -> Any:
             html.Div(
                 [
                     html.Label(
-                        "held against it: what you changed (Ctrl for several)", htmlFor=_OTHERS
+                        "compared with it: what you changed (Ctrl for several)", htmlFor=_OTHERS
                     ),
                     html.Select(
                         _options(choices, others),
@@ -96,8 +98,8 @@ def _callbacks(app: Dash) -> None:
         others = [str(other) for other in others] if isinstance(others, list) else []
         if not base or not others:
             return notice(
-                "Choose a base and what to hold against it. A name stands for all runs "
-                "so named: three or more of each make a verdict possible."
+                "Choose a base and what to compare with it. A name stands for all runs so named; "
+                f"a verdict needs {FEWEST_RUNS} or more runs a side."
             )
         context, query = app_context(), comparison_query(base, others, target)
         try:
@@ -119,50 +121,53 @@ def comparison_query(base: str, others: Sequence[str], target: str) -> list[tupl
     return pairs + [("other", other) for other in others]
 
 
-def charts(comparison: Mapping[str, Any]) -> dict[str, tuple[str, Chart]]:
+def charts(report: ComparisonReport) -> dict[str, tuple[str, Chart]]:
     """All charts of a comparison: name → title and chart."""
-    named = {"pareto": ("Energy and time", pareto(comparison))}
-    for place, pair in enumerate(comparison["comparisons"]):
-        named[f"cells-{place}"] = "Where it lies", by_cell(pair)
-        named[f"four-{place}"] = "By kind of phase", by_kind(pair)
+    named = {"pareto": ("Energy and time", pareto(report))}
+    for place, comparison in enumerate(report.comparisons):
+        named[f"phases-{place}"] = "Saved in which phase", by_phase(report, comparison)
+        named[f"cells-{place}"] = "By stage and class of work", by_cell(comparison)
+        named[f"four-{place}"] = "By kind of phase", by_kind(comparison)
     return named
 
 
-def _comparison(
-    comparison: Mapping[str, Any], links: Callable[[str], tuple[str, str]]
-) -> list[Any]:
-    """Verdict first, then where it lies, then all figures."""
-    named = charts(comparison)
+def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]]) -> list[Any]:
+    """For every other side: the answer, the phases, their chart, then all other figures."""
+    named = charts(report)
 
     def chart_card(name: str) -> Any:
         title, chart = named[name]
         return card(name, title, chart=chart, hrefs=links(name))
 
-    shown: list[Any] = [html.P(what(dict(comparison)), className="soft")]
-    shown += [notice(line, "warn") for line in comparison.get("warnings") or []]
-    for place, part in enumerate(parts(dict(comparison))):
-        kind = str(comparison["comparisons"][place]["verdict"]).replace(" ", "-")
-        cards = [chart_card(f"cells-{place}"), chart_card(f"four-{place}")]
+    shown: list[Any] = [notice(line, "warn") for line in report.warnings]
+    for place, part in enumerate(parts(report)):
+        cards = [chart_card(f"{name}-{place}") for name in ("phases", "cells", "four")]
         shown += [
-            html.H2(part.heading),
-            html.P(part.verdict, className=f"verdict {kind}"),
-            *(_figures(table_) for table_ in part.tables if not table_.title),
-            html.Ul([html.Li(line) for line in part.remarks], className="soft"),
+            html.H2(part.answer, className=f"verdict {str(part.verdict).replace(' ', '-')}"),
+            html.P(part.basis, className="soft"),
+            _figures(part.tables[0]),
             html.Div(cards, className="cards"),
-            *(
-                html.Details([html.Summary(f"{heading}: figures"), _figures(table_)])
-                for table_ in part.tables
-                if (heading := f"{table_.title[:1].upper()}{table_.title[1:]}")
-            ),
+            html.Ul([html.Li(line) for line in part.remarks], className="soft"),
+            *_folded(part),
         ]
     return [*shown, html.Div([chart_card("pareto")], className="cards")]
+
+
+def _folded(part: Part) -> list[Any]:
+    """All tables but the first, each behind its title."""
+    return [
+        html.Details(
+            [html.Summary(f"{figures.title[:1].upper()}{figures.title[1:]}"), _figures(figures)]
+        )
+        for figures in part.tables[1:]
+    ]
 
 
 def _figures(figures: Table) -> Any:
     return table(
         figures.head,
         figures.rows,
-        caption=figures.title or "Totals",
+        caption=figures.title,
         numbers=[i for i in range(len(figures.head)) if i not in figures.text],
     )
 
@@ -225,8 +230,8 @@ def _ablations(context: AppContext) -> list[Any]:
 
 def _comparison_table(context: AppContext, name: str) -> ChartTable:
     base, target = request.args.get("base", ""), request.args.get("target")
-    comparison = context.comparisons.compare(base, request.args.getlist("other"), target)
-    title, chart = charts(comparison)[name]
+    report = context.comparisons.compare(base, request.args.getlist("other"), target)
+    title, chart = charts(report)[name]
     return ChartTable(title, f"gains-{name}", chart)
 
 

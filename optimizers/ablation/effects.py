@@ -1,4 +1,4 @@
-"""What an ablation found: a row for every technique, in every cell, with intervals."""
+"""The result of an ablation: a row for every technique, in every cell, with intervals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ import numpy as np
 from probe.compare import TOLERANCE
 from probe.compare.cells import Layout, Row, energy_row, time_row
 from probe.compare.comparison import compare
+from probe.compare.gain import Gain, Verdict
 from probe.compare.groups import Campaign
-from probe.compare.phase_classes import ClassShares, classes
+from probe.compare.model import Comparison
+from probe.compare.phase_classes import PhaseClasses
 from probe.compare.run_record import Trial
+from probe.compare.serialization import to_dict
 from probe.compare.sides import Question, Side
-from probe.compare.statistics import Contrast, holm, paired
+from probe.compare.statistics import FEWEST_RUNS, Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance
 from probe.redact import redact_command
@@ -68,62 +71,63 @@ def evaluate(
 ) -> dict[str, Any]:
     """The effects of the techniques, from trials by arm; each trial knows its ``block``."""
     bases = trials[_BASE]
-    shares = classes(bases)
+    classes = PhaseClasses.of_base(bases)
 
-    def against(base: str, other: str) -> dict[str, Any]:
-        comparison = compare(
-            Side(base, trials[base]), [Side(other, trials[other])], question, shares=shares
-        )
-        return dict(comparison["comparisons"][0])
+    def against(base: str, other: str) -> Comparison:
+        sides = Side(base, trials[base]), [Side(other, trials[other])]
+        return compare(*sides, question, classes=classes).comparisons[0]
 
     nothing = against(_BASE, NO_OP)
-    intervals = [
-        nothing[kind]["interval"]
-        for kind in ("time_s", "energy_j")
-        if nothing[kind]["gain"] is not None and nothing[kind]["interval"] is not None
-    ]
+    totals: tuple[Gain, ...] = (nothing.time_s, nothing.energy_j)
+    has_verdicts = len(blocks) >= FEWEST_RUNS and any(total.gain is not None for total in totals)
     result: dict[str, Any] = {
         "schema": 1,
         "design": design.kind,
         "techniques": list(design.techniques),
         "blocks": len(blocks),
         "mode": question.mode,
-        "no_op": nothing,
-        "sound": all(low <= 0 <= high for low, high in intervals)
-        if intervals and len(blocks) > 1
-        else None,
+        "no_op": to_dict(nothing),
+        "sound": all(map(_holds_zero, totals)) if has_verdicts else None,
     }
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
         result["steps"] = [
             {
                 "technique": technique,
-                "step": against(before, after),
-                "in_all": against(_BASE, after),
+                "step": to_dict(against(before, after)),
+                "in_all": to_dict(against(_BASE, after)),
             }
             for technique, (before, after) in zip(design.techniques, pairwise(arms), strict=True)
         ]
     elif design.kind == "leave-one-out":
         by_set = {arm.techniques: arm.name for arm in design.arms(0)[2:]} | {frozenset(): _BASE}
         full = frozenset(design.techniques)
-        result["all"] = against(_BASE, by_set[full])
+        result["all"] = to_dict(against(_BASE, by_set[full]))
         result["left_out"] = [
-            {"technique": name, "gain": against(by_set[full - {name}], by_set[full])}
+            {"technique": name, "gain": to_dict(against(by_set[full - {name}], by_set[full]))}
             for name in design.techniques
             if full - {name} in by_set
         ]
     else:
-        result["shapley"] = _shapley(design, blocks, trials, shares, question, against)
+        result["shapley"] = _shapley(design, blocks, trials, classes, question, against)
     return result
+
+
+def _holds_zero(total: Gain) -> bool:
+    """Whether doing nothing made no difference that the runs can show."""
+    if total.gain is None:
+        return True
+    low, high = total.interval or (total.gain, total.gain)
+    return (low or 0.0) <= 0 <= (high or 0.0)
 
 
 def _shapley(
     design: Design,
     blocks: Sequence[int],
     trials: Mapping[str, Sequence[Trial]],
-    shares: ClassShares,
+    classes: PhaseClasses,
     question: Question,
-    against: Callable[[str, str], dict[str, Any]],
+    against: Callable[[str, str], Comparison],
 ) -> dict[str, Any]:
     every = [trial for side in trials.values() for trial in side]
     missed = sum(trial.reached is False for trial in every)
@@ -136,9 +140,9 @@ def _shapley(
     worse = [
         name
         for name in trials
-        if name not in (_BASE, NO_OP) and against(_BASE, name)["quality"]["ok"] is False
+        if name not in (_BASE, NO_OP) and against(_BASE, name).quality.ok is False
     ]
-    layout = Layout.of(every, shares)
+    layout = Layout.of(every, classes)
     measured = {trial.energy for trial in every} == {Provenance.MEASURED}
     by_metric: dict[str, Any] = {
         "exact": design.exact,
@@ -166,10 +170,10 @@ def _shapley(
 def _silence(result: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
     """Blank the cells whose joules could not be identified; `unidentified` has those."""
     for at, cell in enumerate(layout.cells):
-        stated, refused, _ = layout.known(cell, trials)
+        stated, refused, _ = layout.phases_in(cell, trials)
         if refused and not stated:
             for row in result["techniques"]:
-                row["cells"][at] = {"gain": None, "interval": None, "verdict": "no evidence"}
+                row["cells"][at] = {"gain": None, "interval": None, "verdict": Verdict.NO_EVIDENCE}
 
 
 def _block(
@@ -259,8 +263,12 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
         clear = contrast.has_error and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
         return {
             "gain": gain,
-            "interval": [gain - half_width, gain + half_width] if contrast.has_error else None,
-            "verdict": ("gain" if gain > 0 else "loss") if clear else "no evidence",
+            "interval": [gain - half_width, gain + half_width]
+            if contrast.has_error and half_width > 0
+            else None,
+            "verdict": (Verdict.GAIN if gain > 0 else Verdict.LOSS)
+            if clear
+            else Verdict.NO_EVIDENCE,
         }
 
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from probe.compare.reasons import CONTAINS_ZERO
 from probe.report.text_tables import Table, between, joules, percent, seconds
 
 
@@ -45,19 +46,21 @@ def _soundness(result: dict[str, Any]) -> str:
 
 
 def _reasons(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Why a technique has no verdict, where it is more than an interval that holds zero."""
+    """Why a technique has no verdict, where it is more than an interval that contains zero."""
     rows = [(f"+ {row['technique']}", row["step"]) for row in result.get("steps", [])]
     rows += [(row["technique"], row["gain"]) for row in result.get("left_out", [])]
     return [
         (name, reason["reason"])
         for name, reason in rows
-        if reason["reason"] and not reason["reason"].startswith("the interval")
+        if reason["reason"] and not reason["reason"].endswith(CONTAINS_ZERO)
     ]
 
 
 def _gained(gain: dict[str, Any], formatted: Any) -> str:
     if gain["gain"] is None:
         return "not known"
+    if gain["interval"] is None:
+        return str(formatted(gain["gain"]))
     return f"{formatted(gain['gain'])} ({between(gain['interval'], formatted)})"
 
 

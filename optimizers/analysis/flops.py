@@ -7,7 +7,6 @@ Peaks are dense ones; vendors' sparse figures are twice that.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,8 @@ from torch import nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from probe.instrument.roofline.ridge import matmul_rate
 
 from ..plan import Loss
 from ..techniques.accumulation import size
@@ -35,7 +36,6 @@ PEAKS = {
     "V100": 125.0,
     "T4": 65.0,
 }
-_SIDES, _TRIES, _BUDGET_S = (128, 256, 512, 1024), 5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,39 +99,6 @@ ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
 }
-
-
-def matmul_rate(device: str, dtype: torch.dtype) -> float:
-    """Operations per second of the fastest matrix product, measured in about 0.1 s.
-
-    A CPU that has no instructions for a half precision takes seconds for a product that takes it
-    milliseconds in fp32: a larger one is tried only if it should fit into what is left of 0.25 s.
-    """
-    _product(_SIDES[0], device, dtype)  # a library that is loaded by its first call
-    rate, deadline = 0.0, time.perf_counter() + _BUDGET_S
-    for side in _SIDES:
-        operations = 2 * side**3
-        if rate and time.perf_counter() + operations / rate > deadline:
-            break
-        for _ in range(_TRIES):
-            rate = max(rate, operations / _product(side, device, dtype))
-            if time.perf_counter() > deadline:
-                break
-    return rate
-
-
-def _product(side: int, device: str, dtype: torch.dtype) -> float:
-    a = torch.ones(side, side, dtype=dtype, device=device)
-    return seconds_of(lambda: torch.mm(a, a), device)
-
-
-def seconds_of(act: Callable[[], Any], device: str) -> float:
-    """How long ``act`` takes, once."""
-    begin = time.perf_counter()
-    act()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - begin
 
 
 def peak(device: str, dtype: torch.dtype) -> Peak | None:

@@ -19,32 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
+from probe.instrument.roofline.ridge import Ridge
+
 from ..plan import Loss, Plan, Precision
-from .flops import ATTENTION, Substitute, matmul_rate, seconds_of
+from .flops import ATTENTION, Substitute
 from .memory import storage_id, tensors_in
-
-_ELEMENTWISE = (
-    torch.optim.SGD,
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.Adagrad,
-    torch.optim.Adamax,
-    torch.optim.Adadelta,
-    torch.optim.RMSprop,
-    torch.optim.NAdam,
-    torch.optim.RAdam,
-    torch.optim.ASGD,
-    torch.optim.Rprop,
-)
-_BYTES, _TRIES = 32 << 20, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Ridge:
-    """Peak rates of a device: floating-point operations and bytes per second."""
-
-    flops_per_s: float
-    bytes_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +120,3 @@ def _step(model: nn.Module, loss: Loss, sample: Any, number: int, device: str) -
         recorder.phase = "backward"
         value.backward()
     return recorder.ops
-
-
-def is_elementwise(optimizer: Any) -> bool:
-    """True if a step touches every weight a few times and computes next to nothing.
-
-    Such a step is memory-bound on every device.
-    """
-    return isinstance(optimizer, _ELEMENTWISE)
-
-
-def ridge(device: str, dtype: torch.dtype) -> Ridge:
-    """Measured: the fastest of some matrix products and of some copies (about 0.2 s)."""
-    source = torch.ones(_BYTES, dtype=torch.uint8, device=device)
-    sink = torch.empty_like(source)
-    copied_s = min(seconds_of(lambda: sink.copy_(source), device) for _ in range(_TRIES))
-    return Ridge(matmul_rate(device, dtype), 2 * _BYTES / copied_s)

@@ -14,6 +14,8 @@ from torch import nn
 from torch.utils.data import Dataset, default_collate
 
 import probe
+from probe.instrument.roofline.ridge import kept_ridge
+from probe.instrument.roofline.step_classifier import is_elementwise
 
 from ..analysis import flops, memory, roofline
 from ..errors import TrainingFailed, UsageError
@@ -77,6 +79,7 @@ class Trainer:
         data_name: str | None = None,
         quiet: bool = False,
         modules: bool = False,
+        classify: bool = True,
     ):
         """Plan the training and prepare model and engine.
 
@@ -93,6 +96,9 @@ class Trainer:
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
             modules: as in :class:`probe.watch`.
+            classify: count which part of a step waits for memory, for ``probe compare``: of the
+                model before the techniques change it, or, where that cannot be counted, of the
+                first step, as in :class:`probe.watch`.
 
         Raises:
             UsageError: an argument cannot be used; one line says why.
@@ -122,9 +128,10 @@ class Trainer:
         if plan.tf32:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
+        self._classify = classify
         self._flops, self._roofline = self._count(model, data, micro)
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
-        if self._roofline is not None and roofline.is_elementwise(self.engine.optimizer):
+        if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
         self._variance: GradientVariance | None = None
         if plan.accumulation.adaptive:
@@ -152,9 +159,11 @@ class Trainer:
         before = snapshot.random_state()  # what is drawn here must not move the training
         try:
             sample = default_collate([data[0]])
-            ridge = roofline.ridge(self.device, self.plan.precision.dtype)
-            bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
-            counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
+            counts = None
+            if self._classify:
+                ridge = kept_ridge(torch.device(self.device), self.plan.precision.dtype)
+                bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
+                counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
             return flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
@@ -180,6 +189,7 @@ class Trainer:
             target=str(self._progress.target) if self._progress else None,
             data=self._data_name,
             modules=self._modules,
+            classify=self._classify and self._roofline is None,
             config={
                 **self._config,
                 "stack": self.stack.name,

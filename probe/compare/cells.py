@@ -21,7 +21,7 @@ from ..model import Status
 from . import phase_classes as kinds
 from .run_record import ONCE, STAGES, Stage, Trial
 
-Cell = tuple[str, str]  # stage, class
+Place = tuple[str, str]  # stage, class
 
 GAIN, PROGRESS, COST = 0, 1, 2
 
@@ -30,16 +30,16 @@ GAIN, PROGRESS, COST = 0, 1, 2
 class Layout:
     """Which cells a comparison has, and which phases are refused in each stage.
 
-    A phase that one run cannot tell apart is told apart in none, or cells would not compare like
-    with like. Its time is known all the same and stays in its class.
+    A phase whose energy is refused in one run is refused in all of them, or cells would not compare
+    like with like. Its time is known all the same and stays in its class.
     """
 
-    cells: tuple[Cell, ...]
+    cells: tuple[Place, ...]
     refused: Mapping[str, frozenset[str]]
-    shares: kinds.ClassShares
+    classes: kinds.PhaseClasses
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], shares: kinds.ClassShares) -> Layout:
+    def of(cls, trials: Sequence[Trial], classes: kinds.PhaseClasses) -> Layout:
         """Cells in which any of the runs spent anything."""
         refused = {
             stage: frozenset(
@@ -59,7 +59,7 @@ class Layout:
                     (stage, kind)
                     for phase, use in part.phases.items()
                     if use.time_s > 0 or use.energy_j
-                    for kind, share in kinds.of(shares, phase).items()
+                    for kind, share in classes.of(phase).items()
                     if share > 0
                 }
                 if trial.energy is not None and (refused[stage] or part.unidentified.energy_j):
@@ -72,17 +72,19 @@ class Layout:
                 if (cell := (stage, kind)) in used
             ),
             refused,
-            shares,
+            classes,
         )
 
-    def known(self, cell: Cell, trials: Sequence[Trial]) -> tuple[list[str], list[str], Status]:
+    def phases_in(
+        self, cell: Place, trials: Sequence[Trial]
+    ) -> tuple[list[str], list[str], Status]:
         """(phases stated, phases refused, the worst status of those stated) of a cell."""
         stage, kind = cell
         inside = {
             phase
             for trial in trials
             for phase, use in _stage(trial, stage).phases.items()
-            if use.time_s > 0 and kinds.of(self.shares, phase).get(kind, 0.0) > 0
+            if use.time_s > 0 and self.classes.of(phase).get(kind, 0.0) > 0
         }
         refused = sorted(inside & self.refused[stage])
         stated = sorted(inside - self.refused[stage])
@@ -157,7 +159,7 @@ def _row(trial: Trial, layout: Layout, *, energy: bool) -> Row:
             if energy and phase in layout.refused[stage]:
                 into[place[stage, kinds.UNIDENTIFIED]] += amount
                 continue
-            for kind, share in kinds.of(layout.shares, phase).items():
+            for kind, share in layout.classes.of(phase).items():
                 if share > 0:
                     into[place[stage, kind]] += share * amount
     return Row(samples, grows, once)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .run_record import Trial
+from .run_record import Setting, Trial
 
 _WORDS = {
     "model": "another model (names and shapes of its parameters)",
@@ -42,9 +41,9 @@ def inner(side: Sequence[Trial], *, targeted: bool) -> list[str]:
     ]
 
 
-def _values(side: Sequence[Trial], name: str) -> set[Any]:
+def _values(side: Sequence[Trial], name: str) -> set[Setting]:
     return {trial.is_like[name] for trial in side if name in trial.is_like}
 
 
-def _said(values: set[Any]) -> str:
+def _said(values: set[Setting]) -> str:
     return ", ".join(sorted(map(str, values)))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ..errors import UsageError
-from ..model import Phase
-from ..store.layout import runs_dir
+from ..errors import UnknownRunError, UsageError
+from ..model import Phase, RunStatus
+from ..store.layout import RUN_FILE, runs_dir
 from ..store.runs import find_runs
+from ..store.untrusted import is_regular
 from ..target import Target
 from . import compatibility
 from .comparison import compare
+from .model import ComparisonReport, StageEnd
 from .progress import judged_by
 from .read_run import MARKS, Recording, median_run
 from .run_record import Trial
@@ -22,13 +23,17 @@ from .sides import Question, Side
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Sides with their trials; the first one is the base."""
+    """Sides with their trials; the first one is the base.
+
+    ``left_out`` and ``remarks`` are lines about runs that are not or not wholly in it.
+    """
 
     sides: Sequence[Side]
     target: Target | None
     judged: tuple[str, bool] | None
     marks: Mapping[float, float | None]
     left_out: Sequence[str]
+    remarks: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -44,41 +49,46 @@ class Campaign:
         Raises UsageError, StoreError.
         """
         where = runs_dir(directory)
-        return cls.over(
-            [(reference, find_runs(reference, where)) for reference in (base, *others)], target
-        )
+        left_out: list[str] = []
+        sides = [(name, _find(name, where, left_out)) for name in (base, *others)]
+        return cls.over(sides, target, left_out)
 
     @classmethod
     def over(
-        cls, sides: Sequence[tuple[str, Sequence[Path]]], target: str | Target | None = None
+        cls,
+        sides: Sequence[tuple[str, Sequence[Path]]],
+        target: str | Target | None = None,
+        left_out: Sequence[str] = (),
     ) -> Campaign:
-        """Read the runs in these directories. Raises UsageError, StoreError."""
+        """Read the runs in these directories; those that did not finish are left out.
+
+        Args:
+            left_out: lines about runs that were left out before.
+
+        Raises:
+            UsageError: the base, or every other side, has no finished run.
+            StoreError: a run cannot be read.
+        """
+        lines, remarks = [*left_out], []
         read: list[tuple[str, list[Recording]]] = []
-        left_out: list[str] = []
-        seen: dict[str, str] = {}
         for name, paths in sides:
             recordings = [Recording(path) for path in dict.fromkeys(paths)]
-            ended = [run for run in recordings if run.finished]
-            left_out += [
-                f"{run.id} is left out: it was {run.status}"
-                for run in recordings
-                if not run.finished
-            ]
-            left_out += [
+            finished = [run for run in recordings if run.finished]
+            lines += [_unfinished(run) for run in recordings if not run.finished]
+            remarks += [
                 f"{run.id}: its raw data were thinned; its phases are known where edges were kept"
-                for run in ended
+                for run in finished
                 if run.is_thinned
             ]
-            if not ended:
+            if finished:
+                read.append((name, finished))
+            elif name == sides[0][0] or len(sides) == 2:
                 raise UsageError(f"{name!r} has no finished run to compare")
-            for run in ended:
-                if run.id in seen:
-                    raise UsageError(
-                        f"{run.id} is on two sides, {seen[run.id]!r} and {name!r}: "
-                        "nothing can be gained over itself"
-                    )
-                seen[run.id] = name
-            read.append((name, ended))
+            else:
+                lines.append(f"{name} is left out: none of its runs finished")
+        if len(read) < 2:
+            raise UsageError(f"only {read[0][0]!r} has a finished run: nothing to compare it with")
+        _must_be_apart(read)
         asked = Target.of(target) if isinstance(target, str) else target
         if asked is None:
             asked = _common_target([run for _, runs in read for run in runs])
@@ -103,7 +113,8 @@ class Campaign:
             asked,
             judged,
             marks,
-            left_out,
+            lines,
+            remarks,
         )
 
     def question(self, tolerance: float) -> Question:
@@ -112,21 +123,21 @@ class Campaign:
         return Question(self.target, tolerance, metric, higher)
 
     def _remarks(self) -> list[str]:
-        lines = []
-        if len({_tells_startup(trial) for side in self.sides for trial in side.trials}) > 1:
+        lines = [*self.remarks]
+        if len({_has_startup(trial) for side in self.sides for trial in side.trials}) > 1:
             lines.append(
                 "some of these runs were recorded before start-up and inference were phases: there "
                 "they are in other, eval and unattributed"
             )
         if any(trial.unit == "steps" for side in self.sides for trial in side.trials):
             lines.append(
-                "work is counted in steps, which may differ in size: run.log(samples=…) tells "
-                "how much was trained"
+                "work is counted in steps, which may differ in size: log how much was trained with "
+                "run.log(samples=…)"
             )
         return lines
 
-    def compared(self, tolerance: float) -> dict[str, Any]:
-        """The JSON of ``probe compare``. Raises UsageError if a side mixes what differs."""
+    def compared(self, tolerance: float) -> ComparisonReport:
+        """The comparison. Raises UsageError if a side mixes what differs."""
         base, others = self.sides[0], self.sides[1:]
         targeted = self.target is not None
         for side in self.sides:
@@ -137,22 +148,58 @@ class Campaign:
             compatibility.differences(base.trials, side.trials, targeted=targeted)
             for side in others
         ]
-        result = compare(base, others, self.question(tolerance), problems)
-        return result | {
-            "early_ends_at": [
-                {"share_of_samples": share, "quality": value} for share, value in self.marks.items()
-            ],
-            "tolerance_percent": 100 * tolerance,
-            "warnings": [*self.left_out, *self._remarks()],
-        }
+        return replace(
+            compare(base, others, self.question(tolerance), problems),
+            early_ends_at=[StageEnd(share, value) for share, value in self.marks.items()],
+            tolerance_percent=100 * tolerance,
+            left_out=self.left_out,
+            warnings=[*self.left_out, *self._remarks()],
+        )
 
 
-def _tells_startup(trial: Trial) -> bool:
+def _find(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
+    """All runs of a side; of several references those that exist, the others become lines."""
+    if is_regular(Path(reference) / RUN_FILE):
+        return find_runs(reference, directory)
+    runs: list[Path] = []
+    lines = []
+    parts = [part.strip() for part in reference.split(",") if part.strip()]
+    for part in parts or [reference]:
+        try:
+            runs += find_runs(part, directory)
+        except UnknownRunError as error:
+            if len(parts) < 2:
+                raise
+            lines.append(f"{part} is left out: {error}")
+    if not runs:
+        raise UnknownRunError(f"none of the runs {', '.join(parts)} is in {directory}")
+    left_out += lines
+    return runs
+
+
+def _unfinished(run: Recording) -> str:
+    verb = "is still" if run.status is RunStatus.RUNNING else "was"
+    return f"{run.id} is left out: it {verb} {run.status}"
+
+
+def _must_be_apart(sides: Sequence[tuple[str, Sequence[Recording]]]) -> None:
+    seen: dict[str, str] = {}
+    for name, runs in sides:
+        for run in runs:
+            if run.id in seen:
+                raise UsageError(
+                    f"{run.id} is on two sides, {seen[run.id]!r} and {name!r}: "
+                    "a run cannot be compared with itself"
+                )
+            seen[run.id] = name
+
+
+def _has_startup(trial: Trial) -> bool:
     return any(Phase.STARTUP in stage.phases for stage in trial.stages.values())
 
 
 def _common_target(recordings: Sequence[Recording]) -> Target | None:
-    """That of all runs which have one; None if they differ, which the comparison then says."""
+    """The target of all runs; None if they differ, which the comparison then names."""
     targets = {run.target for run in recordings} - {None}
     if len(targets) != 1 or any(run.target is None for run in recordings):
         return None

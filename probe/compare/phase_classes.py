@@ -1,21 +1,27 @@
 """Which class of work a phase's time and energy belong to.
 
 Decided once per comparison, on the base, and used for all its runs: faster arithmetic moves the
-ridge point, and a span that is called something else has gained nothing. Forward, backward,
-recompute and optimizer are memory-bound if the device says that its DRAM was busier than its tensor
-cores. Where it does not say, they are divided by how long each operation would take at the device's
-peaks (Williams 2009), and operations that wait for memory count as memory-bound; a run tells that
-part (``roofline`` in its config, which :class:`optimizers.Trainer` counts). Without either they are
-unclassified.
+ridge point of a device, and work that is only classed differently has not become cheaper. In this
+order:
+
+measured    forward, backward, recompute and optimizer are memory-bound if the device shows that its
+            DRAM was busier than its tensor cores
+counted     else they are divided by how long each operation of a step would take at the device's
+            peak rates (Williams 2009, "Roofline"): what waits for memory is memory-bound. The run
+            holds that part (``roofline``), counted by ``watch(classify=True)``, or by
+            :class:`optimizers.Trainer` in the run's config
+by phase    else by the name of the phase alone, and memory-bound work is not separated
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from ..model import Phase
 from ..report.model import RateRow
+from .model import Classified, MovedPhase
 from .run_record import Trial
 
 COMMUNICATION, MEMORY_BOUND = "communication", "memory-bound"
@@ -33,48 +39,95 @@ CLASSES = (
     UNIDENTIFIED,
 )
 
-_WHOLE = {
-    Phase.COMMUNICATION: COMMUNICATION,
-    Phase.DATA: WAITING,
-    Phase.EVAL: OVERHEAD,
-    Phase.CHECKPOINT: OVERHEAD,
-    Phase.STARTUP: OVERHEAD,
-    Phase.COMPILE: OVERHEAD,
-    Phase.INFERENCE: COMPUTE,
-    Phase.OTHER: OVERHEAD,
-    Phase.UNATTRIBUTED: OVERHEAD,
-}
-_DIVIDED = {
+NOT_SEPARATED = "not separated: `classify=True`"
+
+_DIVIDED: Mapping[str, str] = {
     Phase.FORWARD: COMPUTE,
     Phase.BACKWARD: GRADIENT_HEAVY,
     Phase.RECOMPUTE: GRADIENT_HEAVY,
     Phase.OPTIMIZER: GRADIENT_HEAVY,
 }
+_WHOLE: Mapping[str, str] = {
+    Phase.COMMUNICATION: COMMUNICATION,
+    Phase.INFERENCE: COMPUTE,
+    Phase.DATA: WAITING,
+    Phase.OTHER: WAITING,
+    Phase.EVAL: OVERHEAD,
+    Phase.CHECKPOINT: OVERHEAD,
+    Phase.STARTUP: OVERHEAD,
+    Phase.COMPILE: OVERHEAD,
+    Phase.RESTART: OVERHEAD,
+    Phase.UNATTRIBUTED: OVERHEAD,
+}
+# Phases that users name themselves, where the name says what they are.
+_NAMED: Mapping[str, str] = {
+    "clipping": GRADIENT_HEAVY,
+    "clip": GRADIENT_HEAVY,
+    "idle": WAITING,
+    "wait": WAITING,
+    "waiting": WAITING,
+    "evaluate": OVERHEAD,
+    "evaluation": OVERHEAD,
+    "validate": OVERHEAD,
+    "validation": OVERHEAD,
+    "test": OVERHEAD,
+    "save": OVERHEAD,
+    "saving": OVERHEAD,
+    "logging": OVERHEAD,
+}
 _MOVED = 0.1
 _BUSY = 0.5  # of its peak: a unit that is less busy is no limit
-
-ClassShares = Mapping[str, Mapping[str, float]]
-
-
-def classes(bases: Iterable[Trial]) -> ClassShares:
-    """Phase → class → share, which add up to one; decided on the base's runs."""
-    measured = _mean_shares(bases)
-    shares: dict[str, dict[str, float]] = {str(p): {c: 1.0} for p, c in _WHOLE.items()}
-    for phase, rest in _DIVIDED.items():
-        bound = measured.get(str(phase))
-        if bound is None:
-            shares[str(phase)] = {UNCLASSIFIED: 1.0}
-        else:
-            shares[str(phase)] = {MEMORY_BOUND: bound, rest: 1.0 - bound}
-    return shares
+_WEAKEST_FIRST = (Classified.BY_PHASE, Classified.COUNTED, Classified.MEASURED)
 
 
-def of(shares: ClassShares, phase: str) -> Mapping[str, float]:
-    """Class → share of a phase.
+@dataclass(frozen=True, slots=True)
+class PhaseClasses:
+    """``shares``: phase → class → share of it, which add up to one; ``classified``: phase → how."""
 
-    ``forward/attention`` counts as forward; a phase that the user named is unclassified.
-    """
-    return shares.get(phase) or shares.get(phase.partition("/")[0], {UNCLASSIFIED: 1.0})
+    shares: Mapping[str, Mapping[str, float]]
+    classified: Mapping[str, Classified]
+
+    @classmethod
+    def of_base(cls, bases: Sequence[Trial]) -> PhaseClasses:
+        """The classes that the base's runs decide."""
+        bound = _mean_shares(bases)
+        shares: dict[str, dict[str, float]] = {
+            str(phase): {name: 1.0} for phase, name in {**_WHOLE, **_NAMED}.items()
+        }
+        classified = dict.fromkeys(shares, Classified.BY_PHASE)
+        for phase, rest in _DIVIDED.items():
+            name = str(phase)
+            if name not in bound:
+                shares[name], classified[name] = {rest: 1.0}, Classified.BY_PHASE
+                continue
+            shares[name] = {MEMORY_BOUND: bound[name], rest: 1.0 - bound[name]}
+            is_measured = all(
+                (name if name in trial.bound_share else Phase.FORWARD) in trial.measured_bound
+                for trial in bases
+            )
+            classified[name] = Classified.MEASURED if is_measured else Classified.COUNTED
+        return cls(shares, classified)
+
+    @property
+    def memory_separated(self) -> bool:
+        """Whether memory-bound work was told from the rest of its phase anywhere."""
+        return any(how is not Classified.BY_PHASE for how in self.classified.values())
+
+    def of(self, phase: str) -> Mapping[str, float]:
+        """Class → share of a phase. ``forward/attention`` counts as forward."""
+        return self.shares.get(phase) or self.shares.get(_parent(phase), {UNCLASSIFIED: 1.0})
+
+    def how(self, phases: Iterable[str]) -> Classified:
+        """How these were classed: the least certain way of any of them."""
+        ways = {
+            self.classified.get(phase) or self.classified.get(_parent(phase), Classified.BY_PHASE)
+            for phase in phases
+        }
+        return next((way for way in _WEAKEST_FIRST if way in ways), Classified.BY_PHASE)
+
+
+def _parent(phase: str) -> str:
+    return phase.partition("/")[0]
 
 
 def limited(rates: Iterable[RateRow]) -> dict[str, float]:
@@ -100,18 +153,18 @@ def limited(rates: Iterable[RateRow]) -> dict[str, float]:
     return limits
 
 
-def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[dict[str, float | str]]:
+def moved(bases: Iterable[Trial], others: Iterable[Trial]) -> list[MovedPhase]:
     """Phases whose own limit is another one in the other runs."""
     base, other = _mean_shares(bases), _mean_shares(others)
     return [
-        {"phase": phase, "memory_bound_base": base[phase], "memory_bound_other": other[phase]}
+        MovedPhase(phase, base[phase], other[phase])
         for phase in sorted(base.keys() & other.keys())
         if abs(base[phase] - other[phase]) > _MOVED
     ]
 
 
 def _mean_shares(trials: Iterable[Trial]) -> dict[str, float]:
-    """Phase → memory-bound part, where every run tells it."""
+    """Phase → memory-bound part, where every run has it."""
     shares = [trial.bound_share for trial in trials]
     phases = set.intersection(*(set(share) for share in shares)) if shares else set()
     means = {phase: fmean(min(1.0, max(0.0, share[phase])) for share in shares) for phase in phases}

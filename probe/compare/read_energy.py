@@ -112,12 +112,6 @@ class Measured:
             uses[phase] = Use(seconds.get(phase, 0.0), energy, status)
         return Stage(max(0.0, samples), uses, Joint(joint, low, high))
 
-    def half_j(self, end_ns: int) -> float:
-        """Half-width of what the meters know of the joules until then."""
-        run = self._begin_ns, max(end_ns, self._begin_ns + 1)
-        limits = [device_energy.total_interval(device, run) for device in self._devices]
-        return math.fsum(high - low for low, high in limits) / 2
-
     def meter_error(self, end_ns: int) -> float:
         """How far all that the meters show until then may be off, as a share."""
         run = self._begin_ns, max(end_ns, self._begin_ns + 1)

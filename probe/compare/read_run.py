@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median_low
-from typing import Any
+from statistics import fmean, median_low
 
+from ..instrument.roofline import NOT_SEPARATED
 from ..model import RunStatus
+from ..store.members import Member
 from ..store.reader import RunReader
 from ..store.thinned import thinned_until_ns
 from ..target import Target
 from .progress import Quality, Work
 from .read_energy import Measured
-from .run_record import EARLY, LATE, Trial
+from .run_record import EARLY, LATE, Setting, Trial
+from .serialization import JsonValue
 
 MARK = 1 / 3
 MARKS = (1 / 4, MARK, 1 / 2)
@@ -35,10 +37,14 @@ class Recording:
         first = self.ranks[0] if self.ranks else 0
         self.logged = reader.logged()
         self.work = Work.of(self.begin_ns, self.logged, reader.steps_ns(first))
+        self._counted = _agreed(
+            [_bound(member.info.get("roofline")) for member in reader.members if _is_rank(member)]
+        )
+        self._uncounted = _why_uncounted(reader.members)
         self._hashes = {
             str(digest)
             for member in reader.members
-            if member.role == "rank" and (digest := member.info.get("model_hash")) not in _UNKNOWN
+            if _is_rank(member) and (digest := member.info.get("model_hash")) not in _UNKNOWN
         }
 
     @property
@@ -90,6 +96,7 @@ class Recording:
         config = self.meta.get("config") or {}
         block = config.get("block", config.get("seed"))
         measured = Measured(self._path)
+        limited = measured.limited()
         return Trial(
             id=self.id,
             name=self.name,
@@ -102,7 +109,6 @@ class Recording:
             stopped=quality is not None and target is not None and quality.stopped_at(target),
             quality=None if quality is None else quality.last,
             energy=measured.provenance,
-            energy_half_j=measured.half_j(end_ns),
             meters=measured.meters(),
             meter_error=measured.meter_error(end_ns),
             early={
@@ -111,15 +117,19 @@ class Recording:
                 if share != MARK
             },
             memory=measured.memory(),
-            bound_share=_bound(config.get("roofline")) | measured.limited(),
+            bound_share=(_bound(config.get("roofline")) or self._counted) | limited,
+            measured_bound=frozenset(limited),
+            uncounted=self._uncounted,
+            whole=measured.stage(self.begin_ns, end_ns, samples),
             is_like=self._likeness(measured.models),
             unit=self.work.unit,
             ranks=max(1, len(self.ranks)),
             settings=_settings(config),
+            techniques=_techniques(config.get("techniques")),
             g_per_kwh=(self.meta.get("carbon") or {}).get("g_per_kwh"),
         )
 
-    def _likeness(self, models: Sequence[str]) -> dict[str, Any]:
+    def _likeness(self, models: Sequence[str]) -> dict[str, Setting]:
         """What must agree for runs to be comparable; what is unknown is left out."""
         machine = (self.meta.get("machine") or {}).get("cpu_model")
         facts = {
@@ -150,7 +160,34 @@ def _mark(share: float, value: float | None, quality: Quality | None, samples: f
     return samples if reached is None else reached
 
 
-def _settings(config: Any) -> dict[str, Any]:
+def _is_rank(member: Member) -> bool:
+    return member.role == "rank"
+
+
+def _why_uncounted(members: Sequence[Member]) -> str:
+    """The reason in the note of a rank that could not count its step; empty without one."""
+    lines = [str(line) for member in members for line in member.info.get("warnings") or ()]
+    notes = [line for line in lines if line.startswith(NOT_SEPARATED)]
+    return notes[0].removeprefix(NOT_SEPARATED).lstrip(": ") if notes else ""
+
+
+def _agreed(counts: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Phase → mean over ranks, of the phases that every rank counted."""
+    phases = set.intersection(*map(set, counts)) if counts else set()
+    return {phase: fmean(count[phase] for count in counts) for phase in sorted(phases)}
+
+
+def _techniques(stack: JsonValue) -> dict[str, str]:
+    """Technique → its settings, of what :class:`optimizers.Trainer` stores with a run."""
+    entries = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
+    return {
+        str(each["technique"]): str(each.get("settings") or "")
+        for each in entries
+        if each.get("technique")
+    }
+
+
+def _settings(config: Mapping[str, JsonValue]) -> dict[str, Setting]:
     """What a reader of a table must know: no lists, no counts of operations."""
     return {
         name: value
@@ -159,7 +196,7 @@ def _settings(config: Any) -> dict[str, Any]:
     }
 
 
-def _bound(roofline: Any) -> dict[str, float]:
+def _bound(roofline: JsonValue) -> dict[str, float]:
     """Phase → memory-bound part, as the run's config tells it."""
     shares = roofline.get("memory_bound") if isinstance(roofline, dict) else None
     if not isinstance(shares, dict):

@@ -1,19 +1,20 @@
 """What a comparison knows of a run: how far it came, and what each phase used on the way.
 
-Data only. :mod:`read_run` makes them from the store; a simulation makes them up.
+Data only. :mod:`read_run` makes them from the store; tests and benchmarks simulate them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..model import Phase, Provenance, Status
 from ..sensors.known_meters import VENDOR_GAIN
 
 EARLY, LATE = "early", "late"
 STAGES = (EARLY, LATE)
+
+Setting = str | float  # what a run was trained with, as its config has it
 
 ONCE = frozenset({str(Phase.UNATTRIBUTED), str(Phase.STARTUP), str(Phase.COMPILE)})
 """Phases that a run has once, however many samples it trains on: its start and its end."""
@@ -68,12 +69,15 @@ class Trial:
 
     ``block`` names what it shares with a run of the other side (its seed); ``reached`` is None
     without a target, ``stopped`` says that it ended there; ``energy`` says how its joules came
-    about, None if there are none; ``energy_half_j`` is how well its meter knows their total,
-    ``meter_error`` how far all that its meters show may be off, as a share.
+    about, None if there are none; ``meter_error`` is how far all that its meters show may be off,
+    as a share. ``whole`` is what the phases used over all stages, estimated together: more data
+    tell more phases apart than each stage does by itself. ``bound_share`` is the memory-bound part
+    of a phase; those in ``measured_bound`` were measured by the device, the others were counted;
+    ``uncounted`` says why a run could not count them that was asked to.
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
     ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
-    for runs to be comparable, by name, ``settings`` what it was trained with; ``g_per_kwh`` is the
-    carbon intensity recorded with it.
+    for runs to be comparable, by name, ``settings`` what it was trained with, ``techniques`` the
+    settings of each technique of its stack; ``g_per_kwh`` is the carbon intensity recorded with it.
     """
 
     id: str
@@ -84,17 +88,20 @@ class Trial:
     stopped: bool = False
     quality: float | None = None
     energy: Provenance | None = Provenance.MEASURED
-    energy_half_j: float = 0.0
     meters: frozenset[str] = frozenset()
     meter_error: float = VENDOR_GAIN
     early: Mapping[float, tuple[float, float | None]] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
     bound_share: Mapping[str, float] = field(default_factory=dict)
-    is_like: Mapping[str, Any] = field(default_factory=dict)
+    measured_bound: frozenset[str] = frozenset()
+    uncounted: str = ""
+    whole: Stage | None = None
+    is_like: Mapping[str, Setting] = field(default_factory=dict)
     unit: str = "samples"
     ranks: int = 1
     g_per_kwh: float | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    techniques: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:
@@ -105,6 +112,11 @@ class Trial:
     def time_s(self) -> float:
         """Seconds of all stages."""
         return sum(stage.time_s for stage in self.stages.values())
+
+    @property
+    def all_stages(self) -> Stage:
+        """What each phase used in all stages; a phase that one stage refuses is refused in all."""
+        return self.whole or _joined([*self.stages.values()])
 
     def spent(self, phase: str) -> float:
         """Seconds in one phase, in all stages; 0 if it never came."""
@@ -118,3 +130,32 @@ class Trial:
         if self.energy is None:
             return None
         return sum(stage.energy_j for stage in self.stages.values())
+
+
+def _joined(stages: Sequence[Stage]) -> Stage:
+    refused = {
+        phase
+        for stage in stages
+        for phase, use in stage.phases.items()
+        if use.energy_j is None and use.time_s > 0
+    }
+    uses: dict[str, Use] = {}
+    joint, low, high = 0.0, 0.0, 0.0
+    for stage in stages:
+        joint += stage.unidentified.energy_j
+        low += stage.unidentified.low_j
+        high += stage.unidentified.high_j
+        for phase, use in stage.phases.items():
+            before = uses.get(phase, Use(0.0, 0.0))
+            energy = use.energy_j or 0.0
+            if phase in refused:
+                joint, low, high = joint + energy, low + energy, high + energy
+                uses[phase] = Use(before.time_s + use.time_s, None, Status.NOT_IDENTIFIABLE)
+                continue
+            weak = Status.WEAK in (use.status, before.status)
+            uses[phase] = Use(
+                before.time_s + use.time_s,
+                (before.energy_j or 0.0) + energy,
+                Status.WEAK if weak else Status.RESOLVED,
+            )
+    return Stage(sum(stage.samples for stage in stages), uses, Joint(joint, low, high))

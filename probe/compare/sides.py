@@ -1,4 +1,4 @@
-"""The sides of a comparison, and what is asked of them: how good each is, and for how much work."""
+"""The sides of a comparison and what is asked of them: how good each is, for how much work."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from ..attribution.arrays import Floats
 from ..target import Target
 from . import TOLERANCE
+from .model import ComparedSide, EarlyMark, Quality, TechniqueRow
 from .run_record import Trial
 
 
@@ -23,9 +23,9 @@ class Side:
     name: str
     trials: Sequence[Trial]
 
-    def as_json(self) -> dict[str, Any]:
-        """The side's name and ids as JSON."""
-        return {"name": self.name, "ids": [trial.id for trial in self.trials]}
+    def named(self) -> ComparedSide:
+        """The side's name and ids."""
+        return ComparedSide(self.name, [trial.id for trial in self.trials])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Question:
         return "equal_work" if self.target is None else "to_target"
 
 
-def quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
+def quality(base: Side, other: Side, question: Question) -> Quality:
     """Means of the final values of both sides, and whether the other side is good enough.
 
     If any run stopped at its target, values beyond the target count as the target: how far a run
-    overshot it says nothing.
+    overshot it does not count.
     """
     trials = [*base.trials, *other.trials]
     target = question.target
@@ -63,15 +63,8 @@ def quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
         ]
         for side in (base, other)
     ]
-    result: dict[str, Any] = {
-        "metric": question.metric,
-        "base": None,
-        "other": None,
-        "difference_percent": None,
-        "ok": None,
-    }
     if question.higher is None or not all(values):
-        return result
+        return Quality(question.metric)
     base_mean, other_mean = fmean(values[0]), fmean(values[1])
     percent = (
         100 * (other_mean - base_mean) / abs(base_mean)
@@ -79,12 +72,13 @@ def quality(base: Side, other: Side, question: Question) -> dict[str, Any]:
         else (0.0 if other_mean == base_mean else math.inf)
     )
     worse = -percent if question.higher else percent
-    return result | {
-        "base": base_mean,
-        "other": other_mean,
-        "difference_percent": percent if math.isfinite(percent) else None,
-        "ok": bool(worse <= 100 * question.tolerance),
-    }
+    return Quality(
+        question.metric,
+        base_mean,
+        other_mean,
+        percent if math.isfinite(percent) else None,
+        bool(worse <= 100 * question.tolerance),
+    )
 
 
 def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:
@@ -104,8 +98,25 @@ def sample_factors(base: Side, other: Side, question: Question) -> Floats:
     return factors
 
 
-def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[dict[str, Any]]:
-    """What the early stage gained if it ended at another mark."""
+def technique_rows(base: Side, other: Side) -> list[TechniqueRow]:
+    """The techniques that one side uses and the other does not, or with other settings."""
+    names = dict.fromkeys(
+        name for side in (base, other) for trial in side.trials for name in trial.techniques
+    )
+    rows = [TechniqueRow(name, _settings(base, name), _settings(other, name)) for name in names]
+    return [row for row in rows if row.base != row.other]
+
+
+def _settings(side: Side, technique: str) -> str | None:
+    """Of all runs of a side; None if none of them uses the technique."""
+    settings = dict.fromkeys(
+        trial.techniques[technique] for trial in side.trials if technique in trial.techniques
+    )
+    return " or ".join(settings) if settings else None
+
+
+def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[EarlyMark]:
+    """What the early stage saves if it ended at another mark."""
     place = 1 if by == "energy" else 0
     rows = []
     for mark in sorted({mark for trial in base.trials for mark in trial.early}):
@@ -116,12 +127,5 @@ def early_gains(base: Side, other: Side, by: str, total: float | None) -> list[d
         values = [[value for value in side if value is not None] for side in sides]
         if all(values):
             gained = fmean(values[0]) - fmean(values[1])
-            rows.append(
-                {
-                    "share_of_samples": mark,
-                    "of": by,
-                    "gain": gained,
-                    "share": gained / total if total else None,
-                }
-            )
+            rows.append(EarlyMark(mark, by, gained, gained / total if total else None))
     return rows

@@ -1,7 +1,7 @@
 """By how much two groups of runs differ, and how sure that is. Numbers only: no runs, no joules.
 
 Every question that a comparison asks (the total, a cell, its progress, its cost) is one column.
-Runs of the same seed block are held against each other: Student's t on their differences. Without
+Runs of the same seed block are pairs: Student's t on their differences. Without
 blocks each column's mean over all pairs is a two-sample U-statistic, whose variance is that of its
 projections on either group (Hoeffding 1948); for a plain difference that is Welch's test, degrees
 of freedom by Satterthwaite included.
@@ -21,8 +21,11 @@ from ..attribution.arrays import Bools, Floats
 Pair = Callable[[int, int], Floats]
 
 LEVEL = 0.95
+FEWEST_RUNS = 2
+"""Runs that each side needs for an interval and a verdict: one does not show how runs differ."""
 FEWEST_FOR_BOOTSTRAP = 10
 _RESAMPLES = 4000
+_RATIO_NOISE = 1e-7  # of a ratio: its width is a root of what rounding leaves
 _NOISE = 1e-12  # of the larger number: what is left of a difference of equal floats
 
 
@@ -44,11 +47,11 @@ class Contrast:
 
     @property
     def has_error(self) -> bool:
-        """Whether anything is known of the error: one run says nothing of how runs differ."""
-        return self.runs > 1
+        """Whether there are enough runs for an interval and a verdict."""
+        return self.runs >= FEWEST_RUNS
 
     def errors(self) -> Floats:
-        """Standard errors; infinite with one run."""
+        """Standard errors; infinite with too few runs."""
         if not self.has_error:
             return np.full(len(self.value), math.inf)
         variance = sum(
@@ -71,7 +74,7 @@ class Contrast:
         return np.where(np.isfinite(degrees), np.minimum(degrees, most), most)
 
     def half(self, level: float = LEVEL) -> Floats:
-        """Half-widths of the intervals; infinite with one run."""
+        """Half-widths of the intervals; infinite with too few runs."""
         errors = self.errors()
         if not self.has_error:
             return errors
@@ -93,7 +96,7 @@ class Contrast:
         return np.asarray(np.abs(self.value) <= _NOISE * most)
 
     def ratio(self, above: int, below: int) -> tuple[float, float] | None:
-        """Fieller's interval of value[above]/value[below]; None where it is not bounded."""
+        """Fieller's interval of value[above]/value[below]; None if not bounded, or of no width."""
         if not self.has_error:
             return None
         x, y = float(self.value[above]), float(self.value[below])
@@ -108,6 +111,9 @@ class Contrast:
         if a <= 0:
             return None  # the divisor may be zero
         root = math.sqrt(max(b * b - a * c, 0.0))
+        # Where both columns vary together, rounding alone is left: no interval has zero width.
+        if root <= _RATIO_NOISE * (abs(a) + abs(b)):
+            return None
         return (b - root) / a, (b + root) / a
 
     def bootstrap(self, column: int) -> tuple[float, float] | None:

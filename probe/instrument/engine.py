@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .cuda_memory import CudaMemory
     from .device_clock import DeviceClock
     from .module_kinds.listeners import KindListeners
+    from .roofline.step_classifier import StepClassifier, StepRoofline
     from .root_module.finder import RootFinder
 
 _WARNINGS = 32
@@ -58,6 +59,7 @@ class PhaseEngine:
         chores: Callable[[], None] | None = None,
         dither: float | None = None,
         modules: bool = False,
+        classify: bool = False,
     ):
         """Open the main ring.
 
@@ -68,6 +70,7 @@ class PhaseEngine:
             chores: called after a step closed, a few times a second at first and later less.
             dither: share of steps that begin with a short random rest.
             modules: tell forward and backward apart by kind of module.
+            classify: count the operations of one step.
 
         Raises:
             StoreError: the main ring cannot be opened.
@@ -90,6 +93,8 @@ class PhaseEngine:
         self.look_ns = time.monotonic_ns() + _LOOK_NS
         self._optimizers = _listed(optimizer)
         self._root_finder: RootFinder | None = None
+        self._classify = classify
+        self._classifier: StepClassifier | None = None
         self._memory: CudaMemory | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
@@ -121,6 +126,8 @@ class PhaseEngine:
         try:
             self._withdraw()
             registry.detach(self._machine)
+            if self._classifier is not None:
+                self._classifier.stop()
             if self._root_finder is not None:
                 self._root_finder.stop()
             self._models, self._optimizers = [], []
@@ -205,6 +212,11 @@ class PhaseEngine:
         """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
         return self._root_finder.hash if self._root_finder is not None else ""
 
+    @property
+    def step_roofline(self) -> StepRoofline | None:
+        """Which part of a step waits for memory; None if it was not counted."""
+        return None if self._classifier is None else self._classifier.result
+
     def overhead(self) -> dict[str, Any]:
         """What recording has cost: share of a step, and how that was found."""
         return self._overhead.summary(self.ring.offered(), self._machine.steps)
@@ -232,6 +244,21 @@ class PhaseEngine:
             self._root_finder.start()
         except Exception as error:
             self.warn(f"the model is not hooked: {type(error).__name__}: {error}")
+            return
+        if self._classify:
+            self._begin_to_classify(self._root_finder)
+
+    def _begin_to_classify(self, finder: RootFinder) -> None:
+        try:
+            from .roofline.step_classifier import StepClassifier
+
+            self._classifier = StepClassifier(
+                self._machine,
+                lambda: [root.listening.module() for root in finder.roots.values()],
+                self.warn,
+            )
+        except Exception as error:
+            self.warn(f"operations are not counted: {type(error).__name__}: {error}")
 
     def _kind_listeners(self) -> Callable[[Any], KindListeners] | None:
         machine = self._machine
@@ -247,10 +274,13 @@ class PhaseEngine:
         if steps == 1:
             self._overhead.begin(self.ring.offered())
         self._flush()
+        if self._classifier is not None:
+            self._classifier.step_closed()
         if self._cuda is None:
             self._look_for_cuda()
         self.look_after_recorder()
-        if self._busy or steps < _FIRST_STEPS:
+        classifies = self._classifier is not None and not self._classifier.is_done
+        if self._busy or classifies or steps < _FIRST_STEPS:
             return 0
         now_ns = time.monotonic_ns()
         age_ns = now_ns - self._began_ns

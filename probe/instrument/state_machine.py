@@ -108,6 +108,7 @@ class PhaseStateMachine:
     grad_enabled: Callable[[], bool] = cython.declare(object, visibility="public")
     changed: Callable[[], bool] = cython.declare(object, visibility="public")
     after_backward: Callable[[Any, bool], None] | None = cython.declare(object, visibility="public")
+    on_backward: Callable[[Any], None] | None = cython.declare(object, visibility="public")
     new_optimizer: Callable[[Any], int] = cython.declare(object, visibility="public")
     without_gradients: Callable[[Any], int] = cython.declare(object, visibility="public")
     every_step: bool = cython.declare(cython.bint, visibility="public")
@@ -154,6 +155,7 @@ class PhaseStateMachine:
         self.grad_enabled = bool  # torch's, once torch is there
         self.changed = bool  # parameters changed since the last backward
         self.after_backward = None  # (outputs, whether gradients were added up)
+        self.on_backward = None  # outputs of every backward, while a step's operations are counted
         self.new_optimizer = _no_name  # an optimizer steps for the first time → code of its name
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
@@ -466,6 +468,8 @@ class PhaseStateMachine:
                     self.after_backward(outputs, self._accumulates)
                 except Exception as error:
                     self.fail(error)
+        if done and self.on_backward is not None:
+            self._call_with(self.on_backward, outputs)
 
     def recompute_begin(self) -> Any:
         """Enter a checkpointed forward that runs again."""

@@ -10,6 +10,8 @@ from ..store import dashboard_address
 from ..target import Target
 from .arguments import plain_config
 
+_YES = ("1", "true", "yes")
+
 
 def options(
     *,
@@ -23,6 +25,7 @@ def options(
     config: Any,
     data: str | None,
     modules: bool,
+    classify: bool,
     dashboard: bool | int,
 ) -> dict[str, Any]:
     """The options by name, as :class:`probe.watch` documents them.
@@ -46,7 +49,8 @@ def options(
         "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
         "config": plain_config(config),
         "data": data or environment("PROBE_DATA") or None,
-        "modules": bool(modules) or environment("PROBE_MODULES") in ("1", "true", "yes"),
+        "modules": bool(modules) or environment("PROBE_MODULES") in _YES,
+        "classify": bool(classify) or environment("PROBE_CLASSIFY") in _YES,
     }
 
 

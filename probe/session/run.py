@@ -76,6 +76,7 @@ class Run:
             chores=self._chores,
             dither=options["dither"],
             modules=options["modules"],
+            classify=options["classify"],
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._engine.ring, clock)
@@ -226,12 +227,14 @@ class Run:
     def _info(self) -> dict[str, Any]:
         torch = sys.modules.get("torch")
         engine = self._engine
+        counted = engine.step_roofline
         return {
             "torch": str(getattr(torch, "__version__", "unknown")),
             "model_hash": engine.parameters_hash or "unknown",
             "model_found": engine.model_found or "unknown",
             "warnings": [redact_text(line) for line in engine.all_warnings()],
             "overhead": engine.overhead(),
+            "roofline": None if counted is None else counted.to_dict(),
             "stack": self._options.get("stack") or "unknown",
             "ended_by_parent": ended_by_parent() or None,
         } | self._met

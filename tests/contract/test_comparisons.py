@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from probe.compare.comparison import compare
 from probe.compare.formats import formats, render
+from probe.compare.model import ComparisonReport
 from probe.compare.run_record import Trial
 from probe.compare.sides import Question, Side
 from probe.errors import UsageError
@@ -37,7 +38,8 @@ def refused(trial: Trial) -> Trial:
     return replace(trial, stages=stages)
 
 
-def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
+def found(name: str = "base", kind: str = "gain") -> ComparisonReport:
+    """A comparison of one of KINDS, with hostile or plain names."""
     base, others = BASE, {"better": BETTER, "worse": WORSE}
     question = Question(metric="eval_loss", higher=False)
     problems: list[list[str]] = [[], []]
@@ -61,8 +63,12 @@ def found(name: str = "base", kind: str = "gain") -> dict[str, Any]:
     elif kind == "unlike":
         problems = [["other data: a against b"], []]
     sides = [Side(f"{name} {key}", side) for key, side in others.items()]
-    told = compare(Side(name, base), sides, question, problems)
-    return told | {"warnings": [f"{name} is left out"], "tolerance_percent": 0.5}
+    return replace(
+        compare(Side(name, base), sides, question, problems),
+        warnings=[f"{name} is left out"],
+        left_out=[f"{name} is left out"],
+        tolerance_percent=0.5,
+    )
 
 
 KINDS = ("gain", "modelled", "no meter", "missed", "refused", "single", "unlike")
@@ -78,14 +84,22 @@ def test_every_kind_is_told(format_: str, kind: str) -> None:
 @pytest.mark.parametrize("format_", ["text", "md", "html"])
 def test_what_readers_must_not_miss(format_: str) -> None:
     def told(kind: str) -> str:
-        return render(found(kind=kind), format_).replace("&#95;", "_").replace("\u00a0", " ")
+        said = render(found(kind=kind), format_).replace("&#95;", "_")
+        return " ".join(said.split())  # lines are as long as a terminal is wide
 
-    assert "gain of energy" in told("gain") and "loss of energy" in told("gain")
-    assert "no verdict on a model" in told("modelled")
+    assert "base better uses 19.9 % less energy per sample than base (95 %: 18.1 … 21.7 %)" in told(
+        "gain"
+    )
+    assert "most of it in forward (80 %)" in told("gain")
+    assert "base worse uses 20.2 % more energy per sample than base" in told("gain")
+    assert "not separated: `classify=True`" in told("gain").replace("&#96;", "`")
+    assert "of it compute" in told("gain")
+    assert "modelled: no verdict" in told("modelled")
     assert "not measured" in told("no meter")
     assert "target missed by 3 of 3 runs of base better" in told("missed")
     assert "cannot be told apart" in told("refused") and "without optimizer" not in told("gain")
-    assert "one run a side" in told("single")
+    assert "one run a side: no interval; a verdict needs 2 or more runs a side" in told("single")
+    assert " … " not in told("single")
     assert "not comparable: other data: a against b" in told("unlike")
 
 
@@ -98,7 +112,21 @@ def test_json_is_the_contract(kind: str) -> None:
             assert {"gain", "interval", "percent", "progress", "cost", "verdict"} <= one[key].keys()
             assert one[key]["verdict"] in ("gain", "loss", "no evidence")
         assert {"base", "other", "difference_percent", "ok"} <= one["quality"].keys()
+        for row in (*one["phases"], one["per_sample"]):
+            assert {
+                "phase",
+                "base",
+                "other",
+                "gain_j",
+                "gain_j_interval",
+                "gain_s",
+                "gain_s_interval",
+                "share",
+                "verdict",
+            } <= row.keys()
+            assert set(row["base"]) == set(row["other"]) == {"time_s", "energy_j"}
         for cell in one["cells"]:
+            assert cell["classified"] in ("measured", "counted", "by phase")
             assert {
                 "stage",
                 "class",
@@ -116,6 +144,51 @@ def test_json_is_the_contract(kind: str) -> None:
         assert four is None or set(four) == {"early", "gradient", "memory", "communication", "rest"}
         assert (four is None) == (one["verdict"] == "no evidence" or not one["cells"])
         assert {"verdict", "reason"} <= one.keys()
+
+
+def intervals(value: object, key: str = "") -> Iterator[list[float | None]]:
+    """Every interval of a JSON."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from intervals(entry, name)
+    elif isinstance(value, list):
+        if "interval" in key and value:
+            yield value
+        for entry in value:
+            yield from intervals(entry)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_interval_has_zero_width(kind: str) -> None:
+    limits = list(intervals(json.loads(render(found(kind=kind), "json"))))
+    assert all(low is None or high is None or low < high for low, high in limits)
+    # One run has no interval; without a meter nothing differs between these runs.
+    assert bool(limits) == (kind not in ("single", "modelled", "no meter"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_phases_and_cells_add_up(kind: str) -> None:
+    for one in found(kind=kind).comparisons:
+        total = one.per_sample
+        assert sum(row.gain_s for row in one.phases) == pytest.approx(total.gain_s, rel=1e-9)
+        if total.gain_j is not None:
+            joules = [row.gain_j for row in one.phases if row.gain_j is not None]
+            assert sum(joules) == pytest.approx(total.gain_j, rel=1e-9)
+
+
+@pytest.mark.parametrize("format_", formats())
+def test_the_answer_and_the_phases_come_first(format_: str) -> None:
+    said = render(found(), format_)
+    if format_ == "json":
+        keys = list(json.loads(said)["comparisons"][0])
+        assert keys.index("phases") < keys.index("cells")
+        return
+    said = said.replace("it in\nforward", "it in forward")
+    answer = said.index("most of it in forward")
+    assert answer < said.index("optimizer") < said.index("gradient-heavy")
+    if format_ == "csv":
+        first = next(csv.DictReader(io.StringIO(said)))
+        assert first["phase"] == "forward" and "most of it in forward" in first["answer"]
 
 
 def test_hostile_names_are_only_names() -> None:

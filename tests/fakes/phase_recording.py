@@ -115,6 +115,7 @@ def watched(
     failed: bool = False,
     dither: float | None = None,
     modules: bool = False,
+    classify: bool = False,
 ) -> Iterator[Watched]:
     """Records what happens inside; the books are checked on the way out."""
     folder = tmp_path / f"rings{next(_number)}"
@@ -123,7 +124,9 @@ def watched(
     def opened(label: str, capacity: int) -> RingWriter:
         return RingWriter(folder / f"{label}.ring", capacity=capacity)
 
-    engine = PhaseEngine(opened, model=model, optimizer=optimizer, dither=dither, modules=modules)
+    engine = PhaseEngine(
+        opened, model=model, optimizer=optimizer, dither=dither, modules=modules, classify=classify
+    )
     found = Watched(engine, folder)
     engine.install()
     try:

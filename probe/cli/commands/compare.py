@@ -1,4 +1,4 @@
-"""``probe compare BASE OTHER…``: gains over a base, where, and how sure that is."""
+"""``probe compare BASE OTHER…``: what a change saved, in which phase, and how sure that is."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from ...errors import UsageError
 from ..arguments import add_dir, add_output, percent
 from ..output import write
 
-SUMMARY = "did it pay: gains over a base, where, and how sure that is"
+SUMMARY = "what a change saved, in which phase, and how sure that is"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "base", metavar="BASE", help="an id, a name (all runs so named), or several with commas"
+        "base",
+        metavar="BASE",
+        help="runs before the change: an id, a name (all its runs), or several with commas",
     )
-    parser.add_argument("others", nargs="+", metavar="OTHER", help="the same")
+    parser.add_argument(
+        "others", nargs="+", metavar="OTHER", help="runs after the change, likewise"
+    )
     add_dir(parser)
     parser.add_argument("--format", default="text", help="text, json, md, csv or html")
     parser.add_argument(
         "--target",
         metavar="METRIC>=VALUE",
-        help="compare what it took to get there (by default the runs' own target)",
+        help="compare what it took to reach it (by default the target that the runs were given)",
     )
     parser.add_argument(
         "--quality",
         type=percent,
         default=None,
         metavar="PERCENT",
-        help="how much worse the final quality may be (0.5)",
+        help="how much worse the final quality may be, in percent (default 0.5)",
     )
     add_output(parser)
 
@@ -43,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
             f"no format {options.format!r} of a comparison: choose from "
             f"{', '.join(formats.formats())}"
         )
-    comparison = compare(
+    report = compare(
         options.base,
         options.others,
         directory=options.dir,
         target=options.target,
         tolerance=TOLERANCE if options.quality is None else options.quality / 100,
     )
-    return write(formats.render(comparison, options.format), options.format, options.output)
+    return write(formats.render(report, options.format), options.format, options.output)

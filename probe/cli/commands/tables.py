@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import UsageError
 from ...report.formats.md import cell, grid
@@ -12,6 +12,9 @@ from ...report.numbers import number
 from ...report.text_tables import Table, mebibytes, percent
 from ..arguments import add_dir, add_output, seconds
 from ..output import write
+
+if TYPE_CHECKING:
+    from ...compare.paper.model import PaperRow, PaperTables
 
 SUMMARY = "the tables of the paper from your runs, each beside the paper's figure"
 
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.paper.tables import tables
+    from ...compare.serialization import to_dict
 
     if options.format not in ("text", "md", "json"):
         raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
@@ -48,13 +52,13 @@ def run(options: argparse.Namespace) -> int:
         months=options.months,
     )
     if options.format == "json":
-        rendered = json.dumps(all_tables, indent=1, allow_nan=False)
+        rendered = json.dumps(to_dict(all_tables), indent=1, allow_nan=False)
     else:
         rendered = text(all_tables) if options.format == "text" else md(all_tables)
     return write(rendered, options.format, options.output)
 
 
-def text(all_tables: dict[str, Any]) -> str:
+def text(all_tables: PaperTables) -> str:
     """All tables below each other."""
     lines = _about(all_tables)
     for table in _tables(all_tables):
@@ -62,7 +66,7 @@ def text(all_tables: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def md(all_tables: dict[str, Any]) -> str:
+def md(all_tables: PaperTables) -> str:
     """All tables as Markdown, below each other."""
     lines = [cell(row) + "  " for row in _about(all_tables)]
     for table in _tables(all_tables):
@@ -70,71 +74,62 @@ def md(all_tables: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _about(all_tables: dict[str, Any]) -> list[str]:
-    runs = [
-        f"{all_tables[side]['name']} ({len(all_tables[side]['ids'])} runs)"
-        for side in ("base", "other")
-    ]
-    target = all_tables["target"]
+def _about(all_tables: PaperTables) -> list[str]:
+    base, other = (
+        f"{side.name} ({len(side.ids)} runs)" for side in (all_tables.base, all_tables.other)
+    )
+    target = all_tables.target
     work = (
         "the same work"
         if target is None
-        else (f"until {target['metric']} {target['direction']} {number(target['value'])}")
+        else f"until {target.metric} {target.direction} {number(target.value)}"
     )
-    why = f": {all_tables['reason']}" if all_tables["reason"] else ""
+    why = f": {all_tables.reason}" if all_tables.reason else ""
+    settings = {"base": all_tables.settings.base, "other": all_tables.settings.other}
     return [
-        f"{runs[1]} against {runs[0]}, {work}; {all_tables['verdict']}{why}",
-        f"on {all_tables['hardware']}; data {all_tables['data']}",
+        f"{other} against {base}, {work}; {all_tables.verdict}{why}",
+        f"on {all_tables.hardware}; data {all_tables.data}",
         *(
-            f"{side}: {', '.join(f'{k} {v}' for k, v in all_tables['settings'][side].items())}"
-            for side in ("base", "other")
-            if all_tables["settings"][side]
+            f"{side}: {', '.join(f'{name} {value}' for name, value in values.items())}"
+            for side, values in settings.items()
+            if values
         ),
     ]
 
 
-def _tables(all_tables: dict[str, Any]) -> list[Table]:
-    tables = []
-    for stated in all_tables["tables"]:
-        title = (
-            f"Table {stated['table']}: {stated['title']}" if stated["table"] else stated["title"]
+def _tables(all_tables: PaperTables) -> list[Table]:
+    return [
+        Table(
+            f"Table {stated.table}: {stated.title}" if stated.table else stated.title,
+            ["", "base", "ours", "change", "95 % interval", "verdict", "paper"],
+            [_cells(row) for row in stated.rows],
+            frozenset({0, 5, 6}),
         )
-        rows = [
-            [
-                row["what"],
-                _value(row, "base"),
-                _value(row, "other"),
-                percent(row["percent"]),
-                _limits(row),
-                row["verdict"] or "",
-                row["paper"] or "—",
-            ]
-            for row in stated["rows"]
-        ]
-        tables.append(
-            Table(
-                title,
-                ["", "base", "ours", "change", "95 % interval", "verdict", "paper"],
-                rows,
-                frozenset({0, 5, 6}),
-            )
-        )
-    return tables
+        for stated in all_tables.tables
+    ]
 
 
-def _value(row: dict[str, Any], side: str) -> str:
-    if row[side] is None:
-        return (row["ours"] or "") if side == "other" else ""
-    if row["unit"] == "B":
-        return mebibytes(row[side])
-    return f"{number(row[side])} {row['unit']}".rstrip()
+def _cells(row: PaperRow) -> list[str]:
+    return [
+        row.what,
+        "" if row.base is None else _value(row.base, row.unit),
+        row.ours or "" if row.other is None else _value(row.other, row.unit),
+        percent(row.percent),
+        _limits(row),
+        row.verdict or "",
+        row.paper or "—",
+    ]
 
 
-def _limits(row: dict[str, Any]) -> str:
-    if row["interval_percent"]:
-        low, high = row["interval_percent"]
+def _value(value: float, unit: str) -> str:
+    return mebibytes(value) if unit == "B" else f"{number(value)} {unit}".rstrip()
+
+
+def _limits(row: PaperRow) -> str:
+    if row.interval_percent:
+        low, high = row.interval_percent
         return f"{percent(low)} … {percent(high)}"
-    if row.get("interval"):
-        low, high = ("never" if end is None else number(end) for end in row["interval"])
-        return f"{low} … {high}"
+    if row.interval:
+        low_end, high_end = ("never" if end is None else number(end) for end in row.interval)
+        return f"{low_end} … {high_end}"
     return ""

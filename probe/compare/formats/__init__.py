@@ -1,25 +1,24 @@
-"""Formats of a comparison of runs. Each is one file here with ``render(comparison)``.
-
-They know the JSON of ``probe compare`` (schema 1) and nothing else.
-"""
+"""Formats of a comparison of runs. Each is one file here with ``render(report)``."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
 
 from ...errors import UsageError
-from ._tables import Part, parts, what
+from ..model import ComparisonReport
+from ._answer import answer, unit_of
+from ._phase_tables import scaled
+from ._tables import Part, parts
 
 
-def render(comparison: dict[str, Any], format: str = "text") -> str:  # noqa: A002
+def render(report: ComparisonReport, format: str = "text") -> str:  # noqa: A002
     """The comparison in one of :func:`formats`. Raises UsageError for another."""
     if format not in formats():
         raise UsageError(
             f"no format {format!r} of a comparison: choose from {', '.join(formats())}"
         )
-    return str(import_module(f"{__name__}.{format}").render(comparison))
+    return str(import_module(f"{__name__}.{format}").render(report))
 
 
 def formats() -> list[str]:
@@ -27,4 +26,4 @@ def formats() -> list[str]:
     return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))
 
 
-__all__ = ["Part", "formats", "parts", "render", "what"]
+__all__ = ["Part", "answer", "formats", "parts", "render", "scaled", "unit_of"]

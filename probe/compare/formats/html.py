@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...report.formats.html import escaped, page, table_of
-from ._tables import parts, what
+from ..model import ComparisonReport
+from ._tables import parts
 
 
-def render(comparison: dict[str, Any]) -> str:
+def render(report: ComparisonReport) -> str:
     """A whole page."""
-    body = [f"<header><h1>Did it pay?</h1><p class='soft'>{escaped(what(comparison))}</p></header>"]
-    for part in parts(comparison):
-        body.append(
-            f"<h2>{escaped(part.heading)}</h2><p class='figure'>{escaped(part.verdict)}</p>"
-        )
+    body = []
+    for place, part in enumerate(parts(report)):
+        heading = "h1" if place == 0 else "h2"
+        body.append(f"<{heading}>{escaped(part.answer)}</{heading}>")
+        body.append(f"<p class='soft'>{escaped(part.basis)}</p>")
         body += [table_of(table) for table in part.tables]
-        body += [f"<p>{escaped(remark)}</p>" for remark in part.remarks]
-    if comparison["warnings"]:
-        lines = "".join(f"<li>{escaped(line)}</li>" for line in comparison["warnings"])
+        body.append(f"<ul>{''.join(f'<li>{escaped(line)}</li>' for line in part.remarks)}</ul>")
+    if report.warnings:
+        lines = "".join(f"<li>{escaped(line)}</li>" for line in report.warnings)
         body.append(f"<ul class='warnings'>{lines}</ul>")
-    return page(escaped(f"{comparison['base']['name'][:100]} compared"), "".join(body))
+    return page(escaped(f"{report.base.name[:100]} compared"), "".join(body))

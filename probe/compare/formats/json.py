@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+
+from ..model import ComparisonReport
 
 
-def render(comparison: dict[str, Any]) -> str:
+def render(report: ComparisonReport) -> str:
     """Serialise; a value that is unknown is null, never NaN."""
-    return json.dumps(comparison, indent=1, allow_nan=False)
+    return json.dumps(report.to_dict(), indent=1, allow_nan=False)

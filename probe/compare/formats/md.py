@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...report.formats.md import cell, table_of
-from ._tables import parts, what
+from ..model import ComparisonReport
+from ._tables import parts
 
 MARKER = "<!-- phasewatt comparison -->"  # stable: a job finds the comment that it wrote before
 
 
-def render(comparison: dict[str, Any]) -> str:
-    """A heading and tables for every other side."""
-    lines = [MARKER, cell(what(comparison)), ""]
-    for part in parts(comparison):
-        lines += [f"### {cell(part.heading)}", "", f"**{cell(part.verdict)}**", ""]
+def render(report: ComparisonReport) -> str:
+    """The answer and the tables of every other side."""
+    lines = [MARKER]
+    for part in parts(report):
+        lines += [f"### {_text(part.answer)}", "", f"**{_text(part.basis)}**", ""]
         for table in part.tables:
             lines += table_of(table)
-        lines += [*(f"- {cell(remark)}" for remark in part.remarks), ""]
-    lines += [f"- {cell(warning)}" for warning in comparison["warnings"]]
+        lines += [*(f"- {_text(remark)}" for remark in part.remarks), ""]
+    lines += [f"- {_text(warning)}" for warning in report.warnings]
     return "\n".join(lines).rstrip()
+
+
+def _text(sentence: str) -> str:
+    """A whole sentence: ``cell`` alone would cut it at the width of a cell."""
+    return " ".join(map(cell, sentence.split()))

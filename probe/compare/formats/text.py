@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+import textwrap
 
-from ._tables import parts, what
+from ...report.formats.text import Shape
+from ..model import ComparisonReport
+from ._tables import parts
 
 
-def render(comparison: dict[str, Any]) -> str:
-    """The question, then the verdict and the tables of every other side."""
-    lines = [what(comparison)]
-    for part in parts(comparison):
-        lines += ["", part.heading, f"  → {part.verdict}"]
+def render(report: ComparisonReport) -> str:
+    """The answer and the tables of every other side, as wide as the terminal."""
+    lines: list[str] = []
+    width = Shape.of_terminal().width
+
+    def add(sentence: str, first: str = "", others: str = "") -> None:
+        lines.extend(
+            textwrap.wrap(
+                sentence,
+                width,
+                initial_indent=first,
+                subsequent_indent=others,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+
+    for part in parts(report):
+        lines.append("")
+        add(part.answer)
+        add(part.basis, "  → ", "    ")
         for table in part.tables:
-            lines += ["", *table.lines()]
-        if part.remarks:
-            lines += ["", *(f"  {line}" for line in part.remarks)]
-    if comparison["warnings"]:
-        lines += ["", *(f"! {line}" for line in comparison["warnings"])]
-    return "\n".join(lines)
+            lines += ["", *table.lines(width)]
+        lines.append("")
+        for remark in part.remarks:
+            add(remark, "  ", "    ")
+    if report.warnings:
+        lines.append("")
+        for warning in report.warnings:
+            add(warning, "! ", "  ")
+    return "\n".join(lines).strip("\n")

@@ -1,22 +1,21 @@
 """The tables of *Systematic Training Compute Optimization*, from the user's own runs.
 
-Beside each figure stands the paper's where it states one, never instead of it: what the runs do not
-tell is "not measured", communication of one rank "n/a". Columns that the paper lacks are joules per
-sample, the energy-delay product and CO2e.
+The paper's figure is beside each where it states one, never instead of it: what the runs did not
+measure is "not measured", communication of one rank "n/a". Columns that the paper lacks are joules
+per sample, the energy-delay product and CO2e.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ...errors import UsageError
-from ...model import SCHEMA_VERSION
+from .. import TOLERANCE
 from ..groups import Campaign
+from ..model import ComparisonReport
+from .ablation_steps import AblationStep, read_steps
+from .model import BothSettings, PaperTable, PaperTables
 from .rows import (
-    Row,
     ablation_rows,
     by_phase_rows,
     costs_rows,
@@ -37,8 +36,8 @@ def tables(
     target: str | None = None,
     ablation: str | Path | None = None,
     months: float = MONTHS,
-) -> dict[str, Any]:
-    """All tables as JSON.
+) -> PaperTables:
+    """All tables.
 
     Args:
         base, other: as of :func:`probe.compare.compare`.
@@ -49,57 +48,45 @@ def tables(
         UsageError, StoreError: as :func:`probe.compare.compare`; the ablation has no result.
     """
     campaign = Campaign.of(base, [other], directory=directory, target=target)
-    compared = campaign.compared(0.005)
-    result = None
-    if ablation is not None:
-        try:
-            result = json.loads((Path(ablation) / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise UsageError(
-                f"{ablation} holds no finished ablation: `probe ablate` first"
-            ) from None
-    return of_campaign(campaign, compared, result, months)
+    report = campaign.compared(TOLERANCE)
+    steps = None if ablation is None else read_steps(ablation)
+    return of_campaign(campaign, report, steps, months)
 
 
 def of_campaign(
     campaign: Campaign,
-    compared: Mapping[str, Any],
-    ablation: Mapping[str, Any] | None,
+    report: ComparisonReport,
+    steps: Sequence[AblationStep] | None,
     months: float = MONTHS,
-) -> dict[str, Any]:
-    """From a comparison that was made, and an ablation's result."""
-    comparison = compared["comparisons"][0]
+) -> PaperTables:
+    """From a comparison that was made, and the steps of an ablation."""
+    comparison = report.comparisons[0]
     base, other = (side.trials for side in campaign.sides[:2])
-    return {
-        "schema": SCHEMA_VERSION,
-        "base": compared["base"],
-        "other": comparison["other"],
-        "mode": compared["mode"],
-        "target": compared["target"],
-        "verdict": comparison["verdict"],
-        "reason": comparison["reason"],
-        "hardware": base[0].is_like.get("hardware", "unknown"),
-        "data": base[0].is_like.get("data", "unknown"),
-        "settings": {"base": dict(base[0].settings), "other": dict(other[0].settings)},
-        "tables": [
-            _table("I", "time, memory and quality", results_rows(comparison)),
-            _table("II", "what a sample costs", costs_rows(base, other)),
-            _table("III", "one technique after the other", ablation_rows(ablation)),
-            _table("IV", "scaling over ranks", scaling_rows(base, other)),
-            _table("", "where the gain comes from", by_phase_rows(comparison, [*base, *other])),
-            _table(
+    return PaperTables(
+        base=report.base,
+        other=comparison.other,
+        mode=report.mode,
+        target=report.target,
+        verdict=str(comparison.verdict),
+        reason=comparison.reason,
+        hardware=str(base[0].is_like.get("hardware", "unknown")),
+        data=str(base[0].is_like.get("data", "unknown")),
+        settings=BothSettings(base[0].settings, other[0].settings),
+        tables=[
+            PaperTable("I", "time, memory and quality", results_rows(comparison)),
+            PaperTable("II", "what a sample costs", costs_rows(base, other)),
+            PaperTable("III", "one technique after the other", ablation_rows(steps)),
+            PaperTable("IV", "scaling over ranks", scaling_rows(base, other)),
+            PaperTable("", "where the gain comes from", by_phase_rows(comparison, [*base, *other])),
+            PaperTable(
                 "",
                 "architecture patterns, seconds of forward and backward per sample",
                 patterns_rows(base, other),
             ),
-            _table(
+            PaperTable(
                 "",
                 "speed-up and doubling time, eq. (21)–(23)",
                 doubling_rows(comparison, other, months),
             ),
         ],
-    }
-
-
-def _table(number: str, title: str, rows: Sequence[Row]) -> dict[str, Any]:
-    return {"table": number, "title": title, "rows": list(rows)}
+    )

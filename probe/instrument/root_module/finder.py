@@ -76,7 +76,7 @@ class RootFinder:
         self._made = 0, 0  # id and groups of parameters of the optimizer that was made last
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
-        self._roots: dict[int, _Root] = {}
+        self.roots: dict[int, _Root] = {}
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
@@ -108,11 +108,11 @@ class RootFinder:
         """Leave torch and all classes as they were."""
         self._machine.finder = None
         self.discovery.disarm()
-        for root in self._roots.values():
+        for root in self.roots.values():
             root.listening.remove()
         for listeners in self._kinds:
             listeners.remove()
-        self._roots.clear()
+        self.roots.clear()
         self._kinds.clear()
         self._given, self._optimizers = [], []
 
@@ -135,7 +135,7 @@ class RootFinder:
 
     def module_evaluates(self, module: Any) -> None:
         """``eval()`` was called on a module: it will be called itself."""
-        if self._machine.may_be_root() and id(module) not in self._roots:
+        if self._machine.may_be_root() and id(module) not in self.roots:
             self._arm()
 
     def compiling(self, begins: bool) -> None:
@@ -182,27 +182,27 @@ class RootFinder:
             return None  # its own listener hears the call, or is below a later patch
         if not living_modules.has_parameters(module):
             return None  # a loss, a metric, a preprocessing
-        if len(self._roots) >= _MOST_ROOTS:
+        if len(self.roots) >= _MOST_ROOTS:
             self._forget_dead()  # of a loop that makes a model at every step
-            if len(self._roots) >= _MOST_ROOTS:
+            if len(self.roots) >= _MOST_ROOTS:
                 return None
         listener = self._listen(module)
         self._quiet_from = self._machine.steps
         return listener
 
     def _forget_dead(self) -> None:
-        for key, root in list(self._roots.items()):
+        for key, root in list(self.roots.items()):
             if root.listening.module() is None:
-                del self._roots[key]
+                del self.roots[key]
 
     def _is_heard(self, module: Any) -> bool:
-        root = self._roots.get(id(module))
+        root = self.roots.get(id(module))
         return root is not None and root.listening.module() is module
 
     def _listen(self, module: Any) -> Listener | None:
         listener = RootListener(self._machine, id(module))
         try:
-            self._roots[id(module)] = _Root(Listening(module, listener))
+            self.roots[id(module)] = _Root(Listening(module, listener))
         except Exception as error:  # a class that does not let anything be set
             self._warn(f"calls of {type(module).__name__} are not seen: {error}")
             return None
@@ -249,7 +249,7 @@ class RootFinder:
     def _without_gradients(self, module: Any) -> int:
         """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
         machine = self._machine
-        root = self._roots.get(id(module))
+        root = self.roots.get(id(module))
         if root is None:
             return NO_GRAD
         if self.meaning:
@@ -281,7 +281,7 @@ class RootFinder:
 
     def _identify_trained(self) -> None:
         """Which module the run is of: the root with most of the parameters that are trained."""
-        living = [m for root in self._roots.values() if (m := root.listening.module()) is not None]
+        living = [m for root in self.roots.values() if (m := root.listening.module()) is not None]
         trained = [(self._trained_parameters(module), module) for module in living]
         most = max((number for number, _ in trained), default=0)
         if most:

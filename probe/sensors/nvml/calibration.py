@@ -12,6 +12,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ...cache_folder import cache_folder
+
 VERSION = 2
 
 
@@ -46,11 +48,7 @@ class Calibration:
 
 def folder() -> Path:
     """Where calibrations are kept."""
-    given = os.environ.get("PROBE_CALIBRATION")
-    if given:
-        return Path(given)
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "phasewatt" / "calibration"
+    return cache_folder("calibration")
 
 
 def save(calibration: Calibration) -> Path:

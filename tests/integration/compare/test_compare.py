@@ -129,7 +129,10 @@ def test_a_gain_is_found_where_it_is(runs: Path, base: Truth, half: Truth) -> No
     assert sum(cell["time_s"] for cell in one["cells"]) == pytest.approx(
         one["time_s"]["gain"], rel=1e-9
     )
-    assert sum(one["four"].values()) == pytest.approx(1.0)
+    assert one["four"]["memory"] is None and not found["memory_separated"]
+    shares = [share for share in one["four"].values() if share is not None]
+    assert sum(shares) == pytest.approx(1.0)
+    assert {"compute", "waiting", "overhead"} <= one["four_rest"].keys()
     assert one["four"]["early"] == pytest.approx(1 / 3, abs=0.1)
 
 
@@ -157,7 +160,8 @@ def test_sides_by_id_prefix_and_list(runs: Path) -> None:
     one = compared(runs, by_name["base"]["ids"][0], by_name["comparisons"][0]["other"]["ids"][0])
     (single,) = one["comparisons"]
     assert single["verdict"] == "no evidence"
-    assert single["energy_j"]["interval"][0] < single["energy_j"]["gain"]
+    assert single["energy_j"]["gain"] > 0 and single["energy_j"]["interval"] is None
+    assert single["reason"] == "one run a side: no interval; a verdict needs 2 or more runs a side"
 
 
 def test_another_target_on_the_command_line(runs: Path) -> None:
@@ -279,5 +283,33 @@ def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
     meta = files.read_json(other / "run.json")
     files.write_json(other / "run.json", meta | {"status": "killed"})
     found = compared(tmp_path, "base", "half")
-    assert found["warnings"] == [f"{other.name} is left out: it was killed"]
+    line = f"{other.name} is left out: it was killed"
+    assert found["warnings"] == found["left_out"] == [line]
     assert len(found["comparisons"][0]["other"]["ids"]) == 2
+    assert line in processes.probe(tmp_path, "compare", "base", "half").stdout
+
+
+def test_a_run_that_is_missing_is_left_out_by_name(runs: Path) -> None:
+    found = compared(runs, "base", "half,nosuch")
+    (line,) = found["left_out"]
+    assert line.startswith("nosuch is left out: no run 'nosuch' in")
+    assert len(found["comparisons"][0]["other"]["ids"]) == 3
+
+
+SAVED = {("base", "half"): "backward", ("wait", "base"): "data"}
+
+
+@pytest.mark.parametrize("sides", SAVED)
+def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], runs: Path) -> None:
+    """Small and seeded; benchmarks/energy/phase_gains.py has fifteen pairs."""
+    (one,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
+    cheaper = SAVED[sides]
+    rows = {row["phase"]: row for row in one["phases"]}
+    assert rows[cheaper]["gain_j"] >= 0.9 * one["per_sample"]["gain_j"]
+    gains = [phase for phase, row in rows.items() if row["verdict"] == "gain"]
+    assert gains == [cheaper]
+    assert sum(row["gain_j"] or 0.0 for row in rows.values()) == pytest.approx(
+        one["per_sample"]["gain_j"], rel=1e-9
+    )
+    text = processes.probe(runs, "compare", *sides, "--target", "accuracy>=0.75").stdout
+    assert f"in {cheaper} (" in " ".join(text.partition("→")[0].split())

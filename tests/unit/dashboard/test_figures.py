@@ -213,12 +213,16 @@ def test_memory_says_how_full() -> None:
 def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
     told = found(name, kind)
     checked(pareto(told))
-    for one in told["comparisons"]:
+    for one in told.comparisons:
+        by_phase = checked(gains.by_phase(told, one))
+        sample = one.per_sample
+        saved = sample.gain_j if one.verdict_by == "energy" else sample.gain_s
+        assert math.isclose(sum(row[3] for row in by_phase.rows), saved, rel_tol=1e-9)
         chart = checked(gains.by_cell(one))
         checked(gains.by_kind(one))
         if chart.figure is not None:
-            joules = one["energy_j"]["provenance"] == "measured"
-            total = one["energy_j" if joules else "time_s"]["gain"]
+            measured = one.energy_j.provenance == "measured"
+            total = (one.energy_j if measured else one.time_s).gain
             assert math.isclose(
                 sum(row[3] for row in chart.rows), total, rel_tol=1e-6, abs_tol=1e-6
             )
@@ -226,18 +230,14 @@ def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
 
 def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
     shares = {"early": 0.23, "gradient": 0.5, "memory": 0.05, "communication": 0.0, "rest": 0.22}
-    intervals = {kind: [-10.5, 16.5] for kind in shares} | {"communication": None}
-    chart = checked(
-        gains.by_kind(
-            {
-                "four": shares,
-                "four_intervals": intervals,
-                "verdict": "loss",
-                "four_of": "time",
-                "reason": "",
-            }
-        )
+    intervals = dict.fromkeys(shares, (-10.5, 16.5)) | {"communication": None}
+    comparison = replace(
+        found(kind="gain").comparisons[0],
+        four=shares,
+        four_intervals=intervals,
+        four_rest={"waiting": 0.22},
     )
+    chart = checked(gains.by_kind(comparison))
     low, high = chart.figure["layout"]["xaxis"]["range"]
     assert -200 < low < 0 and 50 < high < 300 and "beyond the picture" in chart.caption
     assert chart.rows[0][2:] == [-1050.0, 1650.0]  # the table has all of it

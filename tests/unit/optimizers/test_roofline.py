@@ -8,8 +8,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from optimizers.analysis.flops import peak  # noqa: E402
-from optimizers.analysis.roofline import Ridge, is_elementwise, memory_bound, ridge  # noqa: E402
+from optimizers.analysis.roofline import memory_bound  # noqa: E402
 from optimizers.plan import Plan, Precision  # noqa: E402
+from probe.instrument.roofline.ridge import Ridge, ridge  # noqa: E402
+from probe.instrument.roofline.step_classifier import is_elementwise  # noqa: E402
 
 EVEN = Ridge(1e12, 1e11)  # ten operations a byte
 
