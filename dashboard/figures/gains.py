@@ -11,7 +11,7 @@ from probe.report.sentences import short
 from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
 
-from ..chart_data import Chart, Column
+from ..chart_data import Chart, Column, Figure
 from .style import GAIN, GREY, LOSS, SERIES, UNSURE, figure, listed, plain, whiskers
 
 _KINDS = {
@@ -164,7 +164,7 @@ class Part(NamedTuple):
 
 def waterfall(
     parts: Sequence[Part], total: Part, unit: str, text: Callable[[float], str]
-) -> dict[str, Any]:
+) -> Figure:
     """A figure of horizontal bars, the total last; ``text`` writes a gain with its unit."""
     bars = [*parts, total]
     begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
