@@ -126,7 +126,7 @@ class Recording:
             "model": min(self._hashes)[:12] if len(self._hashes) == 1 else None,
             "data": self.meta.get("data"),
             "target": self.target,
-            "hardware": " + ".join([*models, *([machine] if machine not in _UNKNOWN else [])]),
+            "hardware": " + ".join([*models, *([str(machine)] if machine not in _UNKNOWN else [])]),
             "samples": (self.meta.get("config") or {}).get("samples"),
             "unit": self.work.unit,
         }

@@ -18,7 +18,7 @@ from ..ring.writer import RingWriter
 from .ddp_timers import DdpTimers
 from .logged_values import LoggedValues
 from .module_kinds.state_machine import ModuleKindStateMachine
-from .overhead import Overhead
+from .overhead import Overhead, OverheadEstimate
 from .patches import registry
 from .patches.import_hooks import when_imported
 from .state_machine import PhaseStateMachine
@@ -205,7 +205,7 @@ class PhaseEngine:
         """sha256 over the root's sorted parameter names and shapes; empty if unknown."""
         return self._root_finder.hash if self._root_finder is not None else ""
 
-    def overhead(self) -> dict[str, Any]:
+    def overhead(self) -> OverheadEstimate:
         """What recording has cost: share of a step, and how that was found."""
         return self._overhead.summary(self.ring.offered(), self._machine.steps)
 

@@ -157,7 +157,7 @@ def write_live(run: Path, page: LivePage) -> None:
     files.write_json(node_dir(run) / LIVE_FILE, value, compact=True, checked=True)
 
 
-def _fields(row: Any) -> dict[str, Any]:
+def _fields(row: LivePage | LiveDevice | LivePhase | LiveTime | LiveValue) -> dict[str, Any]:
     """Shallow: ``asdict`` copies every value, and this is done up to four times a second."""
     return {name: getattr(row, name) for name in row.__slots__}
 
