@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from probe.model import DeviceKind, device_kind
-from probe.report.model import AttemptRow, CommunicationRow, HostRow, RankBalance, RankRow
+from probe.report.model import (
+    AttemptRow,
+    CommunicationRow,
+    HostRow,
+    JsonValue,
+    RankBalance,
+    RankRow,
+)
 
 Floats = npt.NDArray[np.float64]
+Fragment = Mapping[str, JsonValue]
+"""A part of a figure as plotly's JSON: a trace, an axis, an annotation."""
+Cell = str | float | None
+"""Of a table; an int is a count, a bool becomes yes or nothing."""
 MEASURED, MODELLED, ESTIMATED = "measured", "modelled", "estimated"
 
 
@@ -107,6 +118,13 @@ class Column:
     label: str
 
 
+class Figure(TypedDict):
+    """A figure as plotly's JSON; its layout has the ``height`` in pixels."""
+
+    data: list[Fragment]
+    layout: dict[str, JsonValue]
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A figure (plotly's JSON), what it says in words, and the figures behind it.
@@ -115,6 +133,6 @@ class Chart:
     """
 
     caption: str
-    figure: dict[str, Any] | None
+    figure: Figure | None
     columns: Sequence[Column] = ()
-    rows: Sequence[Sequence[Any]] = ()
+    rows: Sequence[Sequence[Cell]] = ()

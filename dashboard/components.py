@@ -24,7 +24,7 @@ CONFIG: Any = {
 DAMAGED = (ProbeError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
-def aria(**values: str) -> dict[str, Any]:
+def aria(**values: str) -> dict[str, Any]:  # Dash's components take what any argument may be
     """ARIA attributes, for screen readers."""
     return {f"aria-{key}": value for key, value in values.items()}
 

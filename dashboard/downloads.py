@@ -7,13 +7,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import Any
 
 from flask import Blueprint, Response, request
 
 from probe.errors import ProbeError
 
 from .access import refusal
+from .chart_data import Cell
 from .context import app_context
 from .page import ChartTable, FindTable
 from .pages import pages
@@ -60,7 +60,7 @@ def _csv(table: ChartTable) -> Response:
     )
 
 
-def _harmless(row: Sequence[Any]) -> Iterable[Any]:
+def _harmless(row: Sequence[Cell]) -> Iterable[Cell]:
     """Quote cells that a spreadsheet would take for formulas (CSV injection, OWASP)."""
     return (
         f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell for cell in row
@@ -91,7 +91,7 @@ def _page(table: ChartTable) -> Response:
     )
 
 
-def _cell(cell: Any) -> str:
+def _cell(cell: Cell) -> str:
     if cell is None:
         return "<td class='n'>—</td>"
     if isinstance(cell, float):

@@ -38,7 +38,10 @@ def draw(run: OpenRun, name: str, selection: Selection) -> Chart:
     chart = kind.draw(run, selection)
     if kind.time and chart.figure is not None:
         # A zoom by hand is kept until another part of the run is asked for.
-        chart.figure["layout"]["xaxis"]["uirevision"] = selection.query().get("t", "all")
+        layout = chart.figure["layout"]
+        axis = layout["xaxis"]
+        assert isinstance(axis, Mapping)
+        layout["xaxis"] = {**axis, "uirevision": selection.query().get("t", "all")}
     return chart
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import nn
@@ -60,6 +60,15 @@ class Schedule:
         return self.warmup == 0 and self.floor == 1 and self.scaling == "none"
 
 
+class LoaderOptions(TypedDict, total=False):
+    """Arguments of torch's ``DataLoader``."""
+
+    num_workers: int
+    prefetch_factor: int
+    persistent_workers: bool
+    pin_memory: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Device, ranks, batch and rate as the user gave them; techniques decide the rest."""
@@ -76,8 +85,8 @@ class Plan:
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], tuple[Any, Hook]] | None = None  # DDP's hook
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
-    optimizer: dict[str, Any] = field(default_factory=dict)  # arguments beside the rate
-    loader: dict[str, Any] = field(default_factory=dict)
+    optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
+    loader: LoaderOptions = field(default_factory=LoaderOptions)
     tf32: bool = False
     notes: tuple[str, ...] = ()
 

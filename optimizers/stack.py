@@ -107,7 +107,7 @@ class Stack:
             lines.append(f"  {front}  {row[3]}".rstrip())
         return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, str]]:
         """The techniques with their settings, for run.json."""
         return [{"technique": t.name, "settings": settings(t)} for t in self.techniques]
 

@@ -6,10 +6,9 @@ import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
 from probe.errors import UnknownRunError
-from probe.store.catalogue import summary
+from probe.store.catalogue import RunSummary, summary
 from probe.store.layout import RUN_FILE, training_dir
 from probe.store.live import read_live
 from probe.store.untrusted import is_regular
@@ -28,12 +27,12 @@ class Library:
     def __init__(self, directory: Path):
         self.directory = directory
         self._lock = threading.Lock()
-        self._rows: list[dict[str, Any]] = []
-        self._summaries: dict[str, tuple[_Stamp, dict[str, Any]]] = {}
+        self._rows: list[RunSummary] = []
+        self._summaries: dict[str, tuple[_Stamp, RunSummary]] = {}
         self._read_at = -_FRESH_S
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[RunSummary]:
         """A summary of every run, live runs first, then the newest."""
         with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_S:
@@ -74,9 +73,9 @@ class Library:
             )
         return path
 
-    def _read(self) -> list[dict[str, Any]]:
-        summaries = {}
-        rows = []
+    def _read(self) -> list[RunSummary]:
+        summaries: dict[str, tuple[_Stamp, RunSummary]] = {}
+        rows: list[RunSummary] = []
         for path in (file.parent for file in self.directory.glob(f"*/{RUN_FILE}")):
             stamp = _stamp(path / RUN_FILE)
             before = self._summaries.get(path.name)
@@ -90,7 +89,7 @@ class Library:
         return sorted(rows, key=lambda row: row["status"] != "running")
 
 
-def _with_live(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+def _with_live(path: Path, row: RunSummary) -> RunSummary:
     live = read_live(path) if row["status"] == "running" else None
     if live is None:
         return row

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import threading
-from typing import Any
+from typing import TypedDict, cast
 
 from probe.child_python import module_paths
 from probe.errors import StoreError
@@ -23,6 +23,43 @@ main(["doctor", "--json"])
 """
 
 
+class SourceFields(TypedDict):
+    """A meter of this machine; ``resolution_s`` is its update period, where that is known."""
+
+    device: str
+    quantity: str
+    method: str
+    provenance: str
+    in_total: bool
+    resolution_s: float | None
+    note: str
+
+
+class AbsenceFields(TypedDict):
+    """A meter that is not there, why, and what would bring it."""
+
+    what: str
+    reason: str
+    remedy: str | None
+
+
+class SensorFields(TypedDict):
+    """What one sensor offers, and what it lacks."""
+
+    sensor: str
+    sources: list[SourceFields]
+    absent: list[AbsenceFields]
+    warnings: list[str]
+
+
+class Diagnosis(TypedDict):
+    """What the page shows of the JSON of ``probe doctor``; ``versions`` None: not installed."""
+
+    versions: dict[str, str | None]
+    python: str
+    sensors: list[SensorFields]
+
+
 class Sensors:
     """The sensors of this machine, examined once, and again on demand.
 
@@ -31,9 +68,9 @@ class Sensors:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answer: dict[str, Any] | None = None
+        self._answer: Diagnosis | None = None
 
-    def examine(self, *, again: bool = False) -> dict[str, Any]:
+    def examine(self, *, again: bool = False) -> Diagnosis:
         """The JSON of ``probe doctor``. Raises StoreError with the reason."""
         with self._lock:
             if self._answer is None or again:
@@ -41,7 +78,7 @@ class Sensors:
             return self._answer
 
 
-def _ask() -> dict[str, Any]:
+def _ask() -> Diagnosis:
     command = [sys.executable, "-I", "-S", "-c", _BOOT, json.dumps(module_paths())]
     try:
         done = subprocess.run(
@@ -58,4 +95,4 @@ def _ask() -> dict[str, Any]:
         raise StoreError(f"`probe doctor` gave no answer: {type(error).__name__}") from None
     if not isinstance(answer, dict):
         raise StoreError("`probe doctor` gave no answer")
-    return answer
+    return cast(Diagnosis, answer)  # one of another version fails where it is shown

@@ -49,8 +49,8 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
             "showgrid": False,
             "ticktext": [plain(watts.devices[i], 24) for i in order],
         },
+        meta={"unit_s": scale.seconds},
     )
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds}
     sorted_ = np.sort(means)[::-1]
     first, last = (short(watts.devices[i], 40) for i in (order[0], order[-1]))
     apart = 100 * (sorted_[0] / sorted_[-1] - 1) if sorted_[-1] > 0 else float("nan")

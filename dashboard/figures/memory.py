@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from probe.report.sentences import short
 
-from ..chart_data import Chart, Column, Level
+from ..chart_data import Cell, Chart, Column, Fragment, Level
 from .style import DASHES, SERIES, VERMILION, TimeScale, figure, listed, plain
 
 QUANTITIES = ("memory_used",)
@@ -26,7 +25,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         Column("value", "bytes"),
     ]
     read = [level for level in levels if len(level.value) and np.isfinite(level.value).any()]
-    rows = [
+    rows: list[list[Cell]] = [
         [round(float(t), 4), level.device, level.quantity, value]
         for level in read
         for t, value in zip(level.time_s, listed(level.value), strict=True)
@@ -39,7 +38,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
     if len(gpus) > _MAX_LINES - 2:  # only the fullest and the emptiest are drawn
         read = [gpus[0], gpus[-1], *(level for level in read if level not in gpus)]
     shown = read[:_MAX_LINES]
-    data: list[dict[str, Any]] = []
+    data: list[Fragment] = []
     for place, level in enumerate(shown):
         x, y = scale.values(level.time_s), listed(level.value / _GIB)
         name = plain(_name(level), 30)
@@ -69,7 +68,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
             },
         ]
     limits = sorted({level.limit for level in shown if level.limit})
-    ends = [data[0]["x"][0], data[0]["x"][-1]]
+    ends = scale.values(shown[0].time_s[[0, -1]])
     data += [
         {
             "type": "scatter",
@@ -93,9 +92,9 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         height=260,
         xaxis=scale.axis(span or span_read),
         yaxis={"title": {"text": "GiB", "standoff": 4}, "range": [0, 1.15 * most]},
+        meta={"unit_s": scale.seconds},
+        hovermode="x unified",
     )
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds}
-    drawn["layout"]["hovermode"] = "x unified"
     top = shown[0]
     peak = float(np.nanmax(top.value))
     caption = f"{short(_name(top), 40)}: at most {peak / _GIB:.2f} GiB"

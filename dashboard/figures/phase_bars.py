@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from probe.model import Provenance
 from probe.report.model import PhaseRow
 from probe.report.numbers import duration, energy, energy_range, watts
 from probe.report.phase_tables import how
 
+from ..chart_data import Fragment
 from .style import colour, listed, plain, whiskers
 
 
-def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, Any]]:
+def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
     """Traces per step; joules, else seconds."""
     total = sum((row.energy_j if joules else row.time_s) or 0.0 for row in rows) or 1.0
     stated = [
@@ -28,7 +28,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, A
     ]
     values = [(row.energy_j if joules else row.time_s) or 0.0 for _, row in stated]
     spans = [row.energy_j_interval if joules else None for _, row in stated]
-    solid = {
+    solid: Fragment = {
         "type": "bar",
         "orientation": "h",
         "y": [place for place, _ in stated],
@@ -56,7 +56,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, A
         "hoverinfo": "text",
     }
     ends = [max(s[1] if s else v, v) / steps for s, v in zip(spans, values, strict=True)]
-    labels = {
+    labels: Fragment = {
         "type": "scatter",
         "mode": "text",
         "x": listed(ends),
@@ -71,7 +71,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, A
         "textfont": {"color": "#1d1d1f"},
     }
     # Room for the labels, whatever the values.
-    room = {
+    room: Fragment = {
         "type": "scatter",
         "mode": "markers",
         "hoverinfo": "skip",
@@ -79,7 +79,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[dict[str, A
         "y": [0],
         "marker": {"opacity": 0},
     }
-    drawn: list[dict[str, Any]] = [solid, labels, room]
+    drawn: list[Fragment] = [solid, labels, room]
     if refused:
         bounds = [row.bounds_j or (0.0, 0.0) for _, row in refused]
         drawn.append(

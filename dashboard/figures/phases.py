@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices
 from probe.report.model import PhaseRow, Report
 from probe.report.sentences import short
 
-from ..chart_data import Chart, Column
+from ..chart_data import Cell, Chart, Column
 from .phase_bars import bars
 from .style import figure, plain
 
@@ -34,7 +33,7 @@ COLUMNS = (
 def phases(report: Report) -> Chart:
     """Energy of each phase per step with its interval, most first; time where there is none."""
     rows = [row for row in report.phases if row.time_s or row.energy_j or row.bounds_j]
-    table: list[list[Any]] = [
+    table: list[list[Cell]] = [
         [
             row.device,
             row.phase,
@@ -61,8 +60,10 @@ def phases(report: Report) -> Chart:
     unit = ("J" if joules else "s") + (" per step" if report.run.steps else "")
     part = _largest(shown.phases, joules)
     height = 30 * len(part) + 16 + _AXIS
-    layout: dict[str, Any] = {
-        "yaxis": {
+    drawn = figure(
+        bars(part, joules, report.run.steps or 1),
+        height=max(190, height),
+        yaxis={
             "domain": [_AXIS / height, 1.0],
             "autorange": "reversed",
             "tickvals": list(range(len(part))),
@@ -73,7 +74,7 @@ def phases(report: Report) -> Chart:
             "automargin": True,
             "fixedrange": True,
         },
-        "xaxis": {
+        xaxis={
             "title": {"text": f"{plain(_name(shown), 24)}: {unit}", "standoff": 4},
             "gridcolor": "#e3e3e6",
             "zerolinecolor": "#b9b9be",
@@ -81,10 +82,9 @@ def phases(report: Report) -> Chart:
             "automargin": True,
             "fixedrange": True,
         },
-    }
-    drawn = figure(bars(part, joules, report.run.steps or 1), height=max(190, height), **layout)
-    drawn["layout"]["bargap"] = 0.35
-    drawn["layout"]["margin"] = {"l": 8, "r": 8, "t": 4, "b": 8}
+        bargap=0.35,
+        margin={"l": 8, "r": 8, "t": 4, "b": 8},
+    )
     return Chart(_caption(report, shown, joules), drawn, COLUMNS, table)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from probe.report.numbers import duration, number
 
-from ..chart_data import MODELLED, Chart, Column, Floats, Power
+from ..chart_data import MODELLED, Cell, Chart, Column, Floats, Fragment, Power
 from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, figure, listed, plain
 
 LINES = 4  # up to so many devices have their own lines; more are drawn as median and range
+_Line = Sequence[float | None]
 
 
 def power(
@@ -53,9 +54,9 @@ def power(
         height=300,
         xaxis=scale.axis(span or whole_span(watts)),
         yaxis={"title": {"text": "W", "standoff": 4}, "range": [0, top]},
+        meta={"unit_s": scale.seconds, "newest_s": round(watts.newest_s, 6)},
+        hovermode="x unified" if len(watts.devices) <= LINES else "closest",
     )
-    drawn["layout"]["meta"] = {"unit_s": scale.seconds, "newest_s": round(watts.newest_s, 6)}
-    drawn["layout"]["hovermode"] = "x unified" if len(watts.devices) <= LINES else "closest"
     return Chart(_caption(watts), drawn, columns, rows)
 
 
@@ -77,9 +78,9 @@ def whole_span(watts: Power) -> tuple[float, float]:
     return float(watts.edges_s[0]), float(watts.edges_s[-1])
 
 
-def lines(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
+def lines(watts: Power, scale: TimeScale) -> list[Fragment]:
     """Traces of each device: its mean, and the range in each bin."""
-    data: list[dict[str, Any]] = []
+    data: list[Fragment] = []
     x, step = _stairs(watts, scale)
     for place, device in enumerate(watts.devices):
         modelled = watts.provenance[place] == MODELLED
@@ -104,7 +105,7 @@ def lines(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
     return data
 
 
-def together(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
+def together(watts: Power, scale: TimeScale) -> list[Fragment]:
     """Traces of all devices as their median, least and most."""
     chosen = drawn_devices(watts)
     x, step = _stairs(watts, scale)
@@ -129,19 +130,19 @@ def together(watts: Power, scale: TimeScale) -> list[dict[str, Any]]:
     ]
 
 
-def _stairs(watts: Power, scale: TimeScale) -> tuple[list[float | None], Any]:
+def _stairs(watts: Power, scale: TimeScale) -> tuple[_Line, Callable[[Floats], _Line]]:
     """Bins as steps: both ends of each."""
     edges = watts.edges_s
     x = scale.values(np.repeat(edges, 2)[1:-1])
     return x, lambda values: listed(np.repeat(values, 2))
 
 
-def _band(x: list[Any], low: list[Any], high: list[Any], fill: str) -> list[dict[str, Any]]:
+def _band(x: _Line, low: _Line, high: _Line, fill: str) -> list[Fragment]:
     """One closed shape per stretch without a gap: plotly fills across missing values."""
-    data: list[dict[str, Any]] = []
+    data: list[Fragment] = []
     begin = None
-    xs: list[Any] = []
-    ys: list[Any] = []
+    xs: list[float | None] = []
+    ys: list[float | None] = []
     read = [a is not None and b is not None for a, b in zip(low, high, strict=True)]
     for place in range(len(x) + 1):
         inside = place < len(x) and read[place]
@@ -168,7 +169,7 @@ def _band(x: list[Any], low: list[Any], high: list[Any], fill: str) -> list[dict
     return data
 
 
-def _label(x: list[Any], y: list[Any], text: str, colour: str) -> list[dict[str, Any]]:
+def _label(x: _Line, y: _Line, text: str, colour: str) -> list[Fragment]:
     """The name beside the line's end, in place of a legend."""
     at = max((i for i, value in enumerate(y) if value is not None), default=None)
     if at is None:
@@ -221,7 +222,7 @@ def _caption(watts: Power) -> str:
     return " ".join(sentences)
 
 
-def table(watts: Power | None) -> tuple[list[Column], list[list[Any]]]:
+def table(watts: Power | None) -> tuple[list[Column], list[list[Cell]]]:
     """(columns, a row for each device and bin)."""
     columns = [
         Column("begin_s", "from (s)"),
@@ -235,7 +236,7 @@ def table(watts: Power | None) -> tuple[list[Column], list[list[Any]]]:
     ]
     if watts is None:
         return columns, []
-    rows = []
+    rows: list[list[Cell]] = []
     for place, device in enumerate(watts.devices):
         lows, means, highs = (listed(m[place]) for m in (watts.low_w, watts.mean_w, watts.high_w))
         for i, (low, mean, high) in enumerate(zip(lows, means, highs, strict=True)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from probe.report.meter_tables import names, sensors
 from probe.report.model import RateRow, Report
@@ -12,7 +11,7 @@ from probe.report.numbers import duration, energy
 from probe.report.sentences import quality as whole
 from probe.report.sentences import short
 
-from ..chart_data import Chart, Column
+from ..chart_data import Cell, Chart, Column
 
 COLUMNS = (
     Column("device", "device"),
@@ -27,7 +26,7 @@ COLUMNS = (
 
 def quality(report: Report) -> Chart:
     """A row for each meter, as a table without a figure."""
-    rows: list[Sequence[Any]] = []
+    rows: list[Sequence[Cell]] = []
     for source in report.sources:
         counted = (
             "counts into the total"
@@ -74,7 +73,7 @@ def activity(rates: Sequence[RateRow]) -> Chart:
         *(Column(name, f"{_BUSY[name]} (%)") for name in names),
     ]
     by_quantity = {(row.device, row.phase, row.quantity): row for row in rates}
-    rows: list[Sequence[Any]] = []
+    rows: list[Sequence[Cell]] = []
     for device, phase in dict.fromkeys((row.device, row.phase) for row in rates):
         shares = [by_quantity.get((device, phase, name)) for name in names]
         if any(share is not None and share.value is not None for share in shares):

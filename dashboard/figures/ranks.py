@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from probe.report.model import RankBalance
 from probe.report.numbers import duration, energy
@@ -15,6 +15,7 @@ from .style import BLUE, VERMILION, figure
 _MAX_BARS = 64  # bars; the table has all ranks
 
 Cells = list[list[str]]
+_Value = TypeVar("_Value")
 
 
 def waiting(job: JobView) -> Chart:
@@ -183,5 +184,5 @@ def cost_rows(job: JobView) -> Cells:
     ]
 
 
-def _or_dash(value: Any, formatted: Callable[[Any], str] = str) -> str:
+def _or_dash(value: _Value | None, formatted: Callable[[_Value], str]) -> str:
     return "—" if value is None else formatted(value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from probe.report.numbers import duration, energy
 
-from ..chart_data import Anatomy, Chart, Column, Drift
+from ..chart_data import Anatomy, Cell, Chart, Column, Drift, Fragment
 from .power import LINES, lines, together
 from .style import BAND, BLUE, VERMILION, TimeScale, colour, figure, listed, plain
 
@@ -29,8 +28,8 @@ def anatomy(steps: Anatomy | None) -> Chart:
         return Chart("No whole step was recorded at this time.", None, columns)
     zero = float(steps.steps_s[0])
     width = float(steps.steps_s[-1]) - zero
-    data: list[dict[str, Any]] = []
-    rows: list[list[Any]] = []
+    data: list[Fragment] = []
+    rows: list[list[Cell]] = []
     for place, lane in enumerate(steps.lanes):
         begin, end = ((1e3 * (at - zero)) for at in (lane.begin_s, lane.end_s))
         rows += [
@@ -63,9 +62,13 @@ def anatomy(steps: Anatomy | None) -> Chart:
                 }
             )
     lanes_share = 0.62 if steps.power is not None else 1.0
-    layout: dict[str, Any] = {
-        "barmode": "overlay",
-        "yaxis": {
+    drawn = figure(
+        data,
+        height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0),
+        x="ms",
+        barmode="overlay",
+        xaxis={"anchor": "y2"} if steps.power is not None else {},
+        yaxis={
             "autorange": "reversed",
             "tickvals": list(range(len(steps.lanes))),
             "ticktext": [plain(lane.name, 24) for lane in steps.lanes],
@@ -74,7 +77,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
             "domain": [1 - lanes_share + (0.06 if steps.power else 0), 1],
             "fixedrange": True,
         },
-        "shapes": [
+        shapes=[
             {
                 "type": "line",
                 "xref": "x",
@@ -87,14 +90,10 @@ def anatomy(steps: Anatomy | None) -> Chart:
             }
             for x in listed(1e3 * (steps.steps_s - zero))
         ],
-    }
+    )
     if steps.power is not None:
-        power_traces = _shifted_power(steps, zero)
-        for trace in power_traces:
-            trace["yaxis"] = "y2"
-        data += power_traces
-        layout["xaxis"] = {"anchor": "y2"}
-        layout["yaxis2"] = {
+        drawn["data"] += [{**trace, "yaxis": "y2"} for trace in _shifted_power(steps, zero)]
+        drawn["layout"]["yaxis2"] = {
             "domain": [0, 1 - lanes_share],
             "rangemode": "tozero",
             "anchor": "x",
@@ -104,9 +103,6 @@ def anatomy(steps: Anatomy | None) -> Chart:
             "fixedrange": True,
         }
     number = len(steps.steps_s) - 1
-    drawn = figure(
-        data, height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0), x="ms", **layout
-    )
     caption = (
         f"{'Step' if number == 1 else 'Steps'} {steps.first_step}"
         + (f" to {steps.first_step + number - 1}" if number > 1 else "")
@@ -120,7 +116,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
     return Chart(caption, drawn, columns, rows)
 
 
-def _shifted_power(steps: Anatomy, zero: float) -> list[dict[str, Any]]:
+def _shifted_power(steps: Anatomy, zero: float) -> list[Fragment]:
     """Traces of power for the axis of the lanes: few devices singly, many as median and range."""
     assert steps.power is not None
     shifted = replace(steps.power, edges_s=steps.power.edges_s - zero)
@@ -148,7 +144,7 @@ def drift(series: Drift | None) -> Chart:
         [step, value, a, b, series.unit, i in set(series.changes)]
         for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))
     ]
-    data: list[dict[str, Any]] = [
+    data: list[Fragment] = [
         {
             "type": "scatter",
             "mode": "lines",
@@ -171,7 +167,8 @@ def drift(series: Drift | None) -> Chart:
     bounds = [0, *series.changes, len(series.value)]
     levels = [float(np.median(series.value[a:b])) for a, b in pairwise(bounds)]
     formatted = energy if series.unit == "J" else duration
-    shapes, notes = [], []
+    shapes: list[Fragment] = []
+    notes: list[Fragment] = []
     for place, change in enumerate(series.changes):
         at = float(series.steps[change]) - series.block / 2
         shapes.append(

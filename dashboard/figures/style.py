@@ -7,13 +7,13 @@ hatched or broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from probe.report.model import JsonValue
 from probe.report.sentences import short
 
-from ..chart_data import Floats
+from ..chart_data import Figure, Floats, Fragment
 
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
 BLUE, VERMILION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
@@ -40,8 +40,6 @@ GAIN, LOSS, UNSURE = GREEN, VERMILION, GREY
 # Of heat maps: cividis, made for people who see few colours.
 SCALE = "Cividis"
 
-Figure = dict[str, Any]
-
 
 def colour(phase: str) -> str:
     """A phase keeps its colour on every page; parts of a phase have the whole's."""
@@ -52,10 +50,10 @@ def colour(phase: str) -> str:
 
 
 def figure(
-    data: Sequence[dict[str, Any]], *, height: int, x: str = "", y: str = "", **layout: Any
+    data: Sequence[Fragment], *, height: int, x: str = "", y: str = "", **layout: JsonValue
 ) -> Figure:
     """A plotly figure in the frame of all charts; axis titles include their units."""
-    frame: dict[str, Any] = {
+    frame: dict[str, JsonValue] = {
         "height": height,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1d1d1f"},
@@ -71,11 +69,14 @@ def figure(
     }
     for key, value in layout.items():
         old = frame.get(key)
-        frame[key] = old | value if isinstance(old, dict) and isinstance(value, dict) else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            frame[key] = {**old, **value}
+        else:
+            frame[key] = value
     return {"data": list(data), "layout": frame}
 
 
-def axis(title: str, **more: Any) -> dict[str, Any]:
+def axis(title: str, **more: JsonValue) -> Fragment:
     """An axis with a light grid and room for its labels."""
     return {
         "title": {"text": title, "standoff": 8},
@@ -88,7 +89,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def whiskers(above: Iterable[Any], below: Iterable[Any]) -> dict[str, Any]:
+def whiskers(above: Iterable[float], below: Iterable[float]) -> Fragment:
     """Error bars of horizontal bars: distances to the ends of each interval."""
     return {
         "type": "data",
@@ -119,7 +120,7 @@ class TimeScale:
             return cls(3600.0, "h")
         return cls(86400.0, "days")
 
-    def axis(self, span: tuple[float, float] | None = None, **more: Any) -> dict[str, Any]:
+    def axis(self, span: tuple[float, float] | None = None, **more: JsonValue) -> Fragment:
         """The axis of time, with the range ``span`` if only a part of the run is shown."""
         if span is not None:
             more |= {"range": [self.at(span[0]), self.at(span[1])], "autorange": False}
@@ -139,7 +140,7 @@ def plain(text: str | int, longest: int = 60) -> str:
     return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def listed(values: Any) -> list[Any]:
+def listed(values: Iterable[float | None]) -> list[float | None]:
     """Numbers for JSON, to 6 digits; values that are not finite become None."""
     return [
         None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from probe.report.all_devices import MODELLED, all_devices
 from probe.report.model import Report
 from probe.report.numbers import duration, energy
 
-from ..chart_data import Chart, Column
+from ..chart_data import Cell, Chart, Column, Fragment
 from .style import GREY, PHASES, figure
 
 _USES: Mapping[str, tuple[str, ...]] = {
@@ -81,9 +80,9 @@ def waste(report: Report) -> Chart:
             None,
             columns,
         )
-    rows: list[list[Any]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
+    rows: list[list[Cell]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
     formatted = energy if unit == "J" else duration
-    data: list[dict[str, Any]] = []
+    data: list[Fragment] = []
     for name, value in amounts.items():
         share = value / total
         data.append(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probe.compare.gain import Interval, Verdict
 
+from ..chart_data import Figure, Fragment
 from .style import GAIN, LOSS, UNSURE, figure, listed, whiskers
 
 _COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
@@ -25,7 +26,7 @@ class Part(NamedTuple):
 
 def waterfall(
     parts: Sequence[Part], total: Part, unit: str, text: Callable[[float], str]
-) -> dict[str, Any]:
+) -> Figure:
     """A figure of horizontal bars, the total last; ``text`` writes a gain with its unit."""
     bars = [*parts, total]
     begins = [0.0, *np.cumsum([part.gain for part in parts[:-1]]).tolist(), 0.0][-len(bars) :]
@@ -34,7 +35,7 @@ def waterfall(
     right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
     left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
     width = (right - left) or 1.0
-    data: list[dict[str, Any]] = [
+    data: list[Fragment] = [
         {
             "type": "bar",
             "orientation": "h",

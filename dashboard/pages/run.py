@@ -16,6 +16,7 @@ from flask import request
 from probe.errors import ProbeError
 
 from .. import urls
+from ..chart_data import Figure
 from ..components import DAMAGED, aria, cannot_show, card, part_id, room, shell, trouble
 from ..context import AppContext, app_context
 from ..data.power import main_meters
@@ -26,7 +27,7 @@ from ._run_summary import head, meters, notices, strip
 
 _TICK_MS, _SLOW_TICK_MS = 500, 5000
 _MAX_LISTED_DEVICES = 24  # more make no readable list of boxes
-_EMPTY: dict[str, Any] = {"data": [], "layout": {}}
+_EMPTY: Figure = {"data": [], "layout": {}}
 
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
 # page draws once the first chart is there; the newest that is shown.
@@ -237,7 +238,7 @@ def _answer(name: str, run_id: Any, asked: Any, *, complete: bool) -> Any:
         # One chart that cannot be drawn must not take the others with it; what is drawn stays.
         shown = (_EMPTY, room(None)) if complete else (no_update, no_update)
         return shown[0], _reason(error), shown[1], no_update, no_update
-    figure: Any = chart.figure or _EMPTY
+    figure: Figure | Patch = chart.figure or _EMPTY
     if chart.figure is not None and not complete:
         figure = Patch()
         figure["data"] = chart.figure["data"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from probe.report.numbers import duration, energy, number
+from probe.store.catalogue import RunSummary
+from probe.store.run_fields import PowerFields
 
 from .. import urls
 from ..components import aria, badge, notice, shell, sparkline
@@ -20,16 +23,16 @@ _TICK_MS = 2000
 _RUNS, _TICK, _FILTER = "runs-table", "runs-tick", "runs-filter"  # ids
 _ASKED, _SEEN = "runs-asked", "runs-seen"  # of stores
 
-Row = Mapping[str, Any]
+SortKey = tuple[str, float]  # the one or the other
 # key → (heading, what it sorts by)
-_COLUMNS: Mapping[str, tuple[str, Callable[[Row], Any]]] = {
-    "name": ("run", lambda row: str(row["name"] or row["id"]).lower()),
-    "status": ("status", lambda row: str(row["status"])),
-    "started": ("begun (UTC)", lambda row: str(row["started"] or "")),
-    "duration": ("duration", lambda row: row["duration_s"]),
-    "steps": ("steps", lambda row: row["steps"]),
-    "energy": ("energy", lambda row: _joules(row)[0]),
-    "each": ("energy per sample", lambda row: _each(row)[0]),
+_COLUMNS: Mapping[str, tuple[str, Callable[[RunSummary], SortKey | None]]] = {
+    "name": ("run", lambda row: (str(row["name"] or row["id"]).lower(), 0.0)),
+    "status": ("status", lambda row: (str(row["status"]), 0.0)),
+    "started": ("begun (UTC)", lambda row: (str(row["started"] or ""), 0.0)),
+    "duration": ("duration", lambda row: _by_number(row["duration_s"])),
+    "steps": ("steps", lambda row: _by_number(row["steps"])),
+    "energy": ("energy", lambda row: _by_number(_joules(row)[0])),
+    "each": ("energy per sample", lambda row: _by_number(_each(row)[0])),
 }
 
 
@@ -84,7 +87,7 @@ def _callbacks(app: Dash) -> None:
 
 
 def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
-    rows: Sequence[Row] = context.library.rows()
+    rows = context.library.rows()
     if not rows:
         return _empty(context), "empty"
     wanted = str(asked.get("q", "")).strip().lower()
@@ -128,24 +131,28 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
     return body, stamp
 
 
-def _with_trainings(row: Row) -> list[Row]:
+def _with_trainings(row: RunSummary) -> list[RunSummary]:
     """A row of the table; a group's is followed by those of its trainings."""
     return [row, *(row.get("trainings") or ())]
 
 
-def _words(row: Row) -> str:
+def _words(row: RunSummary) -> str:
     return f"{row['name']} {row['id']} {row['status']}".lower()
 
 
-def _sorted(rows: Sequence[Row], sort: str) -> list[Row]:
+def _sorted(rows: Sequence[RunSummary], sort: str) -> list[RunSummary]:
     """By a column, ``-`` before it downwards; what has no value comes last either way."""
     key = sort.removeprefix("-")
     if key not in _COLUMNS:
         return list(rows)
-    value = _COLUMNS[key][1]
-    sortable = [row for row in rows if value(row) is not None]
-    sortable.sort(key=value, reverse=sort.startswith("-"))
-    return sortable + [row for row in rows if value(row) is None]
+    keyed = [(_COLUMNS[key][1](row), row) for row in rows]
+    sortable = [(value, row) for value, row in keyed if value is not None]
+    sortable.sort(key=itemgetter(0), reverse=sort.startswith("-"))
+    return [row for _, row in sortable] + [row for value, row in keyed if value is None]
+
+
+def _by_number(value: float | None) -> SortKey | None:
+    return None if value is None else ("", value)
 
 
 def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) -> Any:
@@ -159,7 +166,7 @@ def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) 
     )
 
 
-def _row(context: AppContext, row: Row) -> Any:
+def _row(context: AppContext, row: RunSummary) -> Any:
     name = str(row["name"] or row["id"])
     if row["problem"]:
         cells = [
@@ -170,9 +177,10 @@ def _row(context: AppContext, row: Row) -> Any:
         return html.Tr(cells, className="bad")
     joules, model = _joules(row)
     each, unit = _each(row)
-    power = row.get("power") or {}
+    power: PowerFields = row["power"] or {}
     live = row["status"] == "running"
     watts = row.get("power_w")
+    classes = {"live": live, "training": "/" in row["id"]}
     return html.Tr(
         [
             html.Td([_link(context, row, name), html.Small(str(row["id"]))]),
@@ -198,19 +206,15 @@ def _row(context: AppContext, row: Row) -> Any:
                 )
             ),
         ],
-        className=" ".join(word for word in ("live" if live else "", _kind(row)) if word),
+        className=" ".join(word for word, holds in classes.items() if holds),
     )
 
 
-def _kind(row: Row) -> str:
-    return "training" if "/" in str(row["id"]) else ""
-
-
-def _shown(row: Row, joules: float | None) -> str:
+def _shown(row: RunSummary, joules: float | None) -> str:
     return "shared" if joules is None and row.get("shared") else energy(joules)
 
 
-def _about(row: Row, joules: float | None, *, model: bool) -> str:
+def _about(row: RunSummary, joules: float | None, *, model: bool) -> str:
     """What stands below the joules: whose they are."""
     if row.get("trainings"):
         return f"of {len(row['trainings'])} trainings"
@@ -219,22 +223,22 @@ def _about(row: Row, joules: float | None, *, model: bool) -> str:
     return "a model's" if model and joules is not None else ""
 
 
-def _link(context: AppContext, row: Row, name: str) -> Any:
+def _link(context: AppContext, row: RunSummary, name: str) -> Any:
     return dcc.Link(name, href=context.href(urls.run(str(row["id"]))), className="name")
 
 
-def _joules(row: Row) -> tuple[float | None, bool]:
+def _joules(row: RunSummary) -> tuple[float | None, bool]:
     """(J, whether a model's)."""
     if row["energy_j"] is not None:
         return row["energy_j"], False
     return row["modelled_energy_j"], True
 
 
-def _each(row: Row) -> tuple[float | None, str]:
+def _each(row: RunSummary) -> tuple[float | None, str]:
     joules, _ = _joules(row)
-    for key, unit in (("samples", "per sample"), ("tokens", "per token")):
-        if joules is not None and row.get(key):
-            return joules / row[key], unit
+    for count, unit in ((row["samples"], "per sample"), (row["tokens"], "per token")):
+        if joules is not None and count:
+            return joules / count, unit
     return None, ""
 
 

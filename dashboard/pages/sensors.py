@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -12,6 +11,7 @@ from probe.report.numbers import duration
 
 from ..components import notice, shell, table, trouble, with_code
 from ..context import AppContext, app_context
+from ..data.sensors import Diagnosis
 from ..page import Address, Page
 
 _SENSORS, _EXAMINE = "sensors", "examine"  # ids
@@ -43,7 +43,7 @@ def _callbacks(app: Dash) -> None:
             )
 
 
-def _findings(answer: Mapping[str, Any]) -> list[Any]:
+def _findings(answer: Diagnosis) -> list[Any]:
     """Sensors with their sources; then what is missing, each reason once, with its remedy."""
     shown: list[Any] = []
     missing: dict[tuple[str, str], list[str]] = {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -68,6 +67,16 @@ class GradientAccumulation(Base):
         return f"steps of {k}× the samples, ÷ {k} communication under DDP"
 
 
+class PolicyState(TypedDict):
+    """A :class:`KPolicy` as it is saved."""
+
+    k: int
+    target: float | None
+    variance: float | None
+    seen: list[float]
+    blind: int
+
+
 class KPolicy:
     """How many micro-batches the next step has; ranks that saw the same σ² agree.
 
@@ -113,7 +122,7 @@ class KPolicy:
             # The k that was asked for is right for what these steps saw.
             self.target = sum(self._seen) / len(self._seen) / self._settings.k
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> PolicyState:
         """What a resumed run needs."""
         return {
             "k": self.k,
@@ -123,7 +132,7 @@ class KPolicy:
             "blind": self._blind,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: PolicyState) -> None:
         """Go on from :meth:`state`."""
         self.k, self.target, self.variance = state["k"], state["target"], state["variance"]
         self._seen, self._blind = list(state["seen"]), state["blind"]

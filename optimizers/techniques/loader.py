@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..errors import TechniqueRefused
-from ..plan import Plan
+from ..plan import LoaderOptions, Plan
 from ..technique import Base
 
 
@@ -26,7 +26,7 @@ class Loader(Base):
     def plan(self, plan: Plan) -> Plan:
         if self.workers < 0 or self.prefetch < 1:
             raise TechniqueRefused(f"loader: workers={self.workers}, prefetch={self.prefetch}")
-        loader: dict[str, Any] = {"num_workers": self.workers}
+        loader: LoaderOptions = {"num_workers": self.workers}
         if self.workers:
             loader |= {"prefetch_factor": self.prefetch, "persistent_workers": True}
         if plan.device == "cuda":

@@ -7,7 +7,7 @@ does not converge.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 import torch.distributed as dist
@@ -43,6 +43,12 @@ class TopK(Base):
         return f"{self.share:.0%} of each gradient's entries, 8 bytes each with its place"
 
 
+class Unsent(TypedDict):
+    """What a rank has not sent yet, by the parameter's place in the model."""
+
+    left: dict[int, torch.Tensor]
+
+
 class _State:
     """What every parameter's gradient has not sent yet.
 
@@ -65,11 +71,11 @@ class _State:
         flat.add_(left)
         return left
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Unsent:
         """What a resumed run needs."""
         return {"left": dict(self.left)}
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: Unsent) -> None:
         """Go on from :meth:`snapshot`."""
         self.left = dict(saved["left"])
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from probe.report.model import JsonValue
 
 from ..errors import TechniqueRefused
 from ..plan import Plan
@@ -45,7 +47,7 @@ class Zero(Base):
         )
 
 
-def configuration(plan: Plan, micro_batch: int) -> dict[str, Any]:
+def configuration(plan: Plan, micro_batch: int) -> dict[str, JsonValue]:
     """DeepSpeed's configuration, with everything written out that it would otherwise decide.
 
     0.19 clips at 1.0 by default, and refuses optimizers that it has not tested, SGD among them.

@@ -7,32 +7,90 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 import torch
 import torch.distributed as dist
 
 from ..errors import UsageError
+from ..techniques.accumulation import PolicyState
+from .target_progress import ProgressState
 
 _KEPT = 2
 _STATE = "trainer.pt"
 
 
-def random_state() -> dict[str, Any]:
+class PositionFields(TypedDict):
+    """A :class:`Position` as it is saved."""
+
+    step: int
+    samples: int
+    seconds: float
+    eval_seconds: float
+    losses: list[float]
+    metrics: dict[str, float]
+
+
+@dataclass(slots=True)
+class Position:
+    """Where the training stands: what a snapshot holds beside the engine's state."""
+
+    step: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    eval_seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def saved(self) -> PositionFields:
+        """What a resumed run needs."""
+        return {
+            "step": self.step,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "eval_seconds": self.eval_seconds,
+            "losses": list(self.losses),
+            "metrics": dict(self.metrics),
+        }
+
+
+class RandomState(TypedDict):
+    """State of the generators: torch's, Python's, and where they are used CUDA's and numpy's."""
+
+    torch: torch.Tensor
+    python: tuple[int, tuple[int, ...], float | None]
+    cuda: NotRequired[torch.Tensor]
+    numpy: NotRequired[tuple[str, torch.Tensor, int, int, float]]
+
+
+class TrainerState(TypedDict):
+    """All that a snapshot holds of one rank beside the engine's state."""
+
+    at: PositionFields
+    consumed: int
+    policy: PolicyState
+    random: RandomState
+    progress: ProgressState | None
+
+
+def random_state() -> RandomState:
     """State of every random generator that a training draws from, on this rank."""
-    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    state: RandomState = {"torch": torch.get_rng_state(), "python": random.getstate()}
     if torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state()
     with contextlib.suppress(ImportError):
         import numpy as np
 
-        kind, keys, *rest = np.random.get_state(legacy=True)  # the global one: users draw from it
-        state["numpy"] = (kind, torch.from_numpy(np.array(keys)), *rest)
+        # The global one: users draw from it.
+        kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
+        numbers = torch.from_numpy(np.array(keys))
+        state["numpy"] = kind, numbers, int(position), int(has_gauss), float(gauss)
     return state
 
 
-def set_random_state(state: dict[str, Any]) -> None:
+def set_random_state(state: RandomState) -> None:
     """Restore what :func:`random_state` returned."""
     torch.set_rng_state(state["torch"])
     version, internal, gauss = state["python"]
@@ -42,11 +100,11 @@ def set_random_state(state: dict[str, Any]) -> None:
     if "numpy" in state:
         import numpy as np
 
-        kind, keys, *rest = state["numpy"]
-        np.random.set_state((kind, keys.numpy(), *rest))
+        kind, numbers, position, has_gauss, next_gauss = state["numpy"]
+        np.random.set_state((kind, numbers.numpy(), position, has_gauss, next_gauss))
 
 
-def save(folder: Path, step: int, state: dict[str, Any], engine: Callable[[Path], None]) -> None:
+def save(folder: Path, step: int, state: TrainerState, engine: Callable[[Path], None]) -> None:
     """Write ``step-…`` beside the ones before; the oldest go. All ranks call it. Raises OSError.
 
     Everything is written under another name and synced, then renamed: what has the right name is
@@ -82,7 +140,7 @@ def latest(folder: Path) -> Path | None:
     return max(folder.glob("step-*"), default=None)
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> TrainerState:
     """Read this rank's state.
 
     Raises:
@@ -97,7 +155,7 @@ def load(path: Path) -> dict[str, Any]:
         ) from None
     except Exception as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
-    return dict(state)
+    return cast(TrainerState, state)
 
 
 def _rank() -> tuple[int, bool]:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from probe.target import Target
 
 from ..errors import UsageError
 
 __all__ = ["Progress", "Target"]
+
+
+class ProgressState(TypedDict):
+    """A :class:`Progress` as it is saved."""
+
+    before: tuple[float, float, float] | None
+    first: tuple[float, float] | None
+    reached: bool
 
 
 @dataclass(slots=True)
@@ -53,10 +61,10 @@ class Progress:
             self.before[1] + share * (seconds - self.before[1]),
         )
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> ProgressState:
         """What a resumed run needs."""
         return {"before": self.before, "first": self.first, "reached": self.reached}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: ProgressState) -> None:
         """Restore what :meth:`state` returned."""
         self.before, self.first, self.reached = state["before"], state["first"], state["reached"]

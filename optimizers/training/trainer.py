@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +37,6 @@ Loss = Callable[[nn.Module, Any], torch.Tensor]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
-
-
-@dataclass(slots=True)
-class _Position:
-    """Where the training stands: what a snapshot holds beside the engine's state."""
-
-    step: int = 0
-    samples: int = 0
-    seconds: float = 0.0
-    eval_seconds: float = 0.0
-    losses: list[float] = field(default_factory=list)
-    metrics: dict[str, float] = field(default_factory=dict)
 
 
 class Trainer:
@@ -136,7 +124,7 @@ class Trainer:
         self._variance: GradientVariance | None = None
         if plan.accumulation.adaptive:
             self._variance = GradientVariance(self.engine.module.parameters(), world)
-        self._at = _Position()
+        self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
         self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
@@ -320,7 +308,7 @@ class Trainer:
             self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
-        values: dict[str, Any] = {"loss": mean_loss, "samples": rank_samples}
+        values: dict[str, float | torch.Tensor] = {"loss": mean_loss, "samples": rank_samples}
         if variance is not None:
             sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
@@ -395,8 +383,8 @@ class Trainer:
     def _save(self, run: Any) -> None:
         assert self._snapshots is not None
         at = self._at
-        state = {
-            "at": asdict(at),
+        state: snapshot.TrainerState = {
+            "at": at.saved(),
             "consumed": self._batches.consumed,
             "policy": self._policy.state(),
             "random": snapshot.random_state(),
@@ -419,7 +407,7 @@ class Trainer:
             return
         state = snapshot.load(newest)
         self.engine.load(newest)
-        self._at, self._rate = _Position(**state["at"]), None
+        self._at, self._rate = snapshot.Position(**state["at"]), None
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
         if self._progress is not None and state["progress"] is not None:

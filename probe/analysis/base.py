@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from ..attribution.meter_kinds import is_attributed, is_energy, is_sampled_power
 from ..attribution.regression.statistics import Statistics
@@ -18,6 +17,7 @@ from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..report.model import LoggedValue
 from ..store.reader import RunReader
+from ..timeline.ddp_reductions import ReductionSums
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .device_owner import owner
@@ -69,7 +69,7 @@ class RunAnalysis(ABC):
         """What the ranks logged: name → count, last, sum. Counts are of all ranks."""
 
     @abstractmethod
-    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+    def reductions(self) -> Mapping[int, ReductionSums]:
         """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
 
     @abstractmethod

@@ -13,8 +13,9 @@ from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKnots
 from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Provenance, Source, device_kind
-from ..report.model import JsonValue, PowerRow, SourceRow, SystematicError
+from ..report.model import PowerRow, SourceRow, SystematicError
 from ..sensors.known_meters import systematic
+from ..store.run_fields import PowerFields
 from .meter_choice import POWERS
 
 # Without a power limit: how far short peaks may lie above the highest mean power seen.
@@ -146,7 +147,7 @@ def power_row(device: DeviceEnergy, run: tuple[int, int]) -> PowerRow | None:
     )
 
 
-def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> dict[str, JsonValue] | None:
+def sketch(devices: Sequence[DeviceEnergy], run: tuple[int, int]) -> PowerFields | None:
     """Mean power of all meters that are in the total, else of the models', in some bins."""
     metered = [device for device in devices if device.curve is not None]
     counted = [device for device in metered if device.source.in_total]

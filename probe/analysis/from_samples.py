@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ..report.model import LoggedValue
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
 from ..store.segment_reader import segment_files
-from ..timeline.ddp_reductions import DdpReductions
+from ..timeline.ddp_reductions import DdpReductions, ReductionSums
 from ..timeline.device_times import on_device
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
@@ -119,7 +118,7 @@ class AnalysisFromSamples(RunAnalysis):
             if len(values) and math.isfinite(values[-1])
         }
 
-    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+    def reductions(self) -> Mapping[int, ReductionSums]:
         """By rank, what reducing gradients cost it."""
         by_rank = {}
         for rank in self.reader.ranks():

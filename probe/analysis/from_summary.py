@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ..attribution.meter_kinds import is_attributed
 from ..attribution.regression.statistics import Statistics
@@ -12,11 +11,12 @@ from ..model import Source
 from ..report.model import LoggedValue
 from ..store.node_files import read_sources
 from ..store.reader import COUNTS, RunReader
+from ..timeline.ddp_reductions import ReductionSums
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .base import RunAnalysis, bounds_of
 from .statistics_source import load_statistics
-from .summary_file import NodeSummary, read_summary
+from .summary_file import LoggedSums, NodeSummary, read_summary
 
 
 class AnalysisFromSummary(RunAnalysis):
@@ -98,7 +98,7 @@ class AnalysisFromSummary(RunAnalysis):
                     merged[name] = added(merged[name], value)
         return merged
 
-    def reductions(self) -> Mapping[int, Mapping[str, Any]]:
+    def reductions(self) -> Mapping[int, ReductionSums]:
         """By rank, what reducing gradients cost it."""
         return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
 
@@ -126,14 +126,12 @@ class AnalysisFromSummary(RunAnalysis):
         return self._known[source.id]
 
 
-def _logged_values(
-    stored: Mapping[str, Mapping[str, float | None]],
-) -> Iterator[tuple[str, LoggedValue]]:
+def _logged_values(stored: Mapping[str, LoggedSums]) -> Iterator[tuple[str, LoggedValue]]:
     """What a rank logged by name; a value that is not finite is left out."""
     for name, value in stored.items():
         last = value["last"]
         if last is not None:
-            yield name, LoggedValue(count=int(value["count"] or 0), last=last, sum=value["sum"])
+            yield name, LoggedValue(count=value["count"], last=last, sum=value["sum"])
 
 
 def added(first: LoggedValue, second: LoggedValue) -> LoggedValue:

@@ -18,11 +18,11 @@ import numpy as np
 from ..attribution.regression.statistics import Statistics
 from ..model import Provenance, Source
 from ..report.group_model import SharedTime, TimeOutside
-from ..report.model import JsonValue
 from ..report.serialization import to_dict
 from ..store.layout import SEATS, training_dir
 from ..store.members import read_members
 from ..store.reader import RunReader, Series
+from ..store.run_fields import RunFields
 from ..store.thinned import thinned_until_ns
 from ..store.trainings import numbers
 from ..timeline.phase_totals import PhaseTotals
@@ -197,8 +197,8 @@ class TrainingAnalysis(AnalysisFromSamples):
 class GroupGlance:
     """What run.json keeps of a group, and of each of its trainings by number."""
 
-    of_group: dict[str, JsonValue]
-    trainings: dict[int, dict[str, JsonValue]]
+    of_group: RunFields
+    trainings: dict[int, RunFields]
 
 
 def glance_at_group(path: Path) -> GroupGlance:
@@ -212,7 +212,7 @@ def glance_at_group(path: Path) -> GroupGlance:
     if sample_bytes(RunReader(path)) > MOST_BYTES:
         return GroupGlance({}, {})
     group = GroupAnalysis(path)
-    trainings: dict[int, dict[str, JsonValue]] = {}
+    trainings: dict[int, RunFields] = {}
     for number in group.readers:
         analysis = group.training(number)
         logged = analysis.values()
@@ -221,7 +221,7 @@ def glance_at_group(path: Path) -> GroupGlance:
             "shared": group.training_shares(number),
             "logged": {name: logged[name].sum for name in ("samples", "tokens") if name in logged},
         }
-    of_group: dict[str, JsonValue] = {
+    of_group: RunFields = {
         "total": to_dict(totals(group.analysis, Tariffs())[0]),
         "shared": to_dict(group.shared()),
         "rest": to_dict(group.rest()),

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..model import RunStatus
-from ..report.model import JsonValue, RateRow
+from ..report.model import RateRow
 from ..report.serialization import to_dict
 from ..store.reader import RunReader
+from ..store.run_fields import RunFields
 from ..store.thinned import thinned_until_ns
 from . import device_energy
 from .base import RunAnalysis
@@ -58,7 +59,7 @@ def open_samples(reader: RunReader) -> AnalysisFromSamples:
     return AnalysisFromSamples(reader)
 
 
-def glance(path: Path, node: str | None = None) -> dict[str, JsonValue] | None:
+def glance(path: Path, node: str | None = None) -> RunFields | None:
     """What a list of runs shows of a run, or of one of its hosts.
 
     ``total`` as in the report, sums of ``logged`` samples and tokens, mean ``power`` in a few bins.

@@ -9,19 +9,59 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from ..attribution.meter.energy_curve import EnergyCurve
 from ..attribution.meter.summary import MeterSummary
 from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
+from ..timeline.ddp_reductions import ReductionSums
 from ..timeline.phase_totals import PhaseTotals
-from ..timeline.step_times import StepTimes
+from ..timeline.step_times import StepTimes, StepTimesFields
 
 VERSION = 1
+
+
+class LoggedSums(TypedDict):
+    """What a rank logged under a name; None where a value is not finite."""
+
+    count: int
+    last: float | None
+    sum: float | None
+
+
+class MeterFields(TypedDict):
+    """A meter's summary as it is stored; its knots and bounds stand in arrays.
+
+    ``curve``: slack, period and resets. ``shares``: phase code, nanoseconds, joules.
+    """
+
+    source: str
+    samples: int
+    highest: float
+    spread: float
+    highest_w: float
+    owner: int | None
+    curve: NotRequired[tuple[float, float, int]]
+    shares: NotRequired[list[tuple[int, int, float]]]
+
+
+class TotalsFields(TypedDict):
+    """The phase totals of a rank as they are stored: pairs of a phase's code and its figure."""
+
+    rank: int
+    steps: int
+    inferred_s: NotRequired[float]
+    step_times: NotRequired[StepTimesFields | None]
+    optimizers: NotRequired[dict[str, int]]
+    names: list[tuple[int, str]]
+    seconds: list[tuple[int, float]]
+    counts: list[tuple[int, int]]
+    follows: list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +74,18 @@ class NodeSummary:
     phase_totals: Sequence[PhaseTotals]  # of its ranks, on the host's clock
     on_device: Sequence[PhaseTotals]  # of those of its ranks that recorded device times
     rings: Mapping[int, Sequence[str]]  # by rank, the names of its rings
-    values: Mapping[int, Mapping[str, Mapping[str, float | None]]]  # by rank, what it logged
+    values: Mapping[int, Mapping[str, LoggedSums]]  # by rank, what it logged
     # By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`.
-    reductions: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    reductions: Mapping[int, ReductionSums] = field(default_factory=dict)
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:
     """Write the summary of this node. Raises OSError."""
-    arrays: dict[str, Any] = {}
-    meters = []
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    meters: list[MeterFields] = []
     for number, (id_, summary) in enumerate(node.meters.items()):
         curve, shares = summary.curve, summary.shares
-        row: dict[str, Any] = {
+        row: MeterFields = {
             "source": id_,
             "samples": summary.samples,
             "highest": summary.highest,
@@ -55,14 +95,14 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         }
         if curve is not None:
             arrays[f"time_{number}"], arrays[f"joules_{number}"] = curve.time_ns, curve.joules
-            row["curve"] = [curve.slack_ns, curve.period_s, curve.resets]
+            row["curve"] = (curve.slack_ns, curve.period_s, curve.resets)
         if shares is not None:
             arrays[f"powers_{number}"] = shares.powers_w
             arrays[f"bounds_{number}"] = np.array(
                 [[share.low_j, share.high_j] for share in shares.of.values()]
             )
             row["shares"] = [
-                [code, share.time_ns, share.energy_j] for code, share in shares.of.items()
+                (code, share.time_ns, share.energy_j) for code, share in shares.of.items()
             ]
         meters.append(row)
     about = {
@@ -118,7 +158,7 @@ def read_summary(
         return None
 
 
-def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> MeterSummary:
+def _summary(row: MeterFields, number: int, arrays: Mapping[str, npt.NDArray[Any]]) -> MeterSummary:
     curve = shares = None
     if "curve" in row:
         curve = EnergyCurve(arrays[f"time_{number}"], arrays[f"joules_{number}"], *row["curve"])
@@ -136,7 +176,7 @@ def _summary(row: Mapping[str, Any], number: int, arrays: Mapping[str, Any]) -> 
     )
 
 
-def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
+def _totals_row(phases: PhaseTotals) -> TotalsFields:
     return {
         "rank": phases.rank,
         "steps": phases.steps,
@@ -146,11 +186,11 @@ def _totals_row(phases: PhaseTotals) -> dict[str, Any]:
         "names": list(phases.names.items()),
         "seconds": list(phases.seconds.items()),
         "counts": list(phases.counts.items()),
-        "follows": [[*pair, number] for pair, number in phases.follows.items()],
+        "follows": [(*pair, number) for pair, number in phases.follows.items()],
     }
 
 
-def _totals_of(row: Mapping[str, Any]) -> PhaseTotals:
+def _totals_of(row: TotalsFields) -> PhaseTotals:
     times = row.get("step_times")  # older runs have none
     return PhaseTotals(
         row["rank"],

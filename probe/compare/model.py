@@ -24,7 +24,7 @@ from ..model import SCHEMA_VERSION, Provenance, Status
 from .gain import EnergyGain, Gain, Interval, MemoryGain, Verdict
 
 if TYPE_CHECKING:
-    from .serialization import JsonValue
+    from ..report.model import JsonValue
 
 FOUR_NAMES = {
     "early": "early training",
@@ -249,6 +249,6 @@ class ComparisonReport:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """The JSON of ``probe compare``."""
-        from .serialization import to_dict
+        from ..report.serialization import to_dict
 
         return to_dict(self)

@@ -8,6 +8,7 @@ from statistics import fmean, median_low
 
 from ..instrument.roofline import NOT_SEPARATED
 from ..model import RunStatus
+from ..report.model import JsonValue
 from ..store.members import Member
 from ..store.reader import RunReader
 from ..store.thinned import thinned_until_ns
@@ -15,7 +16,6 @@ from ..target import Target
 from .progress import Quality, Work
 from .read_energy import Measured
 from .run_record import EARLY, LATE, Setting, Trial
-from .serialization import JsonValue
 
 MARK = 1 / 3
 MARKS = (1 / 4, MARK, 1 / 2)
@@ -136,11 +136,15 @@ class Recording:
             "model": min(self._hashes)[:12] if len(self._hashes) == 1 else None,
             "data": self.meta.get("data"),
             "target": self.target,
-            "hardware": " + ".join([*models, *([machine] if machine not in _UNKNOWN else [])]),
+            "hardware": " + ".join([*models, *([str(machine)] if machine not in _UNKNOWN else [])]),
             "samples": (self.meta.get("config") or {}).get("samples"),
             "unit": self.work.unit,
         }
-        return {name: value for name, value in facts.items() if value not in _UNKNOWN}
+        return {
+            name: value
+            for name, value in facts.items()
+            if isinstance(value, str | int | float) and value not in _UNKNOWN
+        }
 
 
 def median_run(recordings: Sequence[Recording], target: Target | None) -> Recording:

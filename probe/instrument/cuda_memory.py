@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ring.layout import Record
@@ -18,10 +18,14 @@ _PATHS = (
 )
 
 
+Counters = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Of the allocator: what is counted, in which pool (``all``), now or at most."""
+
+
 class CudaMemory:
     """MEMORY records at step boundaries, and allocated bytes at edges if that is cheap."""
 
-    def __init__(self, statistics: Callable[[], dict[str, Any]], ring: RingWriter):
+    def __init__(self, statistics: Callable[[], Counters], ring: RingWriter):
         """``statistics()`` gives the allocator's nested counters of one device."""
         self._statistics = statistics
         self._ring = ring

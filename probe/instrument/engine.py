@@ -18,7 +18,7 @@ from ..ring.writer import RingWriter
 from .ddp_timers import DdpTimers
 from .logged_values import LoggedValues
 from .module_kinds.state_machine import ModuleKindStateMachine
-from .overhead import Overhead
+from .overhead import Overhead, OverheadEstimate
 from .patches import registry
 from .patches.import_hooks import when_imported
 from .state_machine import PhaseStateMachine
@@ -217,7 +217,7 @@ class PhaseEngine:
         """Which part of a step waits for memory; None if it was not counted."""
         return None if self._classifier is None else self._classifier.result
 
-    def overhead(self) -> dict[str, Any]:
+    def overhead(self) -> OverheadEstimate:
         """What recording has cost: share of a step, and how that was found."""
         return self._overhead.summary(self.ring.offered(), self._machine.steps)
 

@@ -6,7 +6,7 @@ import numbers
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from time import monotonic_ns
 from typing import Any
@@ -35,7 +35,7 @@ class LoggedValues:
         self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
         self._events: list[Any] = []
 
-    def log(self, values: dict[str, Any]) -> None:
+    def log(self, values: Mapping[str, object]) -> None:
         """Record every value that is a number; warn once about each name that is not."""
         if get_ident() != self._machine.thread:
             return

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from ..model import RunStatus
 from ..recorder.spawn import claim, current_epoch, sign
 from ..store import files
 from ..store.layout import RUN_FILE
+from ..store.run_fields import RunFields
 from ..store.trainings import numbers
 
 
@@ -25,19 +25,20 @@ def seal_unrecorded(run: Path, code: int) -> bool:
     Raises:
         OSError: the disk refuses.
     """
-    value: dict[str, Any] | None = files.read_json(run / RUN_FILE)
+    value = files.read_fields(run / RUN_FILE)
     # A recorder is fenced only where its work can be done here: else nobody would do it.
     if value is None or numbers(run) or not claim(run, current_epoch(run) + 1):
         return False
     sign(run, current_epoch(run))
     end_ns = time.monotonic_ns()
     duration_s = (end_ns - int(value["begin_ns"])) / 1e9
-    value |= how_it_ended(code) | {"end_ns": end_ns, "duration_s": duration_s}
+    value |= how_it_ended(code)
+    value |= {"end_ns": end_ns, "duration_s": duration_s}
     files.write_json(run / RUN_FILE, value, checked=True)
     return True
 
 
-def how_it_ended(code: int) -> dict[str, Any]:
+def how_it_ended(code: int) -> RunFields:
     """Fields of run.json, as the recorder says them of a command."""
     status, ended_by = RunStatus.FINISHED, ""
     if code < 0:

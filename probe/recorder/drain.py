@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
 from ..timeline.span_table import Rows, SpanTable
 from ..timeline.spans import SpanDecoder
 from ..timeline.step_times import StepDurations
+
+if TYPE_CHECKING:
+    from ..analysis.summary_file import LoggedSums
 
 BATCH = 1 << 12  # records per write: small enough that slots return to the writer soon
 
@@ -55,10 +59,10 @@ class _LoggedMetric:
         self.last = float(values[-1])
         self.sum += float(values.sum())
 
-    def row(self) -> dict[str, float | int | None]:
+    def row(self) -> LoggedSums:
         """For JSON, which has no NaN: null instead."""
-        row = dataclasses.asdict(self)
-        return {key: value if math.isfinite(value) else None for key, value in row.items()}
+        last, total = (x if math.isfinite(x) else None for x in (self.last, self.sum))
+        return {"count": self.count, "last": last, "sum": total}
 
 
 class RingDrain:
@@ -120,7 +124,7 @@ class RingDrain:
         """Tell the trainer whether the disk refuses what is recorded."""
         self._reader.hold(refused=refused)
 
-    def values(self) -> dict[str, dict[str, float | int | None]]:
+    def values(self) -> dict[str, LoggedSums]:
         """Metrics that `run.log` recorded: name → count, last, sum."""
         return {
             self.names.get(code, f"value-{code}"): metric.row()

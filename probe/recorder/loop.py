@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..clock import Clock
 from ..store import files, layout
 from ..store.live import ViewerWatch
 from ..store.members import Member
+from ..store.run_fields import RunFields
 from ..store.runs import status_file
 from .fault_guard import DiskGuard, TaskGuard
 from .job_end import has_ended, job_ended, outcome_of
@@ -53,7 +54,7 @@ class Recorder:
         self._disk = DiskGuard()
         self._task = TaskGuard()
 
-    def _read_run_file(self) -> dict[str, Any]:
+    def _read_run_file(self) -> RunFields:
         """run.json, which says whose the run is: where edges belong depends on it.
 
         It was there before this process was. While the disk refuses to read it, rings hold what
@@ -66,9 +67,7 @@ class Recorder:
         end_s = self._clock.monotonic_s() + RUN_FILE_S
         damaged: list[Path] = []
         while True:
-            meta: dict[str, Any] | None = files.read_json(
-                self._run / layout.RUN_FILE, damaged=damaged.append
-            )
+            meta = files.read_fields(self._run / layout.RUN_FILE, damaged=damaged.append)
             if meta is not None or damaged or not self._run.is_dir():
                 return meta or {"host": layout.node_name()}
             if self._clock.monotonic_s() > end_s:
@@ -94,7 +93,7 @@ class Recorder:
         run, epoch, clock = self._run, self._epoch, self._clock
         meta = self._read_run_file()
         guest = None if meta.get("host") == layout.node_name() else layout.node_name()
-        status = files.read_json(status_file(run)) or {}
+        status = files.read_fields(status_file(run)) or {}
         begin_ns = int(status.get("begin_ns", self._begin_ns))
         self._pipeline = Pipeline(run, epoch, begin_ns, clock, self._disk)
         self._rings = Rings(run, epoch, clock, self._disk, self._pipeline.edges, guest)

@@ -7,12 +7,15 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
 
 _PACKAGES = ("phasewatt", "codecarbon", "nvidia-ml-py", "numpy")
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, JsonValue]:
     """Operating system, processor, memory, and the versions of what measures."""
     import psutil
 

@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..clock import Clock
 from ..model import RunStatus
@@ -14,15 +13,14 @@ from ..redact import redact_text
 from ..store import files, layout
 from ..store.members import Member
 from ..store.processes import cpu_seconds, start_ticks
+from ..store.run_fields import RunFields, chosen
 from ..store.runs import status_file
 from .drain import RingDrain
 from .job_end import Outcome
 from .machine_info import machine
 from .sensors.node_sensors import NodeSensors
-from .trainings import steps
+from .trainings import of_run, steps
 
-# Of a member's info: all warnings are in one list already; how it left is not the run's.
-_OF_PROCESS = ("warnings", "left", "ended_by_parent")
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
 
 
@@ -44,20 +42,21 @@ class RunFile:
         self._run, self._epoch, self._clock = run, epoch, clock
         self._file = status_file(run)
         self._machine = machine()
-        self._written: dict[str, Any] = {}  # should it be damaged later
+        self._written: RunFields = {}  # should it be damaged later
         self._began_s, self._start_cpu_s = clock.monotonic_s(), cpu_seconds()
 
     def reopen(self) -> None:
         """The run had ended and goes on: another attempt has begun. Raises OSError."""
-        value = files.read_json(self._file) or {}
+        value = files.read_fields(self._file) or {}
         if value.get("status") != RunStatus.RUNNING:
-            kept = {key: field for key, field in value.items() if key not in _OF_AN_END}
-            files.write_json(self._file, kept | {"status": RunStatus.RUNNING}, checked=True)
+            kept = chosen(value, [name for name in value if name not in _OF_AN_END])
+            kept["status"] = RunStatus.RUNNING
+            files.write_json(self._file, kept, checked=True)
 
-    def write_status(self, state: NodeState, **final: Any) -> None:
-        """Refresh it; ``final``: fields of a run that has ended. Raises OSError."""
+    def write_status(self, state: NodeState, end: RunFields | None = None) -> None:
+        """Refresh it; ``end``: how a run has ended. Raises OSError."""
         sensors, drains, members = state.sensors, state.drains, state.members
-        value = files.read_json(self._file) or dict(self._written)
+        value = files.read_fields(self._file) or self._written.copy()
         ranks = [m for m in members if m.role == "rank"]
         warnings = [*sensors.warnings(), *state.problems]
         for member in members:
@@ -85,15 +84,14 @@ class RunFile:
             },
         }
         for member in ranks or members:
-            for key, field in member.info.items():
-                if key not in _OF_PROCESS and field not in (None, "", "unknown"):
-                    value[key] = field
-        value |= final
-        files.write_json(self._file, value, sync=bool(final), checked=True)
+            value |= of_run(member.info)
+        if end is not None:
+            value |= end
+        files.write_json(self._file, value, sync=end is not None, checked=True)
         self._written = value
 
     def finalise(
-        self, state: NodeState, outcome: Outcome, trainings: Callable[[], dict[str, Any]]
+        self, state: NodeState, outcome: Outcome, trainings: Callable[[], RunFields]
     ) -> None:
         """Write how the run ended, and its totals. Raises OSError.
 
@@ -102,18 +100,20 @@ class RunFile:
         """
         from ..analysis.open import glance
 
-        value = files.read_json(self._file) or {}
+        value = files.read_fields(self._file) or {}
         begin_ns = int(value.get("begin_ns", outcome.end_ns))
         self.write_status(
             state,
-            status=outcome.status,
-            end_ns=outcome.end_ns,
-            duration_s=(outcome.end_ns - begin_ns) / 1e9,
-            exit_code=outcome.exit_code,
-            ended_by=redact_text(outcome.ended_by),
+            {
+                "status": outcome.status,
+                "end_ns": outcome.end_ns,
+                "duration_s": (outcome.end_ns - begin_ns) / 1e9,
+                "exit_code": outcome.exit_code,
+                "ended_by": redact_text(outcome.ended_by),
+            },
         )
         # Totals are kept in run.json, so that a list of runs need not read their samples.
         totals = (glance(self._run, layout.node_name()) or {}) | trainings()
         if totals:
-            value = (files.read_json(self._file) or {}) | totals
+            value = (files.read_fields(self._file) or {}) | totals
             files.write_json(self._file, value, checked=True)

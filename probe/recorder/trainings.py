@@ -11,18 +11,20 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from ..model import RunStatus
 from ..redact import redact_text
 from ..store import files, layout
 from ..store.members import Member
+from ..store.run_fields import ProcessFields, RunFields, chosen
 from ..store.trainings import numbers
 from .drain import RingDrain
 from .job_end import Ends, EndsOf, Outcome, has_ended, outcome_of, starts_again
 
 STATUS_NS = 5_000_000_000
-_OF_PROCESS = ("warnings", "left", "ended_by_parent")  # as of :mod:`run_file`
+# Of what a process says: all warnings are in one list already; how it left is not the run's.
+_OF_PROCESS = ("warnings", "left", "ended_by_parent")
 
 
 def steps(drains: Iterable[RingDrain]) -> int:
@@ -32,6 +34,13 @@ def steps(drains: Iterable[RingDrain]) -> int:
         training = drain.rank // layout.SEATS
         furthest[training] = max(furthest.get(training, 0), drain.steps)
     return sum(furthest.values())
+
+
+def of_run(info: ProcessFields) -> RunFields:
+    """What of a process is its run's: what is known, without what is this process's alone."""
+    known = [name for name, value in info.items() if value not in (None, "", "unknown")]
+    fields = cast("RunFields", info)
+    return chosen(fields, [name for name in known if name not in _OF_PROCESS])
 
 
 class TrainingFiles:
@@ -58,7 +67,7 @@ class TrainingFiles:
 
     def finalise(
         self, ends: EndsOf, drains: Mapping[Path, RingDrain], now_ns: int, command: Outcome
-    ) -> dict[str, Any]:
+    ) -> RunFields:
         """Write how the last ones ended, and the energy of each. Raises OSError.
 
         Args:
@@ -81,10 +90,10 @@ class TrainingFiles:
         glance = glance_at_group(self._run)
         for number, fields in glance.trainings.items():
             path = layout.training_dir(self._run, number) / layout.RUN_FILE
-            if value := files.read_json(path):
+            if value := files.read_fields(path):
                 files.write_json(path, value | fields, checked=True)
         paths = [layout.training_dir(self._run, n) / layout.RUN_FILE for n in numbers(self._run)]
-        counted = [int((files.read_json(path) or {}).get("steps") or 0) for path in paths]
+        counted = [int((files.read_fields(path) or {}).get("steps") or 0) for path in paths]
         return glance.of_group | {"trainings": len(counted), "steps": sum(counted)}
 
     def _open(self, ends: EndsOf) -> list[tuple[int, Ends]]:
@@ -106,7 +115,7 @@ class TrainingFiles:
         outcome: Outcome | None = None,
     ) -> None:
         path = layout.training_dir(self._run, number) / layout.RUN_FILE
-        value = files.read_json(path)
+        value = files.read_fields(path)
         if value is None:
             return  # the directory has vanished: it is not made again
         if value.get("status") != RunStatus.RUNNING:
@@ -117,11 +126,7 @@ class TrainingFiles:
         warnings: list[str] = []
         for member in own.members.values():
             warnings += member.info.get("warnings") or ()
-            value |= {
-                key: field
-                for key, field in member.info.items()
-                if key not in _OF_PROCESS and field not in (None, "", "unknown")
-            }
+            value |= of_run(member.info)
         value |= {
             "begin_ns": min(_began_ns(m) for m in own.members.values()),
             "ranks": len({m.rank for m in own.members.values()}),

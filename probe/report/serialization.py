@@ -42,7 +42,7 @@ def _plain(value: DataclassInstance | JsonValue) -> JsonValue:
     if is_dataclass(value):
         return to_dict(value)
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in cast("Iterable[JsonValue]", value)]
 
 

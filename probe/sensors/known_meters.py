@@ -10,13 +10,22 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from ..model import Provenance, Source
 
 VENDOR_GAIN = 0.05
 _FILE = Path(__file__).with_name("known_meters.json")
 VERSION = 1
+
+
+class MeterEntry(TypedDict):
+    """An entry of the file: the meters of a card that show ``quantities`` (energy, power)."""
+
+    model: str
+    quantities: list[str]
+    gain: float
+    offset_w: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ def systematic(source: Source) -> Systematic | None:
 
 
 @cache
-def _entries() -> list[dict[str, Any]]:
+def _entries() -> list[MeterEntry]:
     stored = json.loads(_FILE.read_text(encoding="utf-8"))
     if stored["version"] != VERSION:
         raise ValueError(f"{_FILE.name} is of version {stored['version']}, not {VERSION}")

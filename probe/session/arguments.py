@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
 
 _DEEPEST = 20
 _LONGEST = 500
@@ -30,12 +33,12 @@ def model_and_optimizer(model: Any, optimizer: Any) -> tuple[Any, Any]:
     return model, optimizer
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> JsonValue:
     """Anything as what JSON can hold; what it cannot becomes text. Never raises."""
     return _plain(value, (), 0)
 
 
-def plain_config(config: Any) -> dict[str, Any] | None:
+def plain_config(config: object) -> dict[str, JsonValue] | None:
     """The run's configuration by name: of a mapping, a dataclass or a namespace; else one entry."""
     if config is None:
         return None
@@ -43,7 +46,7 @@ def plain_config(config: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else {"config": value}
 
 
-def _is_model(value: Any) -> bool:
+def _is_model(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return all(_is_model(part) for part in value)
     return hasattr(value, "register_forward_pre_hook") or (
@@ -51,7 +54,7 @@ def _is_model(value: Any) -> bool:
     )
 
 
-def _is_optimizer(value: Any) -> bool:
+def _is_optimizer(value: object) -> bool:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return len(value) > 0 and all(_is_optimizer(part) for part in value)
     return callable(getattr(value, "step", None)) and not hasattr(
@@ -59,11 +62,11 @@ def _is_optimizer(value: Any) -> bool:
     )
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     return f"of type {type(value).__name__}"
 
 
-def _plain(value: Any, around: tuple[int, ...], depth: int) -> Any:
+def _plain(value: object, around: tuple[int, ...], depth: int) -> JsonValue:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

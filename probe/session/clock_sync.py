@@ -17,6 +17,7 @@ from typing import Any
 
 from ..clock import Clock
 from ..store.layout import node_name
+from ..store.run_fields import ProcessFields
 from .job import Job
 
 ROUNDS = 32
@@ -47,7 +48,7 @@ def agreed_key(job: Job, prefix: str) -> str | None:
         return None
 
 
-def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> dict[str, Any] | None:
+def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> ProcessFields | None:
     """What this rank learns of the job; None while there is no process group. Never raises.
 
     Returns:
@@ -65,11 +66,11 @@ def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> dict[str, Any] | N
         return {"warnings": [f"the hosts' clocks were not compared: {type(error).__name__}"]}
 
 
-def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> dict[str, Any]:
+def _answer(store: Any, guests: int, run_id: str, clock: Clock) -> ProcessFields:
     """Rank 0's part: answer one guest host after the other."""
     store.set("run", f"{run_id} {node_name()}")
     deadline_s = clock.monotonic_s() + _WAIT_S
-    answer: dict[str, Any] = {
+    answer: ProcessFields = {
         "job": run_id,
         "clock": {"reference": node_name(), "offset_ns": 0, "bound_ns": 0},
     }
@@ -93,7 +94,7 @@ def _await(store: Any, key: str, seconds: float) -> None:
     store.wait([key], timedelta(seconds=max(_LEAST_WAIT_S, seconds)))
 
 
-def _ask(store: Any, clock: Clock) -> dict[str, Any]:
+def _ask(store: Any, clock: Clock) -> ProcessFields:
     """A guest host's part: measure the offset to rank 0's host."""
     _await(store, "run", _WAIT_S)
     run_id, reference = bytes(store.get("run")).decode().split(" ")

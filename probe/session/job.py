@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..clock import MACHINE_CLOCK, Clock
 from ..model import DeviceRequest, RunStatus
-from ..store.files import create_bytes, read_json
+from ..store.files import create_bytes, read_fields
 from ..store.layout import RUN_FILE
 from ..store.new_files import is_own_folder, owner_of_new_files
 from ..store.processes import boot_id, start_ticks
@@ -172,12 +172,12 @@ def _is_foreign(run: Path, owner: int) -> bool:
 
 def _joinable(run: Path, marker: Path, attempt: int, wall_s: float) -> bool:
     """Whether a rank may join the run; one without a run.json yet is being created."""
-    run_file = read_json(run / RUN_FILE)
+    run_file = read_fields(run / RUN_FILE)
     try:
         age_s = wall_s - (marker if run_file is None else run / RUN_FILE).stat().st_mtime
     except OSError:
         return False
-    if not isinstance(run_file, dict):
+    if run_file is None:
         return age_s < _FRESH_S
     status = run_file.get("status")
     alive = status == RunStatus.RUNNING and age_s < _FRESH_S

@@ -11,9 +11,11 @@ from typing import Any
 
 from ..store.members import read_members
 from ..store.processes import is_alive
+from ..store.run_fields import StartFields
 from ..store.trainings import take_number
 from .job import Job
 from .names import run_name
+from .options import WatchOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Joined:
 _joined: Joined | None = None
 
 
-def join(run: Path, job: Job, options: dict[str, Any]) -> Joined:
+def join(run: Path, job: Job, options: WatchOptions) -> Joined:
     """Take this process's number, once: whatever a process trains is one training.
 
     Raises:
@@ -43,12 +45,12 @@ def join(run: Path, job: Job, options: dict[str, Any]) -> Joined:
     if _joined is not None and (_joined.pid, _joined.run) == (os.getpid(), run):
         return _joined
     key = None if job.key is None else hashlib.sha256(job.key.encode()).hexdigest()[:12]
-    fields = {
-        "name": options["name"] or run_name(sys.argv[0]),
+    fields: StartFields = {
+        "name": options.name or run_name(sys.argv[0]),
         "process": process_name() or None,
-        "config": options["config"],
-        "data": options["data"] or "unknown",
-        "target": options["target"],
+        "config": options.config,
+        "data": options.data or "unknown",
+        "target": options.target,
     }
     number = take_number(run, key=key, rank=job.rank, attempt=job.attempt, fields=fields)
     launchers = [m for m in read_members(run) if m.role == "launcher"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..store import dashboard_address
@@ -11,6 +12,30 @@ from ..target import Target
 from .arguments import plain_config
 
 _YES = ("1", "true", "yes")
+
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """What :class:`probe.watch` was given, checked; ``dir`` is None for the usual place.
+
+    ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps.
+    """
+
+    name: str | None
+    dir: str | os.PathLike[str] | None
+    devices: str | None
+    country: str | None
+    dither: float | None
+    target: str | None
+    prometheus: str | None
+    dashboard: int | None
+    config: dict[str, JsonValue] | None
+    data: str | None
+    modules: bool
+    classify: bool
 
 
 def options(
@@ -22,13 +47,13 @@ def options(
     country: str | None,
     dither: float | None,
     target: str | None,
-    config: Any,
+    config: object,
     data: str | None,
     modules: bool,
     classify: bool,
     dashboard: bool | int,
-) -> dict[str, Any]:
-    """The options by name, as :class:`probe.watch` documents them.
+) -> WatchOptions:
+    """The options, as :class:`probe.watch` documents them, else as the environment has them.
 
     Raises:
         UsageError: one of them cannot be used.
@@ -36,22 +61,22 @@ def options(
     environment = os.environ.get
     if isinstance(devices, (list, tuple)):
         devices = ",".join(str(device) for device in devices)
-    return {
-        "name": name or environment("PROBE_NAME") or None,
-        "dir": dir_,
-        "devices": devices or environment("PROBE_DEVICES") or None,
-        "country": _country(country or environment("PROBE_COUNTRY") or None),
-        "dither": _share(dither if dither is not None else environment("PROBE_DITHER")),
-        "target": _target(target or environment("PROBE_TARGET") or None),
-        "prometheus": _address(
+    return WatchOptions(
+        name=name or environment("PROBE_NAME") or None,
+        dir=dir_,
+        devices=devices or environment("PROBE_DEVICES") or None,
+        country=_country(country or environment("PROBE_COUNTRY") or None),
+        dither=_share(dither if dither is not None else environment("PROBE_DITHER")),
+        target=_target(target or environment("PROBE_TARGET") or None),
+        prometheus=_address(
             prometheus if prometheus is not None else environment("PROBE_PROMETHEUS")
         ),
-        "dashboard": dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
-        "config": plain_config(config),
-        "data": data or environment("PROBE_DATA") or None,
-        "modules": bool(modules) or environment("PROBE_MODULES") in _YES,
-        "classify": bool(classify) or environment("PROBE_CLASSIFY") in _YES,
-    }
+        dashboard=dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
+        config=plain_config(config),
+        data=data or environment("PROBE_DATA") or None,
+        modules=bool(modules) or environment("PROBE_MODULES") in _YES,
+        classify=bool(classify) or environment("PROBE_CLASSIFY") in _YES,
+    )
 
 
 def _target(value: str | None) -> str | None:

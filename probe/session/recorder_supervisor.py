@@ -16,7 +16,7 @@ from ..clock import Clock
 from ..model import RunStatus
 from ..recorder.spawn import claim, current_epoch, signed, spawn
 from ..ring.writer import RingWriter
-from ..store.files import read_json
+from ..store.files import read_fields
 from ..store.layout import lease_path
 from ..store.processes import boot_id, is_alive
 from ..store.runs import status_file
@@ -64,7 +64,7 @@ class Supervisor:
 
     def _orphaned(self) -> int:
         """The next fencing number if the recorder of an earlier attempt is dead, else 0."""
-        status = read_json(status_file(self._run)) or {}
+        status = read_fields(status_file(self._run)) or {}
         recorder = status.get("recorder") or {}
         epoch = current_epoch(self._run)
         process = signed(self._run, epoch)

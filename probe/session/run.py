@@ -23,12 +23,14 @@ from ..store.layout import is_default, node_dir, node_name, runs_dir, training_d
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
+from ..store.run_fields import ProcessFields, StartFields
 from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
 from .joining import ended_by_parent, join
 from .names import run_name
+from .options import WatchOptions
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
@@ -46,7 +48,7 @@ class Run:
     path: Path
 
     def __init__(
-        self, options: dict[str, Any], model: Any, optimizer: Any, number: int, clock: Clock
+        self, options: WatchOptions, model: Any, optimizer: Any, number: int, clock: Clock
     ):
         """Create the run on disk, start its recorder and hook the training.
 
@@ -65,7 +67,7 @@ class Run:
         self._closed = False
         self._next_check = 0
         self._declared: tuple[str, ...] = ()
-        self._met: dict[str, Any] = {}  # what :func:`meet` returned about the job's other hosts
+        self._met: ProcessFields = {}  # what :func:`meet` returned about the job's other hosts
         self._joined = join(Path(joined), self._job, options) if joined else None
         self.path = Path(joined) if joined else self._create()
         place = RingPlace(self.path, self._job.rank, number)
@@ -74,9 +76,9 @@ class Run:
             model=model,
             optimizer=optimizer,
             chores=self._chores,
-            dither=options["dither"],
-            modules=options["modules"],
-            classify=options["classify"],
+            dither=options.dither,
+            modules=options.modules,
+            classify=options.classify,
         )
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._engine.ring, clock)
@@ -152,7 +154,7 @@ class Run:
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
-        reason = {"error": error} if failed and error else {}
+        reason: ProcessFields = {"error": error} if failed and error else {}
         self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
         if self._joined is not None and self._joined.looked_after():
@@ -169,10 +171,10 @@ class Run:
 
     def _create(self) -> Path:
         options, job = self._options, self._job
-        directory = runs_dir(options["dir"])
-        if job.rank == 0 and is_default(options["dir"]) and (line := foreign_line(directory)):
+        directory = runs_dir(options.dir)
+        if job.rank == 0 and is_default(options.dir) and (line := foreign_line(directory)):
             say(line)
-        run_id = new_run_id(options["name"], self._clock.wall_s())
+        run_id = new_run_id(options.name, self._clock.wall_s())
         if job.key is not None:
             import hashlib  # 2 ms that only a job of several ranks needs
 
@@ -182,23 +184,24 @@ class Run:
                 run_id = agree(directory, key, run_id, job.attempt, self._clock, warn=say)
             except OSError as error:
                 raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
-        fields = {
-            "name": options["name"] or run_name(sys.argv[0]),
-            "country": options["country"],
-            "config": options["config"],
-            "data": options["data"] or "unknown",
-            "target": options["target"],
-            "prometheus": options["prometheus"],
-            "dashboard": options["dashboard"] and port_for(directory, options["dashboard"]),
+        dashboard = options.dashboard and port_for(directory, options.dashboard)
+        fields: StartFields = {
+            "name": options.name or run_name(sys.argv[0]),
+            "country": options.country,
+            "config": options.config,
+            "data": options.data or "unknown",
+            "target": options.target,
+            "prometheus": options.prometheus,
+            "dashboard": dashboard,
         }
         try:
             run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
         except ForeignRunError as error:
             say(f"phasewatt: {error}: this rank gets a run of its own")
-            run_id = new_run_id(options["name"], self._clock.wall_s())
+            run_id = new_run_id(options.name, self._clock.wall_s())
             run = create_run(directory, run_id, shared=False, fields=fields)
-        if fields["dashboard"] and job.rank == 0:
-            say(f"phasewatt: dashboard at {address(fields['dashboard'], run_id)}")
+        if dashboard and job.rank == 0:
+            say(f"phasewatt: dashboard at {address(dashboard, run_id)}")
         return run
 
     def _introduce(self, place: RingPlace) -> Member:
@@ -216,7 +219,7 @@ class Run:
             begin_ns=self._clock.now_ns(),
             rings=str(place.folder),
             prefix=place.prefix,
-            request=device_request(self._options["devices"], job),
+            request=device_request(self._options.devices, job),
             info=self._info(),
             attempt=job.attempt,
             attempts_left=job.attempts_left,
@@ -224,20 +227,20 @@ class Run:
             training=self._joined.number if self._joined is not None else 1,
         )
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> ProcessFields:
         torch = sys.modules.get("torch")
         engine = self._engine
         counted = engine.step_roofline
-        return {
+        info: ProcessFields = {
             "torch": str(getattr(torch, "__version__", "unknown")),
             "model_hash": engine.parameters_hash or "unknown",
             "model_found": engine.model_found or "unknown",
             "warnings": [redact_text(line) for line in engine.all_warnings()],
-            "overhead": engine.overhead(),
+            "overhead": dataclasses.asdict(engine.overhead()),
             "roofline": None if counted is None else counted.to_dict(),
-            "stack": self._options.get("stack") or "unknown",
             "ended_by_parent": ended_by_parent() or None,
-        } | self._met
+        }
+        return info | self._met
 
     def _chores(self) -> None:
         now = self._clock.now_ns()
@@ -269,7 +272,7 @@ class Run:
     def _declare_devices(self) -> None:
         """Once CUDA is initialised, tell the recorder which cards this rank really uses."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if cuda is None or self._options["devices"] or not cuda.is_initialized():
+        if cuda is None or self._options.devices or not cuda.is_initialized():
             return
         uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
         if uuid is None:

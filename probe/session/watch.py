@@ -148,7 +148,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
                 return run
             except StoreError as error:
                 say(f"phasewatt: {error}; the training goes on unwatched")
-                return UnwatchedRun(str(error), runs_dir(self._options["dir"]), os.getpid())
+                return UnwatchedRun(str(error), runs_dir(self._options.dir), os.getpid())
 
     def __exit__(
         self,

@@ -6,24 +6,54 @@ so whoever adds up the rows counts each joule once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ..errors import ProbeError
 from .layout import training_dir
-from .reader import COUNTS, RunReader
+from .reader import RunReader
+from .run_fields import PowerFields
 from .runs import list_runs, private_runs
 from .trainings import numbers
 
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
 
-def summaries(directory: Path) -> list[dict[str, Any]]:
+
+class RunSummary(TypedDict):
+    """A row of the list of runs, the JSON of ``probe ls``; what is not known is None.
+
+    ``status`` is that of the run, ``private`` or ``unreadable``; then ``problem`` says why, and all
+    else but ``id`` is empty. ``power`` is the mean in a few bins. Of a group ``trainings`` has a
+    row for each; of such a training ``shared`` says whether a meter's joules are the group's.
+    ``power_w`` is the power now of a run that goes on, where the dashboard has added it.
+    """
+
+    id: str
+    name: str
+    status: str
+    started: str | None
+    duration_s: float | None
+    steps: int | None
+    energy_j: float | None
+    modelled_energy_j: float | None
+    samples: float | None
+    tokens: float | None
+    power: PowerFields | None
+    problem: str | None
+    trainings: NotRequired[list[RunSummary]]
+    shared: NotRequired[bool]
+    power_w: NotRequired[float | None]
+
+
+def summaries(directory: Path) -> list[RunSummary]:
     """A summary per run, newest first; a run that cannot be read has the reason as ``problem``."""
     private = [_unread(run_id, "private", line) for run_id, line in private_runs(directory).items()]
     return [summary(path) for path in list_runs(directory)] + private
 
 
-def summary(path: Path) -> dict[str, Any]:
+def summary(path: Path) -> RunSummary:
     """The summary of one run; ``problem`` says why it cannot be read."""
     try:
         return _row(path, RunReader(path))
@@ -32,59 +62,60 @@ def summary(path: Path) -> dict[str, Any]:
         return _unread(path.name, "unreadable", problem)
 
 
-def _unread(run_id: str, status: str, problem: str) -> dict[str, Any]:
-    about = {"id": run_id, "name": "", "status": status, "problem": problem}
-    return dict.fromkeys(_FIELDS) | about
+def _unread(run_id: str, status: str, problem: str) -> RunSummary:
+    return {
+        "id": run_id,
+        "name": "",
+        "status": status,
+        "started": None,
+        "duration_s": None,
+        "steps": None,
+        "energy_j": None,
+        "modelled_energy_j": None,
+        "samples": None,
+        "tokens": None,
+        "power": None,
+        "problem": problem,
+    }
 
 
-def _row(path: Path, reader: RunReader) -> dict[str, Any]:
+def _row(path: Path, reader: RunReader) -> RunSummary:
     meta = reader.meta
     hosts = [meta, *reader.guests.values()]
-    total, logged = (_sum([host.get(key) or {} for host in hosts]) for key in ("total", "logged"))
-    return {
+    totals = [host.get("total") or {} for host in hosts]
+    logged = [host.get("logged") or {} for host in hosts]
+    row: RunSummary = {
         "id": path.name if reader.training is None else reader.id,
         "name": meta.get("name") or "",
         "status": str(reader.status),
         "started": meta.get("started"),
         "duration_s": (reader.end_ns() - reader.begin_ns) / 1e9,
         "steps": meta.get("steps"),
-        "energy_j": total.get("energy_j"),
-        "modelled_energy_j": total.get("modelled_energy_j"),
-        "samples": logged.get("samples"),
-        "tokens": logged.get("tokens"),
+        "energy_j": _sum("energy_j", totals),
+        "modelled_energy_j": _sum("modelled_energy_j", totals),
+        "samples": _sum("samples", logged),
+        "tokens": _sum("tokens", logged),
         "power": meta.get("power"),
         "problem": None,
-    } | _of_group(path, reader)
-
-
-def _of_group(path: Path, reader: RunReader) -> dict[str, Any]:
-    """The trainings of a group; whether one of them shares its energy with others."""
-    if reader.is_group:
-        return {"trainings": [summary(training_dir(path, number)) for number in numbers(path)]}
-    return {"shared": bool(reader.meta.get("shared"))} if reader.training is not None else {}
-
-
-def _sum(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Joules and counts of all hosts; a value that no host has is left out."""
-    return {
-        name: sum(part[name] for part in parts if part.get(name) is not None)
-        for name in _SUMMED
-        if any(part.get(name) is not None for part in parts)
     }
+    if reader.is_group:
+        row["trainings"] = [summary(training_dir(path, number)) for number in numbers(path)]
+    elif reader.training is not None:
+        row["shared"] = bool(meta.get("shared"))
+    return row
 
 
-_SUMMED = ("energy_j", "modelled_energy_j", *COUNTS)
-_FIELDS = (
-    "id",
-    "name",
-    "status",
-    "started",
-    "duration_s",
-    "steps",
-    "energy_j",
-    "modelled_energy_j",
-    "samples",
-    "tokens",
-    "power",
-    "problem",
-)
+def _sum(name: str, hosts: Iterable[Mapping[str, JsonValue]]) -> float | None:
+    """Joules or a count of all hosts; None if no host has it.
+
+    Raises:
+        TypeError: what a host has is no number.
+    """
+    total: float | None = None
+    for host in hosts:
+        value = host.get(name)
+        if value is not None:
+            if not isinstance(value, int | float):
+                raise TypeError(f"{name} is no number")
+            total = value if total is None else total + value
+    return total

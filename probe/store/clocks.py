@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from .run_fields import RunFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,7 @@ class ClockOffset:
     method: str
 
 
-def clocks(
-    home: Mapping[str, Any], guests: Mapping[str, Mapping[str, Any]]
-) -> dict[str, ClockOffset]:
+def clocks(home: RunFields, guests: Mapping[str, RunFields]) -> dict[str, ClockOffset]:
     """The offset of every host that joined the run.
 
     Args:
@@ -33,14 +32,14 @@ def clocks(
     return {host: _offset(home, guest) for host, guest in guests.items()}
 
 
-def _offset(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
+def _offset(home: RunFields, guest: RunFields) -> ClockOffset:
     here, there = _measured(home), _measured(guest)
     if here is not None and there is not None and here[2] == there[2]:
         return ClockOffset(there[0] - here[0], there[1] + here[1], "round trips")
     return _by_wall(home, guest)
 
 
-def _measured(stored: Mapping[str, Any]) -> tuple[int, int, str] | None:
+def _measured(stored: RunFields) -> tuple[int, int, str] | None:
     """(offset, bound, host) to the clock of rank 0's host; None if it was not measured."""
     try:
         clock = stored["clock"]
@@ -49,7 +48,7 @@ def _measured(stored: Mapping[str, Any]) -> tuple[int, int, str] | None:
         return None
 
 
-def _by_wall(home: Mapping[str, Any], guest: Mapping[str, Any]) -> ClockOffset:
+def _by_wall(home: RunFields, guest: RunFields) -> ClockOffset:
     try:
         here, there = (
             run["anchor"]["wall_ns"] - run["anchor"]["monotonic_ns"] for run in (home, guest)

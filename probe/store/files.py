@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from ..errors import StoreError, StoreVersionError
 from ..model import SCHEMA_VERSION, RunStatus
@@ -18,6 +18,8 @@ from .new_files import open_new
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from .run_fields import RunFields
 
 JSON_BYTES = 4 << 20  # kilobytes; with a long config some more
 NPZ_BYTES = 64 << 20
@@ -187,7 +189,24 @@ def read_json(
         return None
 
 
-def read_run_file(run: Path) -> dict[str, Any]:
+def read_fields(
+    path: Path, *, damaged: Callable[[Path], None] = lambda _: None
+) -> RunFields | None:
+    """A run.json or node.json as it stands; None if it is missing, damaged, or not to be trusted.
+
+    Args:
+        path: the file.
+        damaged: hears of a file that is not JSON, not an object, or not what was written.
+    """
+    value = read_json(path, damaged=damaged)
+    if isinstance(value, dict):
+        return cast("RunFields", value)
+    if value is not None:
+        damaged(path)
+    return None
+
+
+def read_run_file(run: Path) -> RunFields:
     """Read run.json of a run directory.
 
     Raises:
@@ -220,10 +239,10 @@ def read_run_file(run: Path) -> dict[str, Any]:
         ) from None
     if wrong := wrong_field(value):
         raise StoreError(f"{path} is damaged: {wrong!r} is missing or not what it should be")
-    return dict(value)
+    return cast("RunFields", value)
 
 
-def wrong_field(stored: Any) -> str | None:
+def wrong_field(stored: object) -> str | None:
     """A field of run.json or node.json that has no value of its kind; None if all have one."""
     if not isinstance(stored, dict):
         return "schema"
@@ -241,6 +260,6 @@ def wrong_field(stored: Any) -> str | None:
     return None if all(is_whole(time_ns) for time_ns in times) else "end_ns"
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> bool:
     """Whether a JSON value is a whole number of at most 63 bits."""
     return type(value) is int and abs(value) < 1 << 63

@@ -153,11 +153,11 @@ def write_live(run: Path, page: LivePage) -> None:
     """Replace this node's page. Raises OSError."""
     value = _fields(page) | {"schema": SCHEMA_VERSION}
     for name in _ROWS:
-        value[name] = [_fields(row) for row in value[name]]
+        value[name] = [_fields(row) for row in getattr(page, name)]
     files.write_json(node_dir(run) / LIVE_FILE, value, compact=True, checked=True)
 
 
-def _fields(row: Any) -> dict[str, Any]:
+def _fields(row: LivePage | LiveDevice | LivePhase | LiveTime | LiveValue) -> dict[str, object]:
     """Shallow: ``asdict`` copies every value, and this is done up to four times a second."""
     return {name: getattr(row, name) for name in row.__slots__}
 

@@ -14,6 +14,7 @@ from ..model import DeviceRequest
 from . import files
 from .layout import members_dir, seat_of
 from .processes import is_alive
+from .run_fields import ProcessFields
 
 ROLES = ("rank", "launcher")
 SHARED_MEMORY = Path("/dev/shm")
@@ -49,7 +50,7 @@ class Member:
     rings: str  # directory of its rings
     prefix: str  # their names start so
     request: DeviceRequest
-    info: dict[str, Any] = field(default_factory=dict)  # model hash, versions, …
+    info: ProcessFields = field(default_factory=ProcessFields)
     attempt: int = 0  # how often the launcher had started the ranks again
     attempts_left: int = 0  # and how often it still would
     launcher: tuple[int, int] = (0, 0)  # its pid and start

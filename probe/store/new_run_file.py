@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 from ..clock import Anchor
 from ..errors import StoreError
@@ -13,11 +13,12 @@ from ..model import SCHEMA_VERSION, RunStatus
 from ..redact import redact_command, redact_config
 from . import files, layout
 from .processes import boot_id, pid_namespace
+from .run_fields import RunFields, StartFields
 
 _LARGEST_BYTES = files.JSON_BYTES // 2  # the recorder adds to run.json
 
 
-def new_run_file(fields: dict[str, Any]) -> dict[str, Any]:
+def new_run_file(fields: StartFields) -> RunFields:
     """The content of the run.json of what begins now, in this process.
 
     Args:
@@ -27,7 +28,7 @@ def new_run_file(fields: dict[str, Any]) -> dict[str, Any]:
         StoreError: they are too large to be kept.
     """
     anchor = Anchor.now()
-    value = {
+    value: RunFields = {
         "schema": SCHEMA_VERSION,
         "status": RunStatus.RUNNING,
         "started": datetime.fromtimestamp(anchor.wall_ns / 1e9, tz=UTC).isoformat(),
@@ -38,8 +39,8 @@ def new_run_file(fields: dict[str, Any]) -> dict[str, Any]:
         "pid_namespace": pid_namespace(),
         "python": sys.version.split()[0],
         "command": list(sys.argv),
-        **fields,
     }
+    value |= cast("RunFields", fields)
     value["command"] = redact_command(value["command"])
     value["config"] = redact_config(value.get("config"))
     size = len(json.dumps(value))

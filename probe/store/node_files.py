@@ -34,7 +34,7 @@ def read_sources(node: Path) -> list[Source]:
         ) from None
 
 
-def _source(value: dict[str, Any]) -> Source:
+def _source(value: Any) -> Source:
     kept = {name: item for name, item in value.items() if name in _FIELDS}
     kept["kind"] = Kind(kept["kind"])
     kept["device_kind"] = DeviceKind(kept.get("device_kind", DeviceKind.OTHER))

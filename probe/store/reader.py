@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from .edges import columns_of, edges_of, later, once
 from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
 from .processes import boot_id, is_alive, pid_namespace
+from .run_fields import RunFields, chosen
 from .segment_reader import has_thinned, read_segment, segment_files, table_of
 from .segments import LEDGER, SAMPLES
 from .steps import between
@@ -108,29 +108,31 @@ class RunReader:
         self.store: Path = place[0] if place else run
         self.training: int | None = place[1] if place else None
         self.is_group = place is None and is_group(run)
-        self.meta: dict[str, Any] = files.read_run_file(run)
+        self.meta: RunFields = files.read_run_file(run)
         self.damaged: set[Path] = set()  # files that could not be read, as far as was tried
         self.made_again: set[Path] = set()  # damaged files whose content follows from raw data
         self.members: list[Member] = self._own(read_members(self.store, self.damaged.add))
         if place is not None:
             group = files.read_run_file(self.store)
-            self.meta = {key: group[key] for key in _OF_GROUP if key in group} | self.meta
+            self.meta = chosen(group, _OF_GROUP) | self.meta
         self._home = str(self.meta.get("host", ""))
         self.guests = {
             path.parent.name[5:]: stored
             for path in ([] if place else run.glob("node-*/node.json"))
-            if files.wrong_field(stored := files.read_json(path, damaged=self.damaged.add)) is None
+            if (stored := files.read_fields(path, damaged=self.damaged.add)) is not None
+            and files.wrong_field(stored) is None
         }
         # Ranks write their clocks at once, recorders only with their next status.
-        stored = {m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")}
+        measured: dict[str, RunFields] = {
+            m.host: {"clock": m.info["clock"]} for m in self.members if m.info.get("clock")
+        }
         self.clocks = clocks(
-            self.meta | stored.get(self._home, {}),
-            {name: guest | stored.get(name, {}) for name, guest in self.guests.items()},
+            self.meta | measured.get(self._home, {}),
+            {name: guest | measured.get(name, {}) for name, guest in self.guests.items()},
         )
         if node is not None:
             if node in self.guests:  # the home's status and end are not the guest's
-                self.meta = {key: self.meta[key] for key in _OF_JOB if key in self.meta}
-                self.meta |= self.guests[node]
+                self.meta = chosen(self.meta, _OF_JOB) | self.guests[node]
             self.members = [member for member in self.members if member.host == node]
         self._last: tuple[int, Rings] | None = None  # (rank, rings) read last, of a run that ended
 
@@ -403,7 +405,9 @@ class RunReader:
         """
         return self._recorded(rank, Record.MEMORY, np.int64)
 
-    def _recorded(self, rank: int, kind: Record, type_: Any) -> dict[str, Logged]:
+    def _recorded(
+        self, rank: int, kind: Record, type_: type[np.float64] | type[np.int64]
+    ) -> dict[str, Logged]:
         by_name: dict[str, list[npt.NDArray[np.void]]] = {}
         for ring, rows in self.rings(rank):
             records = rows[rows["kind"] == kind]

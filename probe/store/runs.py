@@ -6,12 +6,12 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ..errors import ForeignRunError, StoreError, UnknownRunError
 from . import files, layout
 from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .new_run_file import new_run_file
+from .run_fields import RunFields, StartFields, chosen
 from .sharing import make_run_folder, private_line, wanted
 from .trainings import is_group, numbers, single
 from .untrusted import is_regular
@@ -27,7 +27,7 @@ def new_run_id(name: str | None, wall_s: float) -> str:
     return "-".join(part for part in (stamp, readable, tail) if part)
 
 
-def create_run(directory: Path, run_id: str, *, shared: bool, fields: dict[str, Any]) -> Path:
+def create_run(directory: Path, run_id: str, *, shared: bool, fields: StartFields) -> Path:
     """Make the run directory and its first run.json.
 
     Args:
@@ -75,11 +75,11 @@ def status_file(run: Path) -> Path:
     return guest if guest.exists() else run / layout.RUN_FILE
 
 
-def _join(run: Path, value: dict[str, Any]) -> None:
+def _join(run: Path, value: RunFields) -> None:
     """Another rank made the run; the first of each further host says when that host began."""
     home = files.read_run_file(run)
     if home.get("host") != value["host"]:
-        files.create_json(layout.node_file(run), {key: value[key] for key in _OF_NODE})
+        files.create_json(layout.node_file(run), chosen(value, _OF_NODE))
         return
     if home.get("boot_id") != value["boot_id"]:
         raise StoreError(
@@ -97,7 +97,7 @@ def list_runs(directory: Path) -> list[Path]:
         for path in directory.glob(f"*/{layout.RUN_FILE}")
         if not (path.parent / layout.MERGED).exists()
     ]
-    return sorted(runs, key=lambda run: (str(_field(run, "started") or ""), run.name), reverse=True)
+    return sorted(runs, key=_age_key, reverse=True)
 
 
 def private_runs(directory: Path) -> dict[str, str]:
@@ -136,7 +136,7 @@ def find_run(reference: str, directory: Path) -> Path:
         )
     by_id = [run for run in runs if run.name == reference]
     by_prefix = [run for run in runs if run.name.startswith(reference)]
-    by_name = [run for run in runs if _field(run, "name") == reference]
+    by_name = [run for run in runs if _name(run) == reference]
     if len(by_prefix) > 1 and not by_id and not by_name:
         some = ", ".join(run.name for run in by_prefix[:3])
         raise UnknownRunError(f"{reference!r} begins {len(by_prefix)} run ids: {some}, …")
@@ -177,7 +177,7 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
     is_path = is_regular(Path(reference) / layout.RUN_FILE)
     if len(parts) > 1 and not is_path:
         return [run for part in parts for run in find_runs(part, directory)]
-    named = [run for run in list_runs(directory) if _field(run, "name") == reference]
+    named = [run for run in list_runs(directory) if _name(run) == reference]
     exact = is_path or is_regular(directory / reference / layout.RUN_FILE)
     alone = [run for run in named if not is_group(run)]
     if alone and not exact:
@@ -185,7 +185,12 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
     return [single(find_run(reference, directory))]
 
 
-def _field(run: Path, key: str) -> Any:
-    """A field of run.json; None where it or the file is missing."""
-    value = files.read_json(run / layout.RUN_FILE)
-    return value.get(key) if isinstance(value, dict) else None
+def _name(run: Path) -> str | None:
+    fields = files.read_fields(run / layout.RUN_FILE)
+    return None if fields is None else fields.get("name")
+
+
+def _age_key(run: Path) -> tuple[str, str]:
+    """Orders runs by their begin."""
+    fields = files.read_fields(run / layout.RUN_FILE) or {}
+    return str(fields.get("started") or ""), run.name

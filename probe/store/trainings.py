@@ -16,13 +16,13 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import StoreError, UsageError
 from . import files, layout
 from .members import read_members
 from .new_files import make_folder_here
 from .new_run_file import new_run_file
+from .run_fields import RunFields, StartFields
 from .untrusted import is_regular
 
 _NAMED = re.compile(r"training-([1-9]\d{0,5})\Z")
@@ -79,9 +79,7 @@ def single(run: Path) -> Path:
     )
 
 
-def take_number(
-    run: Path, *, key: str | None, rank: int, attempt: int, fields: dict[str, Any]
-) -> int:
+def take_number(run: Path, *, key: str | None, rank: int, attempt: int, fields: StartFields) -> int:
     """The number of the training that this process belongs to, a new one if it begins one.
 
     Args:
@@ -106,7 +104,7 @@ def take_number(
         raise StoreError(f"cannot join {run}: {error.strerror or error}") from None
 
 
-def _begin(run: Path, value: dict[str, Any]) -> int:
+def _begin(run: Path, value: RunFields) -> int:
     """Take the lowest number above all that are taken, and write the training's first run.json."""
     number = max(_taken(run), default=0) + 1
     while not make_folder_here(layout.training_dir(run, number)):
@@ -118,8 +116,8 @@ def _begin(run: Path, value: dict[str, Any]) -> int:
 
 def _goes_on(run: Path, number: int, key: str, rank: int, attempt: int) -> bool:
     """Whether a rank of the job ``key`` belongs to this training; a key may come again."""
-    stored = files.read_json(layout.training_dir(run, number) / layout.RUN_FILE)
-    if not isinstance(stored, dict) or stored.get("job_key") != key:
+    stored = files.read_fields(layout.training_dir(run, number) / layout.RUN_FILE)
+    if stored is None or stored.get("job_key") != key:
         return False
     members = [m for m in read_members(run) if m.training == number and m.role == "rank"]
     if attempt > max((m.attempt for m in members), default=0):

@@ -18,9 +18,8 @@ kernels does not wait.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,29 @@ from .span_table import Rows, SpanTable
 _FEWEST = 5  # steps, for a mean with an interval
 _NOTHING = 1e-6  # of communication: sums of floats differ by so much
 _MOST_HELD = 1 << 16  # spans of a step that does not close; then it is not looked at
-_SUMS = ("busy", "timed", "exposed", "cost", "adding")
+
+
+class MeanFields(TypedDict):
+    """A :class:`RunningMean` as it is stored."""
+
+    number: int
+    total: float
+    squares: float
+
+
+class ReductionSums(TypedDict, total=False):
+    """What reducing gradients cost a rank, as it is stored: seconds, summed over steps.
+
+    ``of_two`` counts steps of two micro-batches; ``tails_s`` is what backward waited at its end.
+    """
+
+    busy: MeanFields
+    timed: MeanFields
+    exposed: MeanFields
+    cost: MeanFields
+    adding: MeanFields
+    of_two: int
+    tails_s: float
 
 
 @dataclass(slots=True)
@@ -61,6 +82,10 @@ class RunningMean:
             return None
         spread = max(0.0, self.squares / self.number - mean**2)
         return 1.96 * math.sqrt(spread / (self.number - 1))
+
+    def stored(self) -> MeanFields:
+        """The sums as JSON."""
+        return {"number": self.number, "total": self.total, "squares": self.squares}
 
 
 class DdpReductions:
@@ -151,11 +176,18 @@ class DdpReductions:
         self._warming[name] -= left_out
         return values[left_out:]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> ReductionSums:
         """The sums as JSON, to be stored."""
-        sums = {name: asdict(getattr(self, name)) for name in _SUMS}
         tails_ns = self._tails_ns + _waited_ns(self._held, _backwards(self._held)[1])
-        return sums | {"of_two": self._of_two, "tails_s": tails_ns / 1e9}
+        return {
+            "busy": self.busy.stored(),
+            "timed": self.timed.stored(),
+            "exposed": self.exposed.stored(),
+            "cost": self.cost.stored(),
+            "adding": self.adding.stored(),
+            "of_two": self._of_two,
+            "tails_s": tails_ns / 1e9,
+        }
 
 
 def _waited_ns(table: SpanTable, tail: Bools) -> int:
@@ -179,7 +211,7 @@ def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
 
 
 def row(
-    rank: int, host: str, sums: Mapping[str, Any], communication_s: float, steps: int
+    rank: int, host: str, sums: ReductionSums, communication_s: float, steps: int
 ) -> CommunicationRow | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
@@ -189,7 +221,16 @@ def row(
             its end is of collectives that block.
         steps: that closed.
     """
-    busy, timed, exposed, cost, adding = (RunningMean(**sums.get(name, {})) for name in _SUMS)
+    busy, timed, exposed, cost, adding = (
+        RunningMean(**stored) if stored is not None else RunningMean()
+        for stored in (
+            sums.get("busy"),
+            sums.get("timed"),
+            sums.get("exposed"),
+            sums.get("cost"),
+            sums.get("adding"),
+        )
+    )
     blocking = max(0.0, communication_s - sums.get("tails_s", 0.0))
     blocking_s = blocking / steps if steps and blocking > _NOTHING * communication_s else None
     tail, cost_s, half = exposed.mean(), cost.mean(), cost.half()

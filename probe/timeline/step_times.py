@@ -7,8 +7,8 @@ out, as long as they take half as long again as the usual one.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 
@@ -20,6 +20,15 @@ _SLOW = 1.5  # times the median
 _BIN = 0.0025  # of a duration's logarithm: a quarter of a per cent
 
 
+class StepTimesFields(TypedDict):
+    """A :class:`StepTimes` as it is stored."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+    left_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """Seconds from step to step: the median, the quartiles, and how many steps were left out."""
@@ -29,9 +38,14 @@ class StepTimes:
     high_s: float
     left_out: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> StepTimesFields:
         """As plain data."""
-        return asdict(self)
+        return {
+            "median_s": self.median_s,
+            "low_s": self.low_s,
+            "high_s": self.high_s,
+            "left_out": self.left_out,
+        }
 
 
 @dataclass(slots=True)

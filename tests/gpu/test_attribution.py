@@ -95,25 +95,24 @@ def gpu_rows(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_what_the_card_offers() -> None:
-    found = examine()
-    nvml = [sensor for sensor in found["sensors"] if sensor["sensor"].startswith("nvml")]
+    nvml = [sensor for sensor in examine().sensors if sensor.sensor.startswith("nvml")]
     note(
         "sources",
         [
-            {key: source[key] for key in ("quantity", "method", "note")}
+            {"quantity": source.quantity, "method": source.method, "note": source.note}
             for sensor in nvml
-            for source in sensor["sources"]
+            for source in sensor.sources
         ],
     )
     note(
         "absent",
         [
-            {"what": absence["what"], "reason": absence["reason"]}
+            {"what": absence.what, "reason": absence.reason}
             for sensor in nvml
-            for absence in sensor["absent"]
+            for absence in sensor.absent
         ],
     )
-    assert any(source["in_total"] for sensor in nvml for source in sensor["sources"])
+    assert any(source.in_total for sensor in nvml for source in sensor.sources)
 
 
 def test_calibration_is_plausible() -> None:

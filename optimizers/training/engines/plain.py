@@ -51,13 +51,13 @@ class PlainEngine:
             parallel: Any = self.model
             parallel.register_comm_hook(self._hook_state, hook)
 
-    def _distributed(self) -> Any:
-        options: dict[str, Any] = {}
-        if self._plan.bucket_mb is not None:
-            options["bucket_cap_mb"] = self._plan.bucket_mb
-        if self._plan.device == "cuda":
-            options["device_ids"] = [torch.cuda.current_device()]
-        return nn.parallel.DistributedDataParallel(self.module, **options)
+    def _distributed(self) -> nn.parallel.DistributedDataParallel:
+        on_gpu = self._plan.device == "cuda"
+        return nn.parallel.DistributedDataParallel(
+            self.module,
+            device_ids=[torch.cuda.current_device()] if on_gpu else None,
+            bucket_cap_mb=self._plan.bucket_mb,
+        )
 
     @contextlib.contextmanager
     def _nested(self, last: bool) -> Iterator[None]:

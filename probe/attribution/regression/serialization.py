@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from ...report.model import JsonValue
 from ..columns import Columns
 from ..response.nuisance import Tie
 from ..response.response import Kind, Response
@@ -21,10 +22,60 @@ OLDER = 2  # rows of one lag and offset each, with nothing that says what is unk
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
+class ColumnFields(TypedDict):
+    """The columns as they are stored: pairs of a phase's code and a column or a count."""
+
+    first: list[tuple[int, int]]
+    count_of: list[tuple[int, int]]
+    slices_of: list[tuple[int, int]]
+    width: int
+
+
+class LaneFields(TypedDict):
+    """What is stored of a lane beside its arrays."""
+
+    mean_s: float
+    variance_s2: float
+    kind: str
+    part_s: float
+    tie: str
+    gain: float
+    extras: int
+
+
+class OlderLaneFields(TypedDict):
+    """The same in version 2."""
+
+    offset_s: float
+    tau_s: float
+    gain: float
+    disturb: bool
+
+
+class Header(TypedDict):
+    """All but the arrays; ``about`` is what the caller keeps with the statistics."""
+
+    version: int
+    about: Mapping[str, JsonValue]
+    columns: ColumnFields
+    lanes: list[LaneFields]
+    candidates: NotRequired[list[OlderLaneFields]]
+    moments: list[tuple[int, list[float]]]
+    occupancy: list[tuple[int, list[float]]]
+    before: list[tuple[int, list[tuple[int, int]]]]
+    begin_s: float
+    end_s: float
+    skipped: int
+    period_s: float
+    wander_s: float
+    unsure_s: list[float]
+    response_from: str
+
+
+def to_arrays(statistics: Statistics, **about: JsonValue) -> Arrays:
     """Arrays for ``numpy.savez``; ``about`` is kept with them."""
     columns = statistics.columns
-    header = {
+    header: Header = {
         "version": VERSION,
         "about": about,
         "columns": {
@@ -45,9 +96,9 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
             }
             for lane in statistics.lanes
         ],
-        "moments": [[k, v.tolist()] for k, v in statistics.moments.items()],
-        "occupancy": [[k, v.tolist()] for k, v in statistics.occupancy.items()],
-        "before": [[k, list(v.items())] for k, v in statistics.before.items()],
+        "moments": [(k, v.tolist()) for k, v in statistics.moments.items()],
+        "occupancy": [(k, v.tolist()) for k, v in statistics.occupancy.items()],
+        "before": [(k, list(v.items())) for k, v in statistics.before.items()],
         "begin_s": statistics.begin_s,
         "end_s": statistics.end_s,
         "skipped": statistics.skipped,
@@ -69,14 +120,16 @@ def to_arrays(statistics: Statistics, **about: Any) -> Arrays:
     return arrays
 
 
-def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dict[str, Any]]:
+def from_arrays(
+    arrays: Mapping[str, npt.NDArray[Any]],
+) -> tuple[Statistics, Mapping[str, JsonValue]]:
     """(statistics, what was kept with them).
 
     Raises:
         ValueError: written by another version, or damaged.
     """
     try:
-        header = json.loads(str(arrays["header" if "header" in arrays else "told"]))
+        header: Header = json.loads(str(arrays["header" if "header" in arrays else "told"]))
         stored = header["columns"]
         columns = Columns(
             dict(stored["first"]),
@@ -100,12 +153,10 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[Statistics, dic
             raise ValueError(f"statistics of version {header['version']}, not {VERSION}")
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"damaged statistics: {error}") from error
-    return statistics, dict(header["about"])
+    return statistics, header["about"]
 
 
-def _read(
-    statistics: Statistics, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> None:
+def _read(statistics: Statistics, header: Header, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     for number, stored in enumerate(header["lanes"]):
         response = Response(
             stored["mean_s"], stored["variance_s2"], Kind(stored["kind"]), stored["part_s"]
@@ -124,12 +175,13 @@ def _read(
     statistics.before = {k: dict(v) for k, v in header["before"]}
     statistics.period_s = header["period_s"]
     statistics.wander_s = header["wander_s"]
-    statistics.unsure_s = tuple(header["unsure_s"])
+    delay_s, lag_s = header["unsure_s"]
+    statistics.unsure_s = delay_s, lag_s
     statistics.response_from = header["response_from"]
 
 
 def _read_older(
-    statistics: Statistics, header: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    statistics: Statistics, header: Header, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> None:
     """Lanes of a run that was recorded before responses were inferred."""
     width = statistics.columns.width

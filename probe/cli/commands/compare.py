@@ -6,7 +6,7 @@ import argparse
 
 from ...errors import UsageError
 from ..arguments import add_dir, add_output, percent
-from ..output import write
+from ..output import terminal, write
 
 SUMMARY = "what a change saved, in which phase, and how sure that is"
 
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare import TOLERANCE, compare, formats
+    from ...compare.formats import text
 
     if options.format not in formats.formats():
         raise UsageError(
@@ -54,4 +55,7 @@ def run(options: argparse.Namespace) -> int:
         target=options.target,
         tolerance=TOLERANCE if options.quality is None else options.quality / 100,
     )
+    width, _ = terminal(to_file=options.output is not None)
+    if options.format == "text" and width is not None:
+        return write(text.fitted(report, width), options.format, options.output)
     return write(formats.render(report, options.format), options.format, options.output)

@@ -11,12 +11,11 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ...errors import ProbeError, SensorUnavailable
 from ...instrument.state_machine import COMPILED
 from ...model import Absence, Source
-from ...sensors import SensorContext, discover_sensors
+from ...sensors import Sensor, SensorContext, discover_sensors
 from ...session.job import current_job, device_request
 from ...store.layout import runs_dir
 from ...store.members import SHARED_MEMORY, read_members
@@ -43,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
             f"{collected} rings were read into their runs, {removed} of unknown runs removed",
             file=sys.stderr,
         )
-    facts = examine()
-    print(json.dumps(facts, indent=1) if options.json else render(facts))
+    diagnosis = examine()
+    print(json.dumps(asdict(diagnosis), indent=1) if options.json else render(diagnosis))
     return 0
 
 
@@ -78,56 +77,68 @@ class Finding:
     warnings: list[str]
 
 
-def examine() -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What this machine has, the JSON of ``probe doctor``; ``versions`` None: not installed."""
+
+    versions: dict[str, str | None]
+    python: str
+    sensors: list[Finding]
+    carbon: str
+    rings: str
+    phases: str
+    runs: str
+
+
+def examine() -> Diagnosis:
     """Open every sensor once, as a run started here would. Never raises."""
     job = current_job()
     request = device_request(os.environ.get("PROBE_DEVICES") or None, job)
     country = os.environ.get("PROBE_COUNTRY") or None
     context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country)
     findings = [_examine_one(kind, context) for kind in discover_sensors().values()]
-    return {
-        "versions": {
+    return Diagnosis(
+        versions={
             name: _version(name)
             for name in ("phasewatt", "torch", "nvidia-ml-py", "codecarbon", "pyarrow", "numpy")
         },
-        "python": sys.version.split()[0],
-        "sensors": [asdict(finding) for finding in findings],
-        "carbon": _carbon(country),
-        "rings": _rings(),
-        "phases": _phases(),
-        "runs": _runs(),
-    }
+        python=sys.version.split()[0],
+        sensors=findings,
+        carbon=_carbon(country),
+        rings=_rings(),
+        phases=_phases(),
+        runs=_runs(),
+    )
 
 
-def render(facts: dict[str, Any]) -> str:
+def render(diagnosis: Diagnosis) -> str:
     """For a terminal: one line per fact, the remedy under what is missing."""
-    lines = ["versions  " + ", ".join(f"{k} {v or '—'}" for k, v in facts["versions"].items())]
-    lines += [f"python    {facts['python']}", ""]
-    together = _absent_together(facts["sensors"])
-    for names, absence in together.values():
+    versions = (f"{name} {version or '—'}" for name, version in diagnosis.versions.items())
+    lines = [f"versions  {', '.join(versions)}", f"python    {diagnosis.python}", ""]
+    together = _absent_together(diagnosis.sensors)
+    for names, absence in together:
         lines += [", ".join(names), *_missing("nothing", absence)]
-    for finding in facts["sensors"]:
-        if any(finding["sensor"] in names for names, _ in together.values()):
+    for finding in diagnosis.sensors:
+        if any(finding.sensor in names for names, _ in together):
             continue
-        lines.append(finding["sensor"])
-        for source in finding["sources"]:
-            total = "counts into the total" if source["in_total"] else source["provenance"]
-            note = f"   {source['note']}" if source["note"] else ""
+        lines.append(finding.sensor)
+        for source in finding.sources:
+            total = "counts into the total" if source.in_total else source.provenance
+            note = f"   {source.note}" if source.note else ""
             lines.append(
-                f"  ✓ {source['device']:8} {source['quantity']:20} {source['method']:24} "
-                f"{total}{note}"
+                f"  ✓ {source.device:8} {source.quantity:20} {source.method:24} {total}{note}"
             )
-        for absence in finding["absent"]:
-            lines += _missing(absence["what"], absence)
-        lines += [f"  ! {warning}" for warning in finding["warnings"]]
+        for absence in finding.absent:
+            lines += _missing(absence.what, absence)
+        lines += [f"  ! {warning}" for warning in finding.warnings]
     lines += [
         "",
-        f"carbon    {facts['carbon']}",
-        f"rings     {facts['rings']}",
-        f"phases    {facts['phases']}",
-        f"runs      {facts['runs']}",
+        f"carbon    {diagnosis.carbon}",
+        f"rings     {diagnosis.rings}",
+        f"phases    {diagnosis.phases}",
+        f"runs      {diagnosis.runs}",
     ]
-    if not any(s["in_total"] for f in facts["sensors"] for s in f["sources"]):
+    if not any(source.in_total for finding in diagnosis.sensors for source in finding.sources):
         lines += [
             "",
             "No energy meter can be read here: runs record time per phase and a modelled "
@@ -136,24 +147,24 @@ def render(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _absent_together(findings: list[dict[str, Any]]) -> dict[str, tuple[list[str], Any]]:
+def _absent_together(findings: list[Finding]) -> list[tuple[list[str], Absence]]:
     """Sensors that are absent as a whole, by reason: one missing driver is said once."""
-    groups: dict[str, tuple[list[str], Any]] = {}
+    groups: dict[str, tuple[list[str], Absence]] = {}
     for finding in findings:
-        if not finding["sources"] and len(finding["absent"]) == 1:
-            absence = finding["absent"][0]
-            groups.setdefault(absence["reason"], ([], absence))[0].append(finding["sensor"])
-    return groups
+        if not finding.sources and len(finding.absent) == 1:
+            absence = finding.absent[0]
+            groups.setdefault(absence.reason, ([], absence))[0].append(finding.sensor)
+    return list(groups.values())
 
 
-def _missing(what: str, absence: dict[str, Any]) -> list[str]:
-    lines = [f"  – {what}: {absence['reason']}"]
-    if absence["remedy"]:
-        lines.append(f"      fix: {absence['remedy']}")
+def _missing(what: str, absence: Absence) -> list[str]:
+    lines = [f"  – {what}: {absence.reason}"]
+    if absence.remedy:
+        lines.append(f"      fix: {absence.remedy}")
     return lines
 
 
-def _examine_one(kind: Any, context: SensorContext) -> Finding:
+def _examine_one(kind: type[Sensor], context: SensorContext) -> Finding:
     sensor = kind(context)
     try:
         sources = list(sensor.open())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import NothingToReport, UsageError
 from ...report.numbers import duration, energy
 from ...report.text_tables import aligned
 from ..arguments import add_positional_dir
+
+if TYPE_CHECKING:
+    from ...store.catalogue import RunSummary
 
 SUMMARY = "runs, newest first"
 
@@ -40,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def listing(rows: list[dict[str, Any]]) -> str:
+def listing(rows: list[RunSummary]) -> str:
     """One line per run; below a group, indented, one for each of its trainings."""
     head = ["id", "name", "status", "duration", "steps", "energy"]
     body = []
@@ -54,7 +57,7 @@ def listing(rows: list[dict[str, Any]]) -> str:
     return "\n".join(aligned([head, *body], range(len(head))))
 
 
-def _cells(row: dict[str, Any], id_: str, name: str) -> list[str]:
+def _cells(row: RunSummary, id_: str, name: str) -> list[str]:
     return [
         id_,
         name,
@@ -65,7 +68,7 @@ def _cells(row: dict[str, Any], id_: str, name: str) -> list[str]:
     ]
 
 
-def _energy(row: dict[str, Any]) -> str:
+def _energy(row: RunSummary) -> str:
     if row.get("shared"):
         return "shared" if row["energy_j"] is None else f"{energy(row['energy_j'])} + shared"
     if row["energy_j"] is not None:

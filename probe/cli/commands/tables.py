@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.paper.tables import tables
-    from ...compare.serialization import to_dict
+    from ...report.serialization import to_dict
 
     if options.format not in ("text", "md", "json"):
         raise UsageError(f"no format {options.format!r} of the tables: text, md or json")

@@ -10,9 +10,13 @@ from ._tables import parts
 
 
 def render(report: ComparisonReport) -> str:
-    """The answer and the tables of every other side, as wide as the terminal."""
+    """The answer and the tables of every other side, of the usual width."""
+    return fitted(report, Shape().width)
+
+
+def fitted(report: ComparisonReport, width: int) -> str:
+    """The same for a terminal of so many columns."""
     lines: list[str] = []
-    width = Shape.of_terminal().width
 
     def add(sentence: str, first: str = "", others: str = "") -> None:
         lines.extend(

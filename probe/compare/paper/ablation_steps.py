@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ...errors import UsageError
 from ...model import Provenance
+from ...report.model import JsonValue
 from ..gain import EnergyGain, Gain, Interval, Verdict
-from ..serialization import JsonValue
 
 RESULT_FILE = "result.json"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...clock import Clock
 from ...model import Gap, Reading, Sample, Source
+from ...report.model import JsonValue
 from ...store import files, layout
 from ...store.new_files import open_to_append
 from ...store.node_files import gap_line
@@ -27,7 +27,7 @@ class StorageStage:
         self._folder = layout.node_dir(run)
         self._writer = SegmentWriter(self._folder, f"samples-{epoch}", SAMPLES, clock)
         self._gaps_path = self._folder / "gaps.jsonl"
-        self._sources: dict[str, dict[str, Any]] = {}
+        self._sources: dict[str, Mapping[str, JsonValue]] = {}
         for value in files.read_json(self._folder / "sources.json") or ():
             self._sources[value["id"]] = value
         self._index = {id_: i for i, id_ in enumerate(self._sources)}
@@ -44,7 +44,7 @@ class StorageStage:
         self._unwritten |= self._sources != before
         self._write_sources()
 
-    def sources(self) -> list[dict[str, Any]]:
+    def sources(self) -> list[Mapping[str, JsonValue]]:
         """All sources so far, as in sources.json."""
         return list(self._sources.values())
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...analysis.device_energy import knots_of
 from ...analysis.device_owner import owner
-from ...analysis.summary_file import NodeSummary, write_summary
+from ...analysis.summary_file import LoggedSums, NodeSummary, write_summary
 from ...attribution.meter.summary import MeterSummarizer, MeterSummary, SampleStatistics
 from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code
@@ -165,7 +164,7 @@ class SummaryStage:
                 if drain.rank in counted
             ]
 
-        values: dict[int, dict[str, Any]] = {}
+        values: dict[int, dict[str, LoggedSums]] = {}
         for drain in drains:
             values.setdefault(drain.rank, {}).update(drain.values())
         write_summary(

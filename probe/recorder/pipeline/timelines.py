@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ...model import Source
 from ...ring.layout import Code
 from ...ring.reader import SLOT_DTYPE
-from ...timeline.ddp_reductions import DdpReductions
+from ...timeline.ddp_reductions import DdpReductions, ReductionSums
 from ...timeline.device_times import DeviceTimeShift
 from ...timeline.overlay import overlay
 from ...timeline.span_table import Rows, SpanTable
@@ -218,7 +217,7 @@ class Timelines:
         timeline = self._ranks.get(rank)
         return sorted([timeline.main, *timeline.others]) if timeline is not None else []
 
-    def reductions(self) -> dict[int, dict[str, Any]]:
+    def reductions(self) -> dict[int, ReductionSums]:
         """By rank, what reducing gradients cost it, as :meth:`Reductions.state`."""
         return {rank: timeline.reductions.state() for rank, timeline in self._ranks.items()}
 

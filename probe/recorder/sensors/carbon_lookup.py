@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any
 
 from ...errors import ProbeError
+from ...store.run_fields import CarbonFields
 
 _AFTER_S = 5.0  # at most so long it waits for each sensor to open
 
@@ -15,7 +15,7 @@ class CarbonLookup:
     """``row`` is what run.json says of it, empty until found; ``problem`` says why it failed."""
 
     def __init__(self) -> None:
-        self.row: dict[str, Any] = {}
+        self.row: CarbonFields = {}
         self.problem = ""
 
     def start(self, country: str | None, after: Iterable[threading.Event]) -> None:

@@ -39,7 +39,7 @@ class NodeSensors:
             start: what runs a sensor's loop.
             carbon: what looks up the carbon intensity.
         """
-        run_file = files.read_json(run / RUN_FILE) or {}
+        run_file = files.read_fields(run / RUN_FILE) or {}
         self._country: str | None = run_file.get("country")
         self._clock, self._start = clock, start
         self._begin_ns = clock.now_ns()

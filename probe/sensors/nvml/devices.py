@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import SensorUnavailable
@@ -42,17 +42,21 @@ class Device:
         self, quantity: str, unit: str, scale: float, *, kind: Kind = Kind.GAUGE, **more: Any
     ) -> Source:
         """A measured source of this device; ``more`` are further fields of it."""
-        fields: dict[str, Any] = {
-            "id": f"nvml:{self.uuid or f'index-{self.index}'}:{quantity}",
-            "device": f"gpu{self.index}",
-            "device_kind": DeviceKind.ACCELERATOR,
-            "vendor": VENDOR,
-            "index": self.index,
-            "uuid": self.uuid,
-            "provenance": Provenance.MEASURED,
-            "attributable": not self.shared,
-        }
-        return Source(quantity=quantity, unit=unit, scale=scale, kind=kind, **(fields | more))
+        source = Source(
+            id=f"nvml:{self.uuid or f'index-{self.index}'}:{quantity}",
+            device=f"gpu{self.index}",
+            device_kind=DeviceKind.ACCELERATOR,
+            vendor=VENDOR,
+            index=self.index,
+            uuid=self.uuid,
+            quantity=quantity,
+            unit=unit,
+            scale=scale,
+            kind=kind,
+            provenance=Provenance.MEASURED,
+            attributable=not self.shared,
+        )
+        return replace(source, **more)
 
     @property
     def scope_note(self) -> str:

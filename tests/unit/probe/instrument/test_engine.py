@@ -537,11 +537,12 @@ class TestBoundaries:
     def test_overhead_is_told_once_there_are_steps(self, tmp_path: Path) -> None:
         model, optimizer = trained()
         with watched(tmp_path, model) as run:
-            assert run.engine.overhead()["share_of_step"] is None
+            assert run.engine.overhead().share_of_step is None
             for _ in range(50):
                 step(model, optimizer)
-        told = run.engine.overhead()
-        assert 0 < told["share_of_step"] < 1 and told["method"]
+        overhead = run.engine.overhead()
+        assert overhead.share_of_step is not None
+        assert 0 < overhead.share_of_step < 1 and overhead.method
 
     def test_a_model_that_is_none(self, tmp_path: Path) -> None:
         with watched(tmp_path, model=lambda x: x) as run:

@@ -1,0 +1,147 @@
+"""The keys of run.json, and what stands at each: of a run, of a guest host, of a training.
+
+:func:`probe.store.files.read_run_file` and :func:`probe.store.files.read_fields` read them, nothing
+else does. Any key may be missing: older versions knew fewer, and a run that was killed never got
+those of its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
+
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
+
+
+class AnchorFields(TypedDict):
+    """The same instant on the host's monotonic clock and since 1970."""
+
+    monotonic_ns: int
+    wall_ns: int
+
+
+class ClockFields(TypedDict):
+    """What to add to this host's time for that of the host ``reference``, ± ``bound_ns``."""
+
+    reference: str
+    offset_ns: int
+    bound_ns: int
+
+
+class RecorderFields(TypedDict, total=False):
+    """The recorder process, and what it has used so far."""
+
+    pid: int
+    start_ticks: int
+    epoch: int
+    cpu_s: float
+    start_cpu_s: float
+    wall_s: float
+
+
+class CarbonFields(TypedDict, total=False):
+    """Grams of CO2e per kWh, and who says so; ``country`` is ISO 3166 alpha-3."""
+
+    g_per_kwh: float
+    country: str | None
+    label: str
+    source: str
+
+
+class PowerFields(TypedDict, total=False):
+    """Mean power of a run in a few bins of equal length."""
+
+    provenance: str
+    power_w: Sequence[float]
+
+
+class ProcessFields(TypedDict, total=False):
+    """What a process that trains says of itself; most of it becomes the run's.
+
+    ``job`` is the id of the run of the job's first host. ``error`` is why it failed, in one line;
+    ``left``: it left the watched block by itself; ``ended_by_parent``: its parent terminates it.
+    """
+
+    torch: str
+    model_hash: str
+    model_found: str
+    warnings: Sequence[str]
+    overhead: Mapping[str, JsonValue]
+    roofline: Mapping[str, JsonValue] | None
+    stack: str
+    ended_by_parent: bool | None
+    job: str
+    clock: ClockFields
+    met: bool
+    left: bool
+    error: str
+
+
+class StartFields(TypedDict, total=False):
+    """What is known when a run, or a training below one, begins.
+
+    ``process`` is its name in multiprocessing, ``job_key`` that of the launcher of its ranks.
+    """
+
+    id: str
+    name: str | None
+    command: Sequence[str]
+    share: str
+    country: str | None
+    config: Mapping[str, JsonValue] | None
+    data: str
+    target: str | None
+    prometheus: str | None
+    dashboard: int | None
+    group: str
+    process: str | None
+    job_key: str | None
+
+
+class RunFields(ProcessFields, StartFields, total=False):
+    """All of run.json.
+
+    ``recorded`` is False where the command had ended before anything was measured. ``total`` is as
+    in the report, ``logged`` has sums by name, ``power`` a few bins for a list of runs.
+    ``shared``: whether a training shares a meter; of a group, as ``rest``, what its report says.
+    """
+
+    schema: int
+    status: str
+    started: str
+    anchor: AnchorFields
+    begin_ns: int
+    host: str
+    boot_id: str
+    pid_namespace: int
+    python: str
+    ranks: int
+    steps: int
+    edges: int
+    edges_lost: int
+    rings: Sequence[str]
+    sources: int
+    absent: Sequence[Mapping[str, JsonValue]]
+    carbon: CarbonFields | None
+    carbon_problem: str | None
+    machine: Mapping[str, JsonValue]
+    alive_ns: int
+    recorder: RecorderFields
+    end_ns: int
+    duration_s: float
+    exit_code: int | None
+    ended_by: str
+    total: Mapping[str, JsonValue]
+    logged: Mapping[str, JsonValue]
+    power: PowerFields | None
+    shared: bool | Mapping[str, JsonValue]
+    rest: Mapping[str, JsonValue]
+    trainings: int
+    recorded: bool
+
+
+def chosen(fields: RunFields, names: Iterable[str]) -> RunFields:
+    """Those of the fields that have one of these names, in the order of the names."""
+    stored = cast("Mapping[str, object]", fields)
+    return cast("RunFields", {name: stored[name] for name in names if name in stored})
