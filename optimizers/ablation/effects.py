@@ -18,12 +18,12 @@ from probe.compare.groups import Campaign
 from probe.compare.model import Comparison
 from probe.compare.phase_classes import PhaseClasses
 from probe.compare.run_record import Trial
-from probe.report.serialization import to_dict
 from probe.compare.sides import Question, Side
 from probe.compare.statistics import FEWEST_RUNS, Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance
 from probe.redact import redact_command
+from probe.report.serialization import to_dict
 
 from .design import NO_OP, Design
 from .runner import Ablation

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from ..clock import Clock
 from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
-from ..redact import redact_text
 from ..store.dashboard_address import address, port_for
 from ..store.foreign_folder import foreign_line
 from ..store.layout import is_default, node_dir, node_name, runs_dir, training_dir
@@ -28,9 +27,10 @@ from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
-from .joining import ended_by_parent, join
+from .joining import join
 from .names import run_name
 from .options import WatchOptions
+from .process_info import process_info
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
@@ -228,19 +228,7 @@ class Run:
         )
 
     def _info(self) -> ProcessFields:
-        torch = sys.modules.get("torch")
-        engine = self._engine
-        counted = engine.step_roofline
-        info: ProcessFields = {
-            "torch": str(getattr(torch, "__version__", "unknown")),
-            "model_hash": engine.parameters_hash or "unknown",
-            "model_found": engine.model_found or "unknown",
-            "warnings": [redact_text(line) for line in engine.all_warnings()],
-            "overhead": dataclasses.asdict(engine.overhead()),
-            "roofline": None if counted is None else counted.to_dict(),
-            "ended_by_parent": ended_by_parent() or None,
-        }
-        return info | self._met
+        return process_info(self._engine) | self._met
 
     def _chores(self) -> None:
         now = self._clock.now_ns()
