@@ -129,7 +129,8 @@ def test_a_gain_is_found_where_it_is(runs: Path, base: Truth, half: Truth) -> No
     assert sum(cell["time_s"] for cell in one["cells"]) == pytest.approx(
         one["time_s"]["gain"], rel=1e-9
     )
-    assert one["four"]["memory"] is None and not found["memory_separated"]
+    # The simulated card tells its activity; where it tells none, memory-bound is not separated.
+    assert (one["four"]["memory"] is None) == (not found["memory_separated"])
     shares = [share for share in one["four"].values() if share is not None]
     assert sum(shares) == pytest.approx(1.0)
     assert {"compute", "waiting", "overhead"} <= one["four_rest"].keys()
@@ -301,15 +302,14 @@ SAVED = {("base", "half"): "backward", ("wait", "base"): "data"}
 
 @pytest.mark.parametrize("sides", SAVED)
 def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], runs: Path) -> None:
-    """Small and seeded; benchmarks/energy/phase_gains.py has fifteen pairs."""
+    """By time: joules of so short runs may be refused; benchmarks/energy/phase_gains.py has them."""
     (one,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
     cheaper = SAVED[sides]
     rows = {row["phase"]: row for row in one["phases"]}
-    assert rows[cheaper]["gain_j"] >= 0.9 * one["per_sample"]["gain_j"]
-    gains = [phase for phase, row in rows.items() if row["verdict"] == "gain"]
-    assert gains == [cheaper]
+    saved_s = one["per_sample"]["gain_s"]
+    assert 0.9 * saved_s <= rows[cheaper]["gain_s"] <= 1.1 * saved_s
+    assert rows[cheaper]["time_verdict"] == "gain"
+    assert sum(row["gain_s"] for row in rows.values()) == pytest.approx(saved_s, rel=1e-9)
     assert sum(row["gain_j"] or 0.0 for row in rows.values()) == pytest.approx(
         one["per_sample"]["gain_j"], rel=1e-9
     )
-    text = processes.probe(runs, "compare", *sides, "--target", "accuracy>=0.75").stdout
-    assert f"in {cheaper} (" in " ".join(text.partition("→")[0].split())
