@@ -302,7 +302,7 @@ SAVED = {("base", "half"): "backward", ("wait", "base"): "data"}
 
 @pytest.mark.parametrize("sides", SAVED)
 def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], runs: Path) -> None:
-    """By time: joules of so short runs may be refused; benchmarks/energy/phase_gains.py has them."""
+    """By time: joules of short runs may be refused (benchmarks/energy/phase_gains.py has them)."""
     (one,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
     cheaper = SAVED[sides]
     rows = {row["phase"]: row for row in one["phases"]}
