@@ -19,8 +19,8 @@ from .gain import Gain, Verdict, closed
 from .model import PhaseGain, Spent
 from .quantity import Frame, gain, p_beyond, sign_of
 from .run_record import ONCE, Trial
+from .stated_phases import StatedPhases, refused_in
 from .statistics import contrast, holm
-from .told_apart import ToldApart, refused_in
 
 ALL = "all"
 _ORDER = [str(phase) for phase in Phase]
@@ -57,9 +57,9 @@ class PhaseGains:
         energy: Provenance | None,
     ):
         self.left_out: Sequence[str] = ()
-        """Ids of runs that refuse what the others state; see :mod:`told_apart`."""
+        """Ids of runs that refuse what the others state; see :mod:`stated_phases`."""
         if energy is Provenance.MEASURED:
-            kept = ToldApart.of(bases, others, frame.pairs)
+            kept = StatedPhases.of(bases, others, frame.pairs)
             bases, others, frame = kept.bases, kept.others, replace(frame, pairs=kept.pairs)
             self.left_out = kept.left_out
         self._frame, self._energy = frame, energy

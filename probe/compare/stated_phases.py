@@ -19,7 +19,7 @@ Places = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class ToldApart:
+class StatedPhases:
     """Runs of both sides that are compared phase by phase; ``pairs`` are places among these."""
 
     bases: Sequence[Trial]
@@ -28,7 +28,7 @@ class ToldApart:
     left_out: Sequence[str] = ()  # ids
 
     @classmethod
-    def of(cls, bases: Sequence[Trial], others: Sequence[Trial], pairs: Places) -> ToldApart:
+    def of(cls, bases: Sequence[Trial], others: Sequence[Trial], pairs: Places) -> StatedPhases:
         """All runs but those that refuse a large phase that enough others state.
 
         Args:
@@ -48,7 +48,7 @@ class ToldApart:
                 kept, left_out = fewer, left_out | ids
         return kept
 
-    def _without(self, ids: set[str]) -> ToldApart:
+    def _without(self, ids: set[str]) -> StatedPhases:
         if self.pairs:
             stay = [
                 (i, j)
@@ -57,11 +57,11 @@ class ToldApart:
             ]
             bases, others = [self.bases[i] for i, _ in stay], [self.others[j] for _, j in stay]
             pairs = [(place, place) for place in range(len(stay))]
-            return ToldApart(bases, others, pairs, sorted(ids))
+            return StatedPhases(bases, others, pairs, sorted(ids))
         bases, others = (
             [trial for trial in side if trial.id not in ids] for side in (self.bases, self.others)
         )
-        return ToldApart(bases, others, [], sorted(ids))
+        return StatedPhases(bases, others, [], sorted(ids))
 
     def _is_enough(self) -> bool:
         return min(len(self.bases), len(self.others)) >= FEWEST_RUNS
