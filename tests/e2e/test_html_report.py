@@ -50,7 +50,9 @@ def test_a_comparison_opens_too(
     page.on("dialog", lambda dialog: said.append("a dialog"))
     page.goto(path.as_uri())
     assert asked == [path.as_uri()] and not said
-    assert page.locator("table").count() >= 4 and "gain of energy" in page.inner_text("body")
+    assert page.locator("table").count() >= 4 and "less energy per sample" in page.inner_text(
+        "body"
+    )
     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert wide <= 0, f"{wide} px run over the edge at {width} px"
     page.screenshot(path=tmp_path / f"comparison-{scheme}-{width}.png", full_page=True)

@@ -60,7 +60,7 @@ def render(report: Report) -> str:
     body = [
         f"<header><h1>{escaped(unbroken(answer.headline))}</h1>",
         f"<p class='used'>{escaped(unbroken(answer.used))}</p>",
-        f"<p class='limit'>{escaped(answer.limit)}</p>" if answer.limit else "",
+        f"<p class='limit'>{with_code(answer.limit)}</p>" if answer.limit else "",
         f"<p class='soft'><strong>{escaped(shown.name)}</strong> · {escaped(shown.state)}, "
         f"{escaped(sentences.begun(report.run))}</p>",
         "</header>",
@@ -98,8 +98,19 @@ def escaped(value: str | int | float | None) -> str:
     return html.escape(str(value), quote=True)
 
 
+def with_code(text: str) -> str:
+    """A sentence as HTML; what stands between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # an odd backtick is no code
+        return escaped(text)
+    return "".join(
+        f"<code>{escaped(part)}</code>" if place % 2 else escaped(part)
+        for place, part in enumerate(parts)
+    )
+
+
 def _section(section: Section) -> str:
-    lines = "".join(f"<li>{escaped(line)}</li>" for line in section.lines)
+    lines = "".join(f"<li>{with_code(line)}</li>" for line in section.lines)
     body = [*map(table_of, section.tables), f"<ul class='soft'>{lines}</ul>" if lines else ""]
     if section.pairs:
         body.append(_pairs(section.pairs))
@@ -111,13 +122,13 @@ def _section(section: Section) -> str:
 
 
 def _notes(shown: Document) -> str:
-    lines = "".join(f"<li>{escaped(line)}</li>" for line in shown.notes)
+    lines = "".join(f"<li>{with_code(line)}</li>" for line in shown.notes)
     return f"<h2>Notes</h2><ul class='notes'>{lines}</ul>" if lines else ""
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:
     cells = "".join(
-        f"<tr><td class='text'>{escaped(what)}</td><td class='text'>{escaped(how)}</td></tr>"
+        f"<tr><td class='text'>{escaped(what)}</td><td class='text'>{with_code(how)}</td></tr>"
         for what, how in rows
     )
     return f"<div class='scroll'><table><tbody>{cells}</tbody></table></div>"
@@ -130,8 +141,8 @@ def table_of(table: Table) -> str:
         columns = []
         for place, cell in enumerate(cells):
             words = place in table.text
-            text = sentences.short(cell, _LONGEST_NAME) if place == 0 else cell
-            columns.append(f"<{tag}{' class=text' if words else ''}>{escaped(text)}</{tag}>")
+            text = escaped(sentences.short(cell, _LONGEST_NAME)) if place == 0 else with_code(cell)
+            columns.append(f"<{tag}{' class=text' if words else ''}>{text}</{tag}>")
         kind = f" class='{mark}'" if mark else ""
         return f"<tr{kind}>{''.join(columns)}</tr>"
 
