@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+
+from probe.report.model import JsonValue
 
 from .design import DESIGNS, Design
 from .effects import analyse
@@ -27,7 +28,7 @@ def ablate(
     dir: str | Path = "runs/ablation",  # noqa: A002
     seed: int = 0,
     say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """Run or continue an ablation and return its result, the JSON of ``probe ablate``.
 
     Every block trains each stack once with the block's number as its seed, in random order, and
@@ -48,7 +49,7 @@ def ablate(
     """
     ablation = Ablation(Path(dir), Design.of(design, techniques, blocks, seed), command)
     ablation.run(say)
-    return analyse(ablation)
+    return analyse(ablation).to_dict()
 
 
 __all__ = ["DESIGNS", "Ablation", "Design", "ablate", "analyse"]

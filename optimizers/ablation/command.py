@@ -24,6 +24,7 @@ def ablate(options: argparse.Namespace) -> int:
         ablation = Ablation.open(folder)
     ablation.run(lambda line: print(line, file=sys.stderr, flush=True))
     result = analyse(ablation)
-    write_json(folder / "result.json", result)  # for `probe tables`
-    print(json.dumps(result, indent=1, allow_nan=False) if options.json else render(result))
+    as_json = result.to_dict()
+    write_json(folder / "result.json", as_json)  # for `probe tables`
+    print(json.dumps(as_json, indent=1, allow_nan=False) if options.json else render(result))
     return 0

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -23,9 +22,20 @@ from probe.compare.statistics import FEWEST_RUNS, Contrast, holm, paired
 from probe.errors import NothingToReport
 from probe.model import Provenance
 from probe.redact import redact_command
-from probe.report.serialization import to_dict
 
 from .design import NO_OP, Design
+from .model import (
+    AblationResult,
+    AddedStep,
+    CellGain,
+    CellName,
+    GameValues,
+    Interaction,
+    LeftOut,
+    ShapleyRefused,
+    ShapleyValues,
+    TechniqueGain,
+)
 from .runner import Ablation
 from .shapley import Floats, Set, interactions, values
 
@@ -33,8 +43,8 @@ _ALPHA = 0.05
 _BASE = "baseline"
 
 
-def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
-    """The JSON of ``probe ablate``, from the blocks that are complete.
+def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> AblationResult:
+    """The result of ``probe ablate``, from the blocks that are complete.
 
     Raises:
         NothingToReport: no block is complete.
@@ -58,17 +68,18 @@ def analyse(ablation: Ablation, tolerance: float = TOLERANCE) -> dict[str, Any]:
         ]
         for name, side in zip(names, campaign.sides, strict=True)
     }
-    return evaluate(design, complete, sides, campaign.question(tolerance)) | {
-        "folder": str(ablation.folder),
-        "command": redact_command(ablation.command),
-        "trials": len(ablation.done()),
-        "missing": len(ablation.missing()),
-    }
+    return replace(
+        evaluate(design, complete, sides, campaign.question(tolerance)),
+        folder=str(ablation.folder),
+        command=redact_command(ablation.command),
+        trials=len(ablation.done()),
+        missing=len(ablation.missing()),
+    )
 
 
 def evaluate(
     design: Design, blocks: Sequence[int], trials: Mapping[str, Sequence[Trial]], question: Question
-) -> dict[str, Any]:
+) -> AblationResult:
     """The effects of the techniques, from trials by arm; each trial knows its ``block``."""
     bases = trials[_BASE]
     classes = PhaseClasses.of_base(bases)
@@ -80,37 +91,32 @@ def evaluate(
     nothing = against(_BASE, NO_OP)
     totals: tuple[Gain, ...] = (nothing.time_s, nothing.energy_j)
     has_verdicts = len(blocks) >= FEWEST_RUNS and any(total.gain is not None for total in totals)
-    result: dict[str, Any] = {
-        "schema": 1,
-        "design": design.kind,
-        "techniques": list(design.techniques),
-        "blocks": len(blocks),
-        "mode": question.mode,
-        "no_op": to_dict(nothing),
-        "sound": all(map(_holds_zero, totals)) if has_verdicts else None,
-    }
+    result = AblationResult(
+        design=design.kind,
+        techniques=list(design.techniques),
+        blocks=len(blocks),
+        mode=question.mode,
+        no_op=nothing,
+        sound=all(map(_holds_zero, totals)) if has_verdicts else None,
+    )
     if design.kind == "cumulative":
         arms = [_BASE, *(arm.name for arm in design.arms(0)[2:])]
-        result["steps"] = [
-            {
-                "technique": technique,
-                "step": to_dict(against(before, after)),
-                "in_all": to_dict(against(_BASE, after)),
-            }
+        steps = [
+            AddedStep(technique, against(before, after), against(_BASE, after))
             for technique, (before, after) in zip(design.techniques, pairwise(arms), strict=True)
         ]
-    elif design.kind == "leave-one-out":
+        return replace(result, steps=steps)
+    if design.kind == "leave-one-out":
         by_set = {arm.techniques: arm.name for arm in design.arms(0)[2:]} | {frozenset(): _BASE}
         full = frozenset(design.techniques)
-        result["all"] = to_dict(against(_BASE, by_set[full]))
-        result["left_out"] = [
-            {"technique": name, "gain": to_dict(against(by_set[full - {name}], by_set[full]))}
+        left_out = [
+            LeftOut(name, against(by_set[full - {name}], by_set[full]))
             for name in design.techniques
             if full - {name} in by_set
         ]
-    else:
-        result["shapley"] = _shapley(design, blocks, trials, classes, question, against)
-    return result
+        return replace(result, all_=against(_BASE, by_set[full]), left_out=left_out)
+    shapley = _shapley(design, blocks, trials, classes, question, against)
+    return replace(result, shapley=shapley)
 
 
 def _holds_zero(total: Gain) -> bool:
@@ -128,15 +134,11 @@ def _shapley(
     classes: PhaseClasses,
     question: Question,
     against: Callable[[str, str], Comparison],
-) -> dict[str, Any]:
+) -> ShapleyValues | ShapleyRefused:
     every = [trial for side in trials.values() for trial in side]
     missed = sum(trial.reached is False for trial in every)
     if missed:  # what they cost so far is a bound, and sums of bounds attribute nothing
-        return {
-            "refused": f"the target was missed by {missed} trials",
-            "time_s": None,
-            "energy_j": None,
-        }
+        return ShapleyRefused(f"the target was missed by {missed} trials")
     worse = [
         name
         for name in trials
@@ -144,36 +146,39 @@ def _shapley(
     ]
     layout = Layout.of(every, classes)
     measured = {trial.energy for trial in every} == {Provenance.MEASURED}
-    by_metric: dict[str, Any] = {
-        "exact": design.exact,
-        "cells": [{"stage": stage, "class": kind} for stage, kind in layout.cells],
-        "worse_in_quality": worse,
-        "refused": None,
-        "orders": len(design.joining(blocks[0])),
-        "valid_orders_only": design.exact
-        and len(design.joining(0)) < math.factorial(len(design.techniques)),
-    }
-    for name, row_of in (("time_s", time_row), ("energy_j", energy_row)):
-        if name == "energy_j" and not measured:
-            by_metric[name] = None
-            continue
+
+    def values_of(row_of: Callable[[Trial, Layout], Row]) -> GameValues:
         per_block = [
             _block(design, block, trials, layout, row_of, scaled=question.target is None)
             for block in blocks
         ]
-        by_metric[name] = _shapley_json(design, per_block, gains=not worse)
-        if name == "energy_j":
-            _silence(by_metric[name], layout, every)
-    return by_metric
+        return _game_values(design, per_block, gains=not worse)
+
+    return ShapleyValues(
+        exact=design.exact,
+        cells=[CellName(stage, kind) for stage, kind in layout.cells],
+        worse_in_quality=worse,
+        orders=len(design.joining(blocks[0])),
+        valid_orders_only=design.exact
+        and len(design.joining(0)) < math.factorial(len(design.techniques)),
+        time_s=values_of(time_row),
+        energy_j=_silenced(values_of(energy_row), layout, every) if measured else None,
+    )
 
 
-def _silence(result: dict[str, Any], layout: Layout, trials: Sequence[Trial]) -> None:
-    """Blank the cells whose joules could not be identified; `unidentified` has those."""
-    for at, cell in enumerate(layout.cells):
+def _silenced(values: GameValues, layout: Layout, trials: Sequence[Trial]) -> GameValues:
+    """Without the cells whose joules could not be identified; `unidentified` has those."""
+    blank = CellGain(None, None, Verdict.NO_EVIDENCE)
+    places = set()
+    for place, cell in enumerate(layout.cells):
         stated, refused, _ = layout.phases_in(cell, trials)
         if refused and not stated:
-            for row in result["techniques"]:
-                row["cells"][at] = {"gain": None, "interval": None, "verdict": Verdict.NO_EVIDENCE}
+            places.add(place)
+    rows = [
+        replace(row, cells=[blank if i in places else cell for i, cell in enumerate(row.cells)])
+        for row in values.techniques
+    ]
+    return replace(values, techniques=rows)
 
 
 def _block(
@@ -181,7 +186,7 @@ def _block(
     block: int,
     trials: Mapping[str, Sequence[Trial]],
     layout: Layout,
-    row_of: Any,
+    row_of: Callable[[Trial, Layout], Row],
     *,
     scaled: bool,
 ) -> tuple[dict[str, Floats], dict[tuple[str, str], Floats]]:
@@ -194,7 +199,7 @@ def _block(
     assert base is not None
 
     def cells(trial: Trial) -> Floats:
-        row: Row = row_of(trial, layout)
+        row = row_of(trial, layout)
         if scaled and trial.samples > 0 and base.samples > 0:  # the same work for all
             row = row.scaled(base.samples / trial.samples)
         return np.append(row.all, row.all.sum())
@@ -209,42 +214,30 @@ def _block(
     return values(worth, design.joining(block)), pairs
 
 
-def _shapley_json(
+def _game_values(
     design: Design,
     per_block: Sequence[tuple[dict[str, Floats], dict[tuple[str, str], Floats]]],
     *,
     gains: bool,
-) -> dict[str, Any]:
+) -> GameValues:
     each = np.array([[values[name] for name in design.techniques] for values, _ in per_block])
+    techniques = [
+        TechniqueGain(name, total.gain or 0.0, total.interval, total.verdict, cells)
+        for name, (total, cells) in zip(design.techniques, _rows(each, gains=gains), strict=True)
+    ]
     pairs = list(per_block[0][1])
-    return {
-        "techniques": [
-            {"technique": name, **entry}
-            for name, entry in zip(design.techniques, _rows(each, gains=gains), strict=True)
-        ],
-        "interactions": [
-            {
-                "techniques": list(pair),
-                "gain": entry["gain"],
-                "interval": entry["interval"],
-                "verdict": entry["verdict"],
-            }
-            for pair, entry in zip(
-                pairs,
-                _rows(
-                    np.array([[values[pair][-1:] for pair in pairs] for _, values in per_block]),
-                    gains=gains,
-                ),
-                strict=True,
-            )
-        ]
-        if pairs
-        else [],
-    }
+    if not pairs:
+        return GameValues(techniques, [])
+    of_pairs = np.array([[values[pair][-1:] for pair in pairs] for _, values in per_block])
+    interactions_ = [
+        Interaction(pair, total.gain or 0.0, total.interval, total.verdict)
+        for pair, (total, _) in zip(pairs, _rows(of_pairs, gains=gains), strict=True)
+    ]
+    return GameValues(techniques, interactions_)
 
 
-def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
-    """A row per player: its total and its cells, each with interval and verdict.
+def _rows(each: Floats, *, gains: bool) -> list[tuple[CellGain, list[CellGain]]]:
+    """(total, cells) of each player, with interval and verdict.
 
     Verdicts are adjusted over the players for totals, over players and cells for cells.
 
@@ -259,25 +252,22 @@ def _rows(each: Floats, *, gains: bool) -> list[dict[str, Any]]:
     totals = holm(p[:, -1])
     cells = holm(p[:, :-1].ravel()).reshape(players, width - 1)
 
-    def entry(gain: float, half_width: float, adjusted: float) -> dict[str, Any]:
+    def entry(gain: float, half_width: float, adjusted: float) -> CellGain:
         clear = contrast.has_error and adjusted < _ALPHA and (gain < 0 or (gain > 0 and gains))
-        return {
-            "gain": gain,
-            "interval": [gain - half_width, gain + half_width]
-            if contrast.has_error and half_width > 0
-            else None,
-            "verdict": (Verdict.GAIN if gain > 0 else Verdict.LOSS)
-            if clear
-            else Verdict.NO_EVIDENCE,
-        }
+        has_interval = contrast.has_error and half_width > 0
+        return CellGain(
+            gain,
+            (gain - half_width, gain + half_width) if has_interval else None,
+            (Verdict.GAIN if gain > 0 else Verdict.LOSS) if clear else Verdict.NO_EVIDENCE,
+        )
 
     return [
-        entry(float(value[i, -1]), float(half[i, -1]), float(totals[i]))
-        | {
-            "cells": [
+        (
+            entry(float(value[i, -1]), float(half[i, -1]), float(totals[i])),
+            [
                 entry(float(value[i, j]), float(half[i, j]), float(cells[i, j]))
                 for j in range(width - 1)
-            ]
-        }
+            ],
+        )
         for i in range(players)
     ]

@@ -272,7 +272,7 @@ def test_every_colour_is_seen_on_white_and_on_dark(colour: str) -> None:
 @pytest.mark.parametrize("kind", ["cumulative", "leave-one-out", "shapley"])
 def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     design = Design.of(kind, tuple(SAVED), 4)
-    told = evaluate(design, range(4), trials(design), Question())
+    told = evaluate(design, range(4), trials(design), Question()).to_dict()
     chart = checked(by_technique(json.loads(json.dumps(told))))
     assert chart.figure is not None
     rows = {row[0]: row[1] for row in chart.rows}

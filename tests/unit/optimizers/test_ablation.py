@@ -221,7 +221,8 @@ def trials(design: Design, no_op: float = 0.0) -> dict[str, list[Trial]]:
 
 def test_shapley_finds_who_did_it() -> None:
     design = Design.of("shapley", tuple(SAVED), 5)
-    found = evaluate(design, range(5), trials(design), Question())
+    result = evaluate(design, range(5), trials(design), Question())
+    found = result.to_dict()
     assert found["sound"] is True and found["shapley"]["orders"] == 6
     told = {row["technique"]: row for row in found["shapley"]["energy_j"]["techniques"]}
     assert {name: row["verdict"] for name, row in told.items()} == {
@@ -243,22 +244,24 @@ def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
     made = trials(design)
     good = {name: [replace(t, quality=0.9) for t in side] for name, side in made.items()}
     question = Question(metric="accuracy", higher=True)
-    told = evaluate(design, range(5), good, question)["shapley"]
+    told = evaluate(design, range(5), good, question).to_dict()["shapley"]
     assert told["worse_in_quality"] == []
     bad = good | {"precision": [replace(t, quality=0.8) for t in good["precision"]]}
-    found = evaluate(design, range(5), bad, question)
+    result = evaluate(design, range(5), bad, question)
+    found = result.to_dict()
     verdicts = {
         row["technique"]: row["verdict"] for row in found["shapley"]["energy_j"]["techniques"]
     }
     assert found["shapley"]["worse_in_quality"] == ["precision"]
     assert verdicts == {"schedule": "no evidence", "precision": "no evidence", "clipping": "loss"}
-    assert "precision is worse in quality" in render(found)
+    assert "precision is worse in quality" in render(result)
     missed = {
         name: [replace(t, reached=name != "precision") for t in side] for name, side in good.items()
     }
-    found = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
+    result = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
+    found = result.to_dict()
     assert found["shapley"]["refused"] == "the target was missed by 5 trials"
-    assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(found)
+    assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(result)
 
 
 def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
@@ -276,11 +279,12 @@ def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
         ]
         for name, side in trials(design).items()
     }
-    found = evaluate(design, range(3), blind, Question())
+    result = evaluate(design, range(3), blind, Question())
+    found = result.to_dict()
     told = found["shapley"]
     place = told["cells"].index({"stage": "early", "class": "waiting"})
     (row,) = told["energy_j"]["techniques"]
-    assert row["cells"][place]["gain"] is None and "—" in render(found)
+    assert row["cells"][place]["gain"] is None and "—" in render(result)
     assert sum(c["gain"] or 0.0 for c in row["cells"]) == pytest.approx(row["gain"])
     assert told["time_s"]["techniques"][0]["cells"][place]["gain"] == pytest.approx(0.0)
 
@@ -310,7 +314,7 @@ def test_shapley_is_of_the_same_work() -> None:
         for name, side in trials(design).items()
     }
     plain, scaled = (
-        evaluate(design, range(3), each, Question())["shapley"]["energy_j"]
+        evaluate(design, range(3), each, Question()).to_dict()["shapley"]["energy_j"]
         for each in (trials(design), more)
     )
     assert scaled["techniques"][0]["gain"] == pytest.approx(plain["techniques"][0]["gain"])
@@ -318,15 +322,19 @@ def test_shapley_is_of_the_same_work() -> None:
 
 def test_a_no_op_that_does_something_makes_it_unsound() -> None:
     design = Design.of("cumulative", tuple(SAVED), 3)
-    assert evaluate(design, range(3), trials(design), Question())["sound"] is True
-    assert evaluate(design, range(3), trials(design, no_op=80.0), Question())["sound"] is False
+    assert evaluate(design, range(3), trials(design), Question()).sound is True
+    assert (
+        evaluate(design, range(3), trials(design, no_op=80.0), Question()).to_dict()["sound"]
+        is False
+    )
     one = {name: side[:1] for name, side in trials(design).items()}
-    assert evaluate(design, [0], one, Question())["sound"] is None
+    assert evaluate(design, [0], one, Question()).sound is None
 
 
 def test_left_out() -> None:
     design = Design.of("leave-one-out", tuple(SAVED), 3)
-    found = evaluate(design, range(3), trials(design), Question())
+    result = evaluate(design, range(3), trials(design), Question())
+    found = result.to_dict()
     told = {row["technique"]: row["gain"]["energy_j"] for row in found["left_out"]}
     assert told["precision"]["gain"] == pytest.approx(100, abs=10)
     assert (told["precision"]["verdict"], told["clipping"]["verdict"]) == ("gain", "loss")
@@ -334,7 +342,8 @@ def test_left_out() -> None:
 
 def test_steps_add_up() -> None:
     design = Design.of("cumulative", tuple(SAVED), 3)
-    found = evaluate(design, range(3), trials(design), Question())
+    result = evaluate(design, range(3), trials(design), Question())
+    found = result.to_dict()
     gained = [row["step"]["energy_j"]["gain"] for row in found["steps"]]
     assert sum(gained) == pytest.approx(found["steps"][-1]["in_all"]["energy_j"]["gain"])
 
