@@ -4,7 +4,7 @@
     python -m benchmarks.long_runs.report_1day --hours 1 --gpus 2 --raw
 
 A simulated day is really recorded (day.py). Then `probe report` is timed on what was left.
-``--raw`` also reports from all samples and edges, for the difference. Bars: 5 s, 500 MiB.
+``--raw`` also reports from all samples and edges, for the difference. Bars: 1.5 s, 200 MiB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from probe.store import files, layout
 
 from .day import record
 
-SECONDS, MIB = 5.0, 500.0  # the bars
+SECONDS, MIB = 1.5, 200.0  # the bars
 # The peak of a process counts from before it was its own, but not the one of its memory.
 COMMAND = """
 import atexit, pathlib, sys
