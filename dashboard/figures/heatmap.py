@@ -62,8 +62,8 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
     more = len(chosen) - len(order)
     return Chart(
         caption
-        + "Empty places are times without a reading."
-        + (f" {more} more devices stand in the table." if more > 0 else ""),
+        + "Empty places are times without a reading: before a meter's first, after its last, or "
+        "where one was missed." + (f" {more} more devices stand in the table." if more > 0 else ""),
         drawn,
         columns,
         rows,

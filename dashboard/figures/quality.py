@@ -19,7 +19,7 @@ COLUMNS = (
     Column("method", "by"),
     Column("energy", "energy"),
     Column("period", "an update every"),
-    Column("gaps", "gaps"),
+    Column("gaps", "missed readings"),
     Column("note", "remark"),
 )
 

@@ -227,4 +227,9 @@ def drift(series: Drift | None) -> Chart:
     )
     if series.unit == "s":
         caption += " No meter: time, not energy."
+    else:
+        caption += (
+            " Energy before the first step and after the last is not in it; the figure per step at "
+            "the top is all of the run's energy over its steps."
+        )
     return Chart(caption, drawn, columns, rows)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,7 @@ from probe.report.document import brief, document
 from probe.report.formats import render
 from probe.report.formats.text import Shape, shaped
 from probe.report.model import PhaseRow, Report
+from probe.report.numbers import energy_with_error
 from probe.report.phase_tables import how
 from probe.report.serialization import from_json
 from tests.fakes.written_figures import Figure, between, figure
@@ -234,6 +236,43 @@ def test_csv_and_parquet_and_json_are_exact(report: Report) -> None:
         assert text["energy_j_high"] == ("" if high is None else repr(high))
     again = from_json(str(render(report, "json")))
     assert again == report or again.to_dict() == report.to_dict()
+
+
+def words(component: object) -> str:
+    """All text of a Dash component."""
+    if isinstance(component, str | int | float):
+        return str(component)
+    if isinstance(component, list | tuple):
+        return " ".join(map(words, component))
+    return words(getattr(component, "children", None) or "")
+
+
+def test_the_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dashboard's first lines, its six figures, and the table behind its chart of phases."""
+    from dashboard.figures.phases import phases
+    from dashboard.pages import _run_summary
+
+    monkeypatch.setattr(_run_summary, "app_context", lambda: SimpleNamespace(href=str))
+    first = answer(report)
+    head = words(_run_summary.head(report)).replace("\u00a0", " ")
+    assert head.startswith(f"{first.headline} {first.used}")
+    tiles = words(_run_summary.strip(report)).replace("\u00a0", " ")
+    total = report.total
+    if total.energy_j is not None:
+        assert total.energy_j_interval is not None
+        half = (total.energy_j_interval[1] - total.energy_j_interval[0]) / 2
+        assert energy_with_error(total.energy_j, half) in tiles and first.used.startswith(
+            energy_with_error(total.energy_j, half)
+        )
+    drawn = [row for row in report.phases if row.time_s or row.energy_j or row.bounds_j]
+    chart = phases(report)
+    assert len(chart.rows) == len(drawn)
+    for cells, row in zip(chart.rows, drawn, strict=True):
+        limits = (*(row.energy_j_interval or (None, None)), *(row.bounds_j or (None, None)))
+        assert list(cells) == [
+            row.device, row.phase, row.count, row.time_s, row.energy_j, *limits, row.power_w,
+            row.status, row.provenance,
+        ]  # fmt: skip
 
 
 def test_the_first_lines_are_the_same_everywhere(report: Report) -> None:
