@@ -82,7 +82,7 @@ def state(report: Report) -> str:
         parts.append(sentences.steps(run))
     if run.ranks > 1:
         parts.append(f"{run.ranks} ranks")
-    return " · ".join([*parts, run.id])
+    return " · ".join([*parts, *([run.id] if run.id else [])])
 
 
 def brief(report: Report) -> list[str]:

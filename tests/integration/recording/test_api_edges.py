@@ -162,7 +162,7 @@ def test_a_run_of_a_moment_is_finished(tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
-def test_the_recorders_start_is_told_apart(tmp_path: Path) -> None:
+def test_the_recorders_start_is_counted_apart(tmp_path: Path) -> None:
     result = processes.run(processes.PLAIN, tmp_path, "1.0")
     assert result.returncode == 0, result.stderr
     run = only_run(tmp_path)
@@ -178,7 +178,7 @@ def test_the_recorders_start_is_told_apart(tmp_path: Path) -> None:
         ),
     )
     text = report.render("text")
-    assert "the recorder used 2.0 % of a core, after 1.0 s of CPU to start" in str(text)
+    assert "recorder  2.0 % of a core, after 1.0 s of CPU to start" in str(text)
 
 
 def test_probe_run_ends_as_its_script_whatever_becomes_of_the_report(tmp_path: Path) -> None:
