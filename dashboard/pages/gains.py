@@ -145,6 +145,7 @@ def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]
         shown += [
             html.H2(part.answer, className=f"verdict {str(part.verdict).replace(' ', '-')}"),
             html.P(part.basis, className="soft"),
+            html.H3(_capital(part.tables[0].title)),
             _figures(part.tables[0]),
             html.Div(cards, className="cards"),
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
@@ -156,11 +157,13 @@ def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]
 def _folded(part: Part) -> list[Any]:
     """All tables but the first, each behind its title."""
     return [
-        html.Details(
-            [html.Summary(f"{figures.title[:1].upper()}{figures.title[1:]}"), _figures(figures)]
-        )
+        html.Details([html.Summary(_capital(figures.title)), _figures(figures)])
         for figures in part.tables[1:]
     ]
+
+
+def _capital(title: str) -> str:
+    return title[:1].upper() + title[1:]
 
 
 def _figures(figures: Table) -> Any:
