@@ -97,7 +97,7 @@ ITEMS = [
     ),
     Item(
         45,
-        "a gain stands in the phase that got cheaper; that of real pairs is in named phases",
+        "compare assigns a gain to the phase that got cheaper; real pairs: to named phases",
         phases,
         (
             *WATCHING,

@@ -43,9 +43,9 @@ def by_phase(report: ComparisonReport, comparison: Comparison) -> Chart:
     refused = [row.phase for row in comparison.phases if by_energy and row.gain_j is None]
     if not rows:
         return Chart("No phase was recorded.", None, columns)
-    whole = _phase_part(comparison.per_sample, 1.0, by_energy=by_energy)
+    all_phases = _phase_part(comparison.per_sample, 1.0, by_energy=by_energy)
     amounts = [_amounts(row, by_energy=by_energy) for row in rows]
-    largest = max([abs(base) + abs(other) for base, other in amounts] + [abs(whole.gain)])
+    largest = max([abs(base) + abs(other) for base, other in amounts] + [abs(all_phases.gain)])
     factor, prefix = scaled(largest / 2)
     parts = [
         _phase_part(row, factor, by_energy=by_energy)
@@ -119,8 +119,8 @@ def by_cell(comparison: Comparison) -> Chart:
         for cell, part in zip(cells, parts, strict=True)
     ]
     shown = [part for part in parts if abs(part.gain) > _NEGLIGIBLE * abs(total.base or 0.0)]
-    whole = Part("the whole run", total.gain, closed(total.interval), total.verdict)
-    drawn = waterfall(shown, whole, unit, formatted)
+    whole_run = Part("the whole run", total.gain, closed(total.interval), total.verdict)
+    drawn = waterfall(shown, whole_run, unit, formatted)
     sure = [part for part in parts if part.verdict is not Verdict.NO_EVIDENCE]
     if sure:
         best = max(sure, key=lambda part: abs(part.gain))
@@ -214,7 +214,7 @@ class Kind(NamedTuple):
 
 
 def _kinds(comparison: Comparison) -> list[Kind]:
-    """What was not separated is left out; the rest is told class by class."""
+    """The kinds that were separated, then the rest, class by class."""
     kinds = []
     for name, share in (comparison.four or {}).items():
         if share is not None and name != "rest":

@@ -63,7 +63,7 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
     return Chart(
         caption
         + "Empty places are times without a reading: before a meter's first, after its last, or "
-        "where one was missed." + (f" {more} more devices stand in the table." if more > 0 else ""),
+        "where one was missed." + (f" {more} more devices are in the table." if more > 0 else ""),
         drawn,
         columns,
         rows,

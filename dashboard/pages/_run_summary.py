@@ -103,10 +103,12 @@ def _power(report: Report, limit_w: float | None) -> Any:
     run, total = report.run, report.total
     if not report.final:
         now = [row.power_w[-1] for row in report.power if row.provenance is Provenance.MEASURED]
-        known = [value for value in now if value is not None]
-        if not known or len(known) < len(now):
+        readings_w = [value for value in now if value is not None]
+        if not readings_w or len(readings_w) < len(now):
             return tile("power now", "—", "not measured")
-        return tile("power now", watts(sum(known)), f"of {watts(limit_w)} cap" if limit_w else "")
+        return tile(
+            "power now", watts(sum(readings_w)), f"of {watts(limit_w)} cap" if limit_w else ""
+        )
     if total.energy_j is not None and run.duration_s:
         return tile("mean power", watts(total.energy_j / run.duration_s), "of all devices")
     if total.modelled_energy_j is not None and run.duration_s:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..clock import Anchor
 from ..model import Provenance
 from ..report.model import CarbonIntensity, EnergyPrice, Totals
+from ..store.reader import RunReader
 from ..units import J_PER_KWH
 from . import device_energy
 from .base import RunAnalysis
@@ -29,7 +30,7 @@ def totals(
         if device.source.provenance == Provenance.MODELLED
         and device.source.id not in analysis.shared
     ]
-    carbon = _stored_intensity(analysis)
+    carbon = stored_intensity(analysis.reader)
     intensity = tariffs.intensity or (
         None if carbon is None else Tariff.constant(carbon.g_per_kwh, "g", "")
     )
@@ -78,9 +79,9 @@ def totals(
     return total, carbon, cost
 
 
-def _stored_intensity(analysis: RunAnalysis) -> CarbonIntensity | None:
-    """The country's intensity that the recorder looked up."""
-    stored = analysis.reader.meta.get("carbon")
+def stored_intensity(reader: RunReader) -> CarbonIntensity | None:
+    """The country's intensity that the recorder looked up; None without a country."""
+    stored = reader.meta.get("carbon")
     if not stored:
         return None
     return CarbonIntensity(

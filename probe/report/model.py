@@ -2,7 +2,7 @@
 
 Everything that a reader sees (text, html, md, pdf, csv, json, exporters, trackers, comparisons, the
 dashboard) is made from a :class:`Report` or a :class:`GroupReport` and from nothing else. The JSON
-of schema 1 has the same names: a field is a key, ``from_`` is ``from``. Units stand in the names:
+of schema 1 has the same names: a field is a key, ``from_`` is ``from``. Names end in units:
 ``_s`` seconds, ``_j`` joules, ``_w`` watts, ``_g`` grams. None means unknown, never zero. An
 interval is (low, high) of 95 %.
 """

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs before the change: an id, a name (all its runs), or several with commas",
     )
     parser.add_argument(
-        "others", nargs="+", metavar="OTHER", help="runs after the change, likewise"
+        "others", nargs="+", metavar="OTHER", help="runs after the change, named in the same way"
     )
     add_dir(parser)
     parser.add_argument("--format", default="text", help="text, json, md, csv or html")

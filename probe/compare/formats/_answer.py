@@ -16,7 +16,7 @@ _MOST, _LARGEST, _NEARLY_ALL = 0.5, 0.25, 0.9
 
 
 def answer(report: ComparisonReport, comparison: Comparison) -> str:
-    """How much the other side saves, how sure that is, and in which phase; or why nobody knows.
+    """How much the other side saves, how sure that is, and in which phase; or why that is unknown.
 
     For example: bf16 uses 23 % less energy per sample than base (95 %: 20 … 26 %); most of it in
     backward (71 %).

@@ -106,9 +106,9 @@ def _table(
     quantity: str,
     unit: str,
 ) -> Table:
-    whole = max(abs(lines[-1].base), abs(lines[-1].other))
-    scale, prefix = scaled(whole)
-    shown = [line for line in lines if line is lines[-1] or not _is_negligible(line, whole)]
+    total = max(abs(lines[-1].base), abs(lines[-1].other))
+    scale, prefix = scaled(total)
+    shown = [line for line in lines if line is lines[-1] or not _is_negligible(line, total)]
     head = ["phase", "base", "other", "saved", "95 % interval", "share", "verdict"]
     cells = [_scaled(line, scale).cells() for line in shown]
     has_intervals = any(row[4] for row in cells)
@@ -155,9 +155,9 @@ def _scaled(line: _Line, scale: float) -> _Line:
     )
 
 
-def _is_negligible(line: _Line, whole: float) -> bool:
+def _is_negligible(line: _Line, total: float) -> bool:
     amounts = [line.base, line.other, *(line.interval or ())]
-    return all(abs(amount) <= _NEGLIGIBLE * whole for amount in amounts)
+    return all(abs(amount) <= _NEGLIGIBLE * total for amount in amounts)
 
 
 def _signed(value: float, half: float | None) -> str:

@@ -26,7 +26,8 @@ def report_of(
         recompute: go back to raw spans and samples, whatever the recorder has summed up.
         part_s: only what lies between these seconds of the run.
         intensity: g CO2e per kWh: a number, or a CSV file of a time series (PROBE_INTENSITY).
-        price: per kWh, likewise, perhaps with a currency: ``0.31 EUR`` (PROBE_PRICE).
+        price: per kWh: a number, perhaps with a currency (``0.31 EUR``), or a CSV file
+            (PROBE_PRICE).
 
     Raises:
         UsageError: the part lies outside the run, or a tariff cannot be read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from ...analysis.totals import stored_intensity
 from ...model import Phase, Provenance, Status
 from ...store.live import Live, LiveDevice, LivePage, LivePhase
 from ...store.reader import RunReader
@@ -49,7 +50,7 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
         config=meta.get("config"),
         directory=str(reader.path),
     )
-    carbon = _carbon(reader)
+    carbon = stored_intensity(reader)
     devices = () if live is None else live.devices
     return Report(
         run=run,
@@ -75,26 +76,15 @@ def _after(started: str, seconds: float) -> str:
         return ""
 
 
-def _carbon(reader: RunReader) -> CarbonIntensity | None:
-    stored = reader.meta.get("carbon")
-    if not stored:
-        return None
-    return CarbonIntensity(
-        g_per_kwh=float(stored["g_per_kwh"]),
-        country=stored.get("country"),
-        label=stored.get("label") or "",
-        source=stored.get("source") or "",
-    )
-
-
 def _totals(live: Live | None, carbon: CarbonIntensity | None) -> Totals:
     if live is None:
         return Totals()
     measured_j, modelled_j = live.energy_j(), live.modelled_energy_j()
 
     def grams(joules: float | None) -> float | None:
-        known = carbon is not None and joules is not None
-        return joules / J_PER_KWH * carbon.g_per_kwh if known and carbon and joules else None
+        if carbon is None or joules is None:
+            return None
+        return joules / J_PER_KWH * carbon.g_per_kwh
 
     return Totals(
         energy_j=measured_j,
