@@ -258,6 +258,7 @@ def test_a_part_of_a_run_is_solved_by_itself(recorded_runs: RecordedRuns) -> Non
     begin_ns = RunReader(processes.only_run(folder)).begin_ns
     at_s = [(row.time_ns - begin_ns) / 1e9 for row in tape.tape[: tape.tape_count]]
     parts = {}
+    settled = 0
     for begin, end in ((0, 10), (10, 20)):
         report = report_of(folder, "--from", str(begin), "--to", str(end))
         parts[begin] = report
@@ -267,11 +268,14 @@ def test_a_part_of_a_run_is_solved_by_itself(recorded_runs: RecordedRuns) -> Non
         rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
         for name, watts in (("hot", 300.0), ("cool", 100.0)):
             truth = watts * (2 if begin else 1) * rows[name]["time_s"]
-            low, high = rows[name]["energy_j_interval"]
+            # On a busy machine 10 s may not settle the sensor's response: then there are bounds.
+            settled += rows[name]["energy_j_interval"] is not None
+            low, high = rows[name]["energy_j_interval"] or rows[name]["bounds_j"]
             assert low * 0.95 <= truth <= high * 1.05, (begin, name, rows[name])
             # Each phase has set the power once; at either end one may be cut.
             changes = sum(begin <= at < report["run"]["part_s"][1] for at in at_s)
             assert rows[name]["count"] == pytest.approx(changes / 2, abs=2) and changes > 100
+    assert settled >= 2, parts
     whole = report_of(folder)
     joined = sum(part["total"]["energy_j"] for part in parts.values())
     assert joined == pytest.approx(whole["total"]["energy_j"], rel=0.03)
