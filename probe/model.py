@@ -101,6 +101,7 @@ class DeviceKind(StrEnum):
     PLATFORM = "platform"  # the whole machine at its power supply: psys
     HOST = "host"  # the machine as its operating system sees it
     PROCESS = "process"  # the processes of the job
+    RANK = "rank"  # the process of one rank
     OTHER = "other"  # core0, uncore0: a part of another device
 
 

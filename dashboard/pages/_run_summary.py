@@ -9,6 +9,7 @@ from typing import Any
 from dash import dcc, html
 
 from probe.model import Provenance
+from probe.report import usage_tables
 from probe.report.answer import answer
 from probe.report.model import RateRow, Report
 from probe.report.numbers import duration, energy, energy_with_error, number, unbroken, watts
@@ -18,7 +19,7 @@ from probe.report.sentences import begun, machine, tariffs, worth
 from .. import urls
 from ..components import badge, chart_table, notice, table, tile, tiles, with_code
 from ..context import app_context
-from ..figures.quality import absent, activity, quality
+from ..figures.quality import absent, quality
 from ..figures.waste import wasted
 
 
@@ -154,19 +155,46 @@ def notices(report: Report) -> Any:
     return notice(html.Ul([html.Li(with_code(line)) for line in lines]), "warn")
 
 
+def _usage(report: Report) -> list[Any]:
+    """Activity, CPU cores and memory by phase, in the tables of the written report."""
+    tables = [
+        *usage_tables.activity(report),
+        *usage_tables.gpu_memory(report),
+        *usage_tables.processes(report),
+    ]
+    parts: list[Any] = []
+    for shown in tables:
+        numbers = [i for i in range(len(shown.head)) if i not in shown.text]
+        parts += [
+            html.H4(shown.title),
+            table(shown.head, shown.rows, caption=shown.title, numbers=numbers),
+        ]
+    lines = usage_tables.growth(report)
+    if not parts:
+        return []
+    caption = (
+        "Activity and CPU cores are attributed like energy, with 95 % intervals; a dash cannot be "
+        "told apart. A peak may be higher between two looks: a range says by how much."
+    )
+    return [
+        html.H3("Memory and utilisation"),
+        html.P(caption, className="caption"),
+        *parts,
+        *(html.P(line, className="caption") for line in lines),
+    ]
+
+
 def meters(report: Report, rates: Sequence[RateRow]) -> Any:
-    """The meters, how busy they say the device was, and what could not be measured."""
+    """The meters, what else the phases used, and what could not be measured.
+
+    Args:
+        rates: of a run that has ended; a live report has its own.
+    """
     chart = quality(report)
     parts: list[Any] = [html.P(chart.caption, className="caption")]
     if chart.rows:
         parts.append(chart_table(chart, caption="Meters", numbers=(3, 4, 5)))
-    busy = activity(rates)
-    if busy.rows:
-        parts += [
-            html.H3("How busy each phase kept the device"),
-            html.P(busy.caption, className="caption"),
-            chart_table(busy, caption="Activity", numbers=range(2, len(busy.columns))),
-        ]
+    parts += _usage(report if not report.final else replace(report, rates=tuple(rates)))
     missing = absent(report)
     if missing:
         parts += [

@@ -113,6 +113,29 @@ PHASE_STATUS = _define(
 )
 PHASE_TIME = _define("phase.time", "s", _COUNTER, "Time in a phase, on the host's clock")
 PHASE_ENTRIES = _define("phase.entries", "", _COUNTER, "Number of times a phase was entered")
+PHASE_MEMORY_PEAK = _define(
+    "phase.memory_peak",
+    "By",
+    _GAUGE,
+    "Most memory that a rank held in a phase: allocated and reserved by torch on its GPU, used on "
+    "that GPU, or resident in its process",
+)
+PHASE_MEMORY_MEAN = _define(
+    "phase.memory_mean", "By", _GAUGE, "Mean of the memory that a rank held in a phase"
+)
+PHASE_ACTIVITY = _define(
+    "phase.activity",
+    "1",
+    _GAUGE,
+    "Share of a phase in which a unit of the device was busy, or its power capped, and the ends of "
+    "its 95 % interval",
+)
+PHASE_CPU_CORES = _define(
+    "phase.cpu_cores",
+    "",
+    _GAUGE,
+    "CPU cores that a rank's process kept busy in a phase, and the ends of its 95 % interval",
+)
 RECORDER_SILENCE = _define(
     "recorder.silence", "s", _GAUGE, "Time since the recorder last wrote its figures"
 )
@@ -175,20 +198,6 @@ PHASE_DURATION = _define("phase.duration", "s", _GAUGE, "Time in a phase")
 PHASE_MODELLED_ENERGY = _define(
     "phase.modelled_energy", "J", _GAUGE, "Energy of a phase by a power model; not measured"
 )
-PHASE_MEMORY_PEAK = _define(
-    "phase.memory_peak", "By", _GAUGE, "Most memory that was allocated on the device in a phase"
-)
-PHASE_MEMORY_MEAN = _define(
-    "phase.memory_mean", "By", _GAUGE, "Mean of the memory that was allocated in a phase"
-)
-PHASE_ACTIVITY = _define(
-    "phase.activity",
-    "1",
-    _GAUGE,
-    "Share of a phase in which a unit of the device was busy, or its power capped, and the ends of "
-    "its 95 % interval",
-)
-
 # -- OTLP only ---------------------------------------------------------------------------------
 
 MODELLED_ENERGY = MetricDefinition(

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe.model import DeviceKind, device_kind
-from probe.report.model import CarbonIntensity, PhaseRow, Report, SourceRow
+from probe.report.model import CarbonIntensity, MemoryRow, RateRow, Report, SourceRow
+from probe.report.usage_tables import CPU_CORES
+from probe.store.live import LiveMemory, LiveRate
 from probe.units import J_PER_KWH
 
 from . import metrics
@@ -83,14 +85,15 @@ def totals(report: Report) -> Iterator[tuple[MetricDefinition, float]]:
             yield definition, value
 
 
-def memory_of(row: PhaseRow) -> Iterator[tuple[MetricDefinition, float]]:
-    """What was allocated in a phase, as far as it is known."""
-    for definition, value in (
-        (metrics.PHASE_MEMORY_PEAK, row.memory_peak_bytes),
-        (metrics.PHASE_MEMORY_MEAN, row.memory_mean_bytes),
-    ):
-        if value is not None:
-            yield definition, value
+def memory_of(row: MemoryRow | LiveMemory) -> Iterator[tuple[MetricDefinition, float]]:
+    """The peak and the mean of what a rank held in a phase."""
+    yield metrics.PHASE_MEMORY_PEAK, row.peak_bytes
+    yield metrics.PHASE_MEMORY_MEAN, row.mean_bytes
+
+
+def activity_of(rate: RateRow | LiveRate) -> MetricDefinition:
+    """The metric of a rate: cores of a process, else a share."""
+    return metrics.PHASE_CPU_CORES if rate.quantity == CPU_CORES else metrics.PHASE_ACTIVITY
 
 
 def bounds(

@@ -5,8 +5,9 @@
 ``energy/*``               over the steps, measured; ``energy/modelled_*`` by a power model
 ``time_final/*``           the report's times: of the run, of a step, of each phase on each device
 ``energy_final/*``         the report's joules and CO2e; ``…modelled_j`` is by a power model
-``memory_final/*``         bytes that were allocated on a device in a phase, peak and mean
-``activity_final/*``       share of a phase in which a unit of a device was busy, or power capped
+``memory_final/*``         bytes that a rank held in a phase, peak and mean: of its process, its GPU
+``activity_final/*``       share of a phase in which a unit of a device was busy, or power capped;
+                           CPU cores that a rank's process kept busy
 =========================  =========================================================================
 
 What is unknown has no figure. The report's figures have names of their own since trackers show the
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from probe.report.model import Interval, Report
+from probe.report.usage_tables import CPU_CORES
 
 from . import report_fields
 from .run import ExportRefused, StoredRun
@@ -108,12 +110,13 @@ def _final_energies(report: Report) -> Iterator[tuple[str, float]]:
 
 
 def _final_activity(report: Report) -> Iterator[tuple[str, float]]:
-    for row in report.phases:
-        for statistic, value in (("peak", row.memory_peak_bytes), ("mean", row.memory_mean_bytes)):
-            if value is not None:
-                yield f"memory_final/{row.device}/{row.phase}_{statistic}_bytes", value
+    for row in report.memory:
+        name = f"memory_final/rank{row.rank}/{row.phase}_{row.quantity}"
+        yield f"{name}_peak_bytes", row.peak_bytes
+        yield f"{name}_mean_bytes", row.mean_bytes
     for rate in report.rates:
-        name = f"activity_final/{rate.device}/{rate.phase}_{rate.quantity}"
+        quantity = "cpu_cores" if rate.quantity == CPU_CORES else rate.quantity
+        name = f"activity_final/{rate.device}/{rate.phase}_{quantity}"
         yield from _bounded(name, rate.value, rate.interval)
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe.model import Provenance
-from probe.report.model import Report
-from probe.store.live import LivePage
+from probe.report.model import MemoryRow, Report
+from probe.store.live import LiveMemory, LivePage
 
 from .._shared import metrics
 from .._shared.live_runs import which_rank
 from .._shared.metrics import PREFIX, MetricDefinition
-from .._shared.report_fields import bounds, kind_of, kind_of_row, memory_of, totals
+from .._shared.report_fields import activity_of, bounds, kind_of, kind_of_row, memory_of, totals
 
 _TYPES = {"gpu": "gpu", "cpu": "cpu", "dram": "memory", "ram": "memory"}
 _GPU_VALUES = {  # by the quantity of a meter
@@ -67,8 +67,6 @@ def report_points(report: Report) -> Iterator[Point]:
             _PROVENANCE: row.provenance,
         }
         yield Point(metrics.PHASE_DURATION, row.time_s, at)
-        for definition, value in memory_of(row):
-            yield Point(definition, value, at)
         if row.energy_j is None:
             continue
         if row.is_modelled:
@@ -89,7 +87,9 @@ def report_points(report: Report) -> Iterator[Point]:
             _PROVENANCE: rate.provenance,
             _STATUS: rate.status,
         }
-        yield from _bounded(metrics.PHASE_ACTIVITY, rate.value, rate.interval, at)
+        yield from _bounded(activity_of(rate), rate.value, rate.interval, at)
+    for held in report.memory:
+        yield from _memory(held, {f"{PREFIX}.rank": held.rank})
 
 
 def live_points(page: LivePage) -> Iterator[Point]:
@@ -111,11 +111,28 @@ def live_points(page: LivePage) -> Iterator[Point]:
     for time in page.times:
         rank = {f"{PREFIX}.{name}": number for name, number in which_rank(time.rank).items()}
         yield Point(metrics.PHASE_TIME, time.seconds, {_PHASE: time.phase, **rank})
+    for held in page.memory:
+        rank = {f"{PREFIX}.{name}": number for name, number in which_rank(held.rank).items()}
+        yield from _memory(held, rank)
+    for busy in page.rates:
+        at = {
+            _PHASE: busy.phase,
+            _QUANTITY: busy.quantity,
+            "hw.name": busy.device,
+            "hw.id": ids.get(busy.device, busy.device),
+            _STATUS: busy.status,
+        }
+        yield from _bounded(activity_of(busy), busy.value, (busy.low, busy.high), at)
     for value in page.values:
         if kind_of(value.device, value.device_kind) == "gpu" and value.quantity in _GPU_VALUES:
             own = _hardware(value.device, ids.get(value.device, value.device), "", "gpu")
             yield Point(_GPU_VALUES[value.quantity], value.value, own)
     yield Point(metrics.STEPS, page.steps, {})
+
+
+def _memory(row: MemoryRow | LiveMemory, rank: Mapping[str, int]) -> Iterator[Point]:
+    for definition, value in memory_of(row):
+        yield Point(definition, value, {_PHASE: row.phase, _QUANTITY: row.quantity, **rank})
 
 
 def _hardware(device: str, id_: str, model: str, kind: str) -> dict[str, str | int]:

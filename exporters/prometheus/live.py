@@ -13,7 +13,7 @@ from probe.units import NS_PER_S
 
 from .._shared import metrics
 from .._shared.live_runs import LiveRun, which_rank
-from .._shared.report_fields import kind_of
+from .._shared.report_fields import activity_of, kind_of, memory_of
 from .families import Families, Labels, add_estimate
 
 MOST_PHASES = 64  # series per device: phase names with a counter in them must not flood the server
@@ -53,6 +53,7 @@ def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
             _add_devices(families, own, page, run.begin_s)
             _add_phase_energy(families, own, page)
             _add_phase_time(families, own, page)
+            _add_phase_usage(families, own, page)
             for value in page.values:
                 _add_value(families, own, value)
             _add_state(families, own, page, now_ns)
@@ -102,6 +103,21 @@ def _add_phase_time(families: Families, own: Labels, page: LivePage) -> None:
             labels = {**own, **which_rank(rank), "phase": time.phase}
             families.add(metrics.PHASE_TIME, time.seconds, labels)
             families.add(metrics.PHASE_ENTRIES, time.count, labels)
+
+
+def _add_phase_usage(families: Families, own: Labels, page: LivePage) -> None:
+    """Memory, and how busy the devices were, of the phases that took most time."""
+    by_time = sorted(page.times, key=lambda time: -time.seconds)
+    phases = list(dict.fromkeys(time.phase for time in by_time))[:MOST_PHASES]
+    for held in page.memory:
+        if held.phase in phases:
+            labels = {**own, **which_rank(held.rank), "phase": held.phase}
+            for definition, value in memory_of(held):
+                families.add(definition, value, {**labels, "quantity": held.quantity})
+    for rate in page.rates:
+        if rate.phase in phases:
+            labels = {**own, "device": rate.device, "phase": rate.phase, "quantity": rate.quantity}
+            families.bounded(activity_of(rate), rate.value, (rate.low, rate.high), labels)
 
 
 def _add_value(families: Families, own: Labels, value: LiveValue) -> None:

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from probe.report.model import Report
 
 from .._shared import metrics
-from .._shared.report_fields import memory_of, totals
+from .._shared.report_fields import activity_of, memory_of, totals
 from .families import Families, add_estimate
 
 
@@ -47,8 +47,6 @@ def report_families(report: Report) -> Iterator[Metric]:
     for row in report.phases:
         labels = own | {"device": row.device, "phase": row.phase}
         families.add(metrics.PHASE_DURATION, row.time_s, labels)
-        for definition, value in memory_of(row):
-            families.add(definition, value, labels)
         if row.energy_j is None:
             continue
         if row.is_modelled:
@@ -57,5 +55,9 @@ def report_families(report: Report) -> Iterator[Metric]:
             add_estimate(families, row.energy_j, row.energy_j_interval, row.status, labels)
     for rate in report.rates:
         labels = own | {"device": rate.device, "phase": rate.phase, "quantity": rate.quantity}
-        families.bounded(metrics.PHASE_ACTIVITY, rate.value, rate.interval, labels)
+        families.bounded(activity_of(rate), rate.value, rate.interval, labels)
+    for held in report.memory:
+        labels = own | {"rank": str(held.rank), "phase": held.phase, "quantity": held.quantity}
+        for definition, value in memory_of(held):
+            families.add(definition, value, labels)
     yield from families

@@ -18,6 +18,7 @@ from ..model import Source
 from ..report.model import LoggedValue
 from ..store.reader import RunReader
 from ..timeline.ddp_reductions import ReductionSums
+from ..timeline.phase_levels import PhaseLevels
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .device_owner import owner
@@ -71,6 +72,10 @@ class RunAnalysis(ABC):
     @abstractmethod
     def reductions(self) -> Mapping[int, ReductionSums]:
         """By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`."""
+
+    @abstractmethod
+    def memory(self) -> Sequence[PhaseLevels]:
+        """What the ranks held of memory in each phase; empty where it was not recorded."""
 
     @abstractmethod
     def _totals_on(self, source: Source, rank: int) -> PhaseTotals:

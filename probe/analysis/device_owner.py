@@ -1,6 +1,7 @@
 """Which rank's phases does a device's energy belong to?
 
-An accelerator belongs to the rank that selected it, a CPU to the only rank of its node.
+An accelerator belongs to the rank that selected it, a CPU to the only rank of its node, a rank's
+process to that rank.
 A device that several ranks share gets a total and one ``unattributed`` row.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..model import Source
+from ..model import DeviceKind, Source
 from ..sensors.device_selection import numbered, select
 from ..store.members import Member
 
@@ -24,6 +25,8 @@ def owner(
         members: processes of the node, with the devices that they requested.
         ranks: the ranks to choose from.
     """
+    if source.device_kind is DeviceKind.RANK:
+        return source.index if source.index in ranks else None
     if not source.is_accelerator:
         return next(iter(ranks)) if len(ranks) == 1 else None
     users = ranks_of(source, sources, members) & set(ranks)
@@ -33,6 +36,8 @@ def owner(
 def ranks_of(source: Source, sources: Sequence[Source], members: Sequence[Member]) -> set[int]:
     """The ranks that use a device; a CPU is used by all."""
     ranks = [member for member in members if member.role == "rank"]
+    if source.device_kind is DeviceKind.RANK:
+        return {member.seat for member in ranks if member.seat == source.index}
     if not source.is_accelerator:
         return {member.seat for member in ranks}
     devices = numbered(

@@ -18,8 +18,10 @@ from ..report.model import LoggedValue
 from ..ring.layout import Record
 from ..store.reader import RunReader, Series
 from ..store.segment_reader import segment_files
+from ..timeline.allocator_levels import AllocatorByPhase
 from ..timeline.ddp_reductions import DdpReductions, ReductionSums
 from ..timeline.device_times import on_device
+from ..timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory, memory_quantity
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
 from ..timeline.span_table import Rows
@@ -27,6 +29,7 @@ from ..timeline.spans import decode
 from ..units import NS_PER_S
 from . import device_energy
 from .base import RunAnalysis, bounds_of
+from .device_owner import owner
 from .statistics_source import load_statistics, replay
 
 # Reading more samples than this to sum them up would not be constant memory.
@@ -130,6 +133,33 @@ class AnalysisFromSamples(RunAnalysis):
                     reductions.feed(clocked, decode(clocked))
             by_rank[rank] = reductions.state()
         return by_rank
+
+    def memory(self) -> Sequence[PhaseLevels]:
+        """What the ranks held of memory in each phase."""
+        levels = []
+        sources = [series.source for series in self.series]
+        for series in self.series:
+            if not is_memory(series.source):
+                continue
+            rank = owner(series.source, sources, self.reader.members, list(self._host))
+            if rank is not None:
+                gauge = GaugeByPhase()
+                gauge.feed(series.time_ns, series.value)
+                gauge.spans(self._host[rank].table())
+                gauge.advance()
+                levels.append(gauge.levels(rank, memory_quantity(series.source), series.source.id))
+        for rank, spans in self._host.items():
+            levels += self._allocator(rank, spans)
+        return [row for row in levels if row.phases]
+
+    def _allocator(self, rank: int, spans: Timeline) -> list[PhaseLevels]:
+        allocator = AllocatorByPhase()
+        for name, rows in self.reader.rings(rank):
+            if name.startswith("main") and (rows["kind"] == Record.MEMORY).any():
+                allocator.feed(rows, self.reader.names(rank, name))
+        allocator.spans(spans.table())
+        allocator.advance()
+        return allocator.levels(rank)
 
     def _between(self, rows: Rows) -> Rows:
         if self.run == self.whole:

@@ -12,6 +12,7 @@ from ..report.model import LoggedValue
 from ..store.node_files import read_sources
 from ..store.reader import COUNTS, RunReader
 from ..timeline.ddp_reductions import ReductionSums
+from ..timeline.phase_levels import PhaseLevels
 from ..timeline.phase_totals import PhaseTotals
 from . import device_energy
 from .base import RunAnalysis, bounds_of
@@ -101,6 +102,10 @@ class AnalysisFromSummary(RunAnalysis):
     def reductions(self) -> Mapping[int, ReductionSums]:
         """By rank, what reducing gradients cost it."""
         return {rank: sums for node in self._nodes for rank, sums in node.reductions.items()}
+
+    def memory(self) -> Sequence[PhaseLevels]:
+        """What the ranks held of memory in each phase."""
+        return [levels for node in self._nodes for levels in node.memory]
 
     def _totals_on(self, source: Source, rank: int) -> PhaseTotals:
         if source.is_accelerator and rank in self.on_device:

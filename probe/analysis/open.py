@@ -86,7 +86,9 @@ def rates_of(path: Path) -> list[RateRow]:
     """The report's ``rates`` alone. Raises StoreError, StoreVersionError."""
     analyses = open_analyses(path)
     return [
-        replace(row, device=f"{analysis.reader.node}/{row.device}") if len(analyses) > 1 else row
+        row
+        if len(analyses) == 1 or row.device.startswith("rank")  # numbered over all hosts
+        else replace(row, device=f"{analysis.reader.node}/{row.device}")
         for analysis in analyses
         for row in rates(analysis)
     ]

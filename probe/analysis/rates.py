@@ -1,21 +1,24 @@
-"""The rows of ``rates``: how busy a GPU's units were in each phase, and whether power was capped.
+"""The rows of ``rates``: how busy processors were in each phase, and whether power was capped.
 
-The units are SM, tensor cores and DRAM. The estimator attributes a share of time as it attributes
-power.
+A GPU's units are SM, tensor cores and DRAM; of a rank's process it is the number of CPU cores at
+work. The estimator attributes a share of time as it attributes power.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 
 from ..attribution.columns import UNATTRIBUTED
 from ..attribution.estimate import ACTIVITY, estimate
-from ..attribution.meter_kinds import is_rate
+from ..attribution.meter_kinds import CPU_TIME, is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.statistics import Statistics
 from ..model import Provenance, Source, Status
 from ..report.model import RateRow
 from ..timeline.phase_totals import PhaseTotals
+from ..units import NS_PER_S
 from .base import RunAnalysis
 from .phase_groups import phase_name
 
@@ -32,28 +35,47 @@ def rates(analysis: RunAnalysis) -> list[RateRow]:
                     analysis.faults.attempt(
                         meter.source,
                         "its phases are not told apart",
-                        partial(rate_rows, meter.source, totals, analysis.run, statistics),
+                        partial(_rows, meter.source, totals, analysis.run, statistics),
                     )
                     or []
                 )
     return rows
 
 
-def rate_rows(
+def _rows(
     source: Source, phases: PhaseTotals, run: tuple[int, int], statistics: Statistics
 ) -> list[RateRow]:
-    """One row per phase, values in [0, 1]; none if the run was too short.
+    run_s = (run[1] - run[0]) / NS_PER_S
+    return rate_rows(
+        source, phases.seconds, lambda code: phase_name(code, phases), run_s, statistics
+    )
+
+
+def rate_rows(
+    source: Source,
+    phase_s: Mapping[int, float],
+    name: Callable[[int], str],
+    run_s: float,
+    statistics: Statistics,
+) -> list[RateRow]:
+    """One row per phase; none if the run was too short.
+
+    Values are in [0, 1]; of CPU time they are cores, and have no upper end.
 
     Args:
+        phase_s: seconds in each phase of the rank, by code.
+        name: of a phase.
+        run_s: length of the run.
         statistics: of the source and the rank's spans.
     """
-    seconds = dict(phases.seconds)
-    seconds[UNATTRIBUTED] = max(0.0, (run[1] - run[0]) / 1e9 - sum(seconds.values()))
+    seconds = dict(phase_s)
+    seconds[UNATTRIBUTED] = max(0.0, run_s - sum(seconds.values()))
     never = statistics.mixed_rows > 0 and not statistics.ledger[[MIXED_J, DIRECT_J]].any()
     estimated = None if never else estimate(statistics, None, seconds, ACTIVITY)
     if estimated is None and not never:
         return []
     rows = []
+    highest = inf if source.quantity == CPU_TIME else 1.0
     for code, time_s in seconds.items():
         value, interval, status = 0.0, (0.0, 0.0), Status.RESOLVED
         if estimated is not None:
@@ -62,7 +84,7 @@ def rate_rows(
                 share = estimated.of(code)
                 status = share.status
                 value, low, high = (
-                    min(1.0, max(0.0, amount / time_s))
+                    min(highest, max(0.0, amount / time_s))
                     for amount in (share.energy_j, share.low_j, share.high_j)
                 )
                 interval = low, high
@@ -72,7 +94,7 @@ def rate_rows(
                 device=source.device,
                 quantity=source.quantity,
                 source=source.id,
-                phase=phase_name(code, phases),
+                phase=name(code),
                 time_s=time_s,
                 value=value if stated else None,
                 interval=interval if stated else None,

@@ -20,6 +20,7 @@ from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
 from ..timeline.ddp_reductions import ReductionSums
+from ..timeline.phase_levels import PhaseLevels
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.step_times import StepTimes, StepTimesFields
 
@@ -77,6 +78,7 @@ class NodeSummary:
     values: Mapping[int, Mapping[str, LoggedSums]]  # by rank, what it logged
     # By rank, what reducing gradients cost it, as :meth:`DdpReductions.state`.
     reductions: Mapping[int, ReductionSums] = field(default_factory=dict)
+    memory: Sequence[PhaseLevels] = ()  # levels of memory by phase, of its ranks
 
 
 def write_summary(run: Path, node: NodeSummary) -> None:
@@ -114,6 +116,7 @@ def write_summary(run: Path, node: NodeSummary) -> None:
         "rings": list(node.rings.items()),
         "values": [[rank, dict(named)] for rank, named in node.values.items()],
         "reductions": [[rank, dict(row)] for rank, row in node.reductions.items()],
+        "memory": [levels.as_fields() for levels in node.memory],
     }
     files.write_arrays(summary_path(run), arrays | {"told": np.array(json.dumps(about))})
 
@@ -152,6 +155,7 @@ def read_summary(
             dict(about["rings"]),
             dict(about["values"]),
             dict(about.get("reductions") or ()),
+            [PhaseLevels.of(row) for row in about.get("memory") or ()],
         )
     except (KeyError, TypeError, ValueError, IndexError):
         damaged(path)

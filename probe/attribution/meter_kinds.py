@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from ..model import Kind, Provenance, Source
+from ..model import DeviceKind, Kind, Provenance, Source
 from .accumulator import Accumulator
 from .meter.update_times import CounterUpdateFinder
 from .meter.windows import WindowUpdateFinder
 from .response.response import Response
 
 FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
+CPU_TIME = "cpu_time"  # of a process: its rate is the number of cores at work
 RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
 
 
 def is_rate(source: Source) -> bool:
     """True for a share of time, or of a unit's peak, that is attributed as power is."""
-    return source.attributable and source.quantity in RATES
+    cpu = source.quantity == CPU_TIME and source.device_kind is DeviceKind.RANK
+    return source.attributable and (source.quantity in RATES or cpu)
 
 
 def is_energy(source: Source) -> bool:

@@ -316,9 +316,8 @@ class PhaseEngine:
             from .device_clock.cuda import CudaClock
 
             self._memory = CudaMemory.of_torch(torch, self.ring)
-            memory = self._memory
-            at_edges = memory.allocated if memory is not None and memory.cheap else None
             self._device = CudaClock.of(torch)
+            at_edges = None if self._memory is None else self._memory.allocated
             self._machine.enrich(at_edges, self._device)
             self._busy = True
         except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,8 @@ BATCH = 1 << 12  # records per write: small enough that slots return to the writ
 _NO_ROWS: Rows = np.empty(0, SLOT_DTYPE)
 BACKLOG = 1 / 16  # of the ring; then it is drained at once
 
-OnBatch = Callable[[int, str, Rows, SpanTable | None], None]
-"""Given every batch: rank, ring, records, and the spans of a main ring's marks."""
+OnBatch = Callable[[int, str, Rows, SpanTable | None, Mapping[int, str]], None]
+"""Given every batch: rank, ring, records, the spans of a main ring's marks, names by code."""
 
 
 def warm_up() -> None:
@@ -253,7 +253,7 @@ class RingDrain:
         self._open_marks = [*self._open_marks, *marks][-2:]
 
     def _hand_over(self, rows: Rows, spans: SpanTable | None) -> None:
-        self._on_batch(self.rank, self.name, rows, spans)
+        self._on_batch(self.rank, self.name, rows, spans, self.names)
         if spans is not None and len(spans):
             self._ledger.write(spans.ledger())
 

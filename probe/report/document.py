@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import meter_tables, phase_tables, rank_tables, sentences
+from . import meter_tables, phase_tables, rank_tables, sentences, usage_tables
 from .all_devices import METERED, MODELLED, all_devices
 from .answer import Answer, answer, shares_line
 from .model import Report
 from .numbers import duration, energy, number
-from .text_tables import Table, unique
+from .text_tables import Table
 
 _FEW_RANKS = 4  # of more, sentences stand for the tables
 
@@ -107,13 +107,21 @@ def _phases(report: Report) -> Iterator[Section]:
             tuple(phase_tables.differences(phases, report)),
             detail=metered and phases.kind == MODELLED,
         )
-    yield Section("", tuple(phase_tables.activity(report)))
+    yield Section(
+        "Memory and utilisation",
+        (
+            *usage_tables.activity(report),
+            *usage_tables.gpu_memory(report),
+            *usage_tables.processes(report),
+        ),
+        tuple(usage_tables.growth(report)),
+    )
     each = phase_tables.each_device(report)
     if len(each) > len(tables):
         yield Section("Each device", tuple(each), detail=True)
-    devices = unique(row.device for row in report.rates)
+    devices = usage_tables.busy_devices(report)
     if len(devices) > 1:
-        busy = [table for device in devices for table in phase_tables.activity(report, device)]
+        busy = [table for device in devices for table in usage_tables.activity(report, device)]
         yield Section("How busy each device was", tuple(busy), detail=True)
 
 

@@ -197,13 +197,21 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseActivity:
+    """How busy a unit of a device was in a phase: see :class:`RateRow`."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
     """Time and energy of a phase on a device; the rows of a device add up to its energy.
 
     ``energy_j`` is None where it is refused; then ``bounds_j`` says what it can be. ``power_w`` is
     the mean. ``device`` is a meter's device, ``host``, or ``rank3`` for time alone.
-    ``energy_share`` and ``time_share`` are of this device. ``activity`` maps a rate (SM, tensor,
-    DRAM) to its mean in the phase, 0 to 1.
+    ``energy_share`` and ``time_share`` are of this device. ``activity`` has the rates of the device
+    in the phase by quantity, and ``cpu_time`` of its rank's process.
     """
 
     phase: str
@@ -220,7 +228,7 @@ class PhaseRow:
     energy_share: float | None = None
     memory_peak_bytes: float | None = None
     memory_mean_bytes: float | None = None
-    activity: Mapping[str, float] = field(default_factory=dict)
+    activity: Mapping[str, PhaseActivity] = field(default_factory=dict)
 
     @property
     def is_modelled(self) -> bool:
@@ -240,7 +248,11 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateRow:
-    """How busy a unit of a device was in a phase (0 to 1); None where that cannot be told apart."""
+    """How busy a unit of a device was in a phase; None where that cannot be told apart.
+
+    ``value`` is a share, 0 to 1, of the unit's peak or of time; of ``cpu_time``, the CPU time of a
+    rank's process, it is the mean number of cores at work.
+    """
 
     device: str
     quantity: str
@@ -251,6 +263,43 @@ class RateRow:
     interval: Interval | None
     status: Status
     provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """Bytes that a rank held in a phase: their mean, and their peak over the run.
+
+    ``quantity`` is ``allocated`` or ``reserved`` (torch's allocator of the rank's GPU), ``used``
+    (all of the GPU, by NVML) or ``resident`` (the rank's process, by the operating system).
+    ``peak_bytes`` is the highest that was seen; where memory between two looks may have been
+    higher and a limit is known, ``peak_at_most_bytes`` is that limit.
+    """
+
+    rank: int
+    quantity: str
+    source: str
+    phase: str
+    mean_bytes: float
+    peak_bytes: float
+    peak_at_most_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGrowth:
+    """How much more a rank holds from step to step: the slope of the lowest level of each block.
+
+    ``grows``: it rose steadily (Mann-Kendall test, p < 0.001) and by more than 1 % and 8 MiB. The
+    first quarter of the run's steps is left out.
+    """
+
+    rank: int
+    quantity: str
+    source: str
+    steps: int
+    bytes_per_step: float
+    bytes_per_step_interval: Interval
+    grown_bytes: float
+    grows: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,6 +497,8 @@ class Report(Rendered):
     hosts: tuple[HostRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     rates: tuple[RateRow, ...] = ()
+    memory: tuple[MemoryRow, ...] = ()
+    memory_growth: tuple[MemoryGrowth, ...] = ()
     power: tuple[PowerRow, ...] = ()
     overhead: Overhead
     recorder: RecorderUse | None = None

@@ -106,6 +106,15 @@ def watts(value: float | None) -> str:
     return "—" if value is None else f"{number(value)} W"
 
 
+def data_size(amount: float) -> str:
+    """Bytes in the binary unit that fits: ``1.21 GiB``."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(amount) >= size:
+            return unbroken(f"{amount / size:.3g} {unit}" if abs(amount) < 1000 * size
+                            else f"{amount / size:.0f} {unit}")  # fmt: skip
+    return unbroken(f"{amount:.0f} B")
+
+
 def share(value: float | None) -> str:
     """A share of 1 in percent with one decimal: ``54.3 %``."""
     return "—" if value is None else f"{100 * value:.1f} %"

@@ -1,22 +1,16 @@
-"""Tables of phases: all devices together, one device, and how busy the phases kept them."""
+"""Tables of phases: all devices together, or one device."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..model import Phase, Provenance, Status
-from .all_devices import METERED, MODELLED, TIMED, DevicePhases, by_device, kind_of, place
-from .model import PhaseRow, RateRow, Report, SourceRow
+from .all_devices import METERED, MODELLED, TIMED, DevicePhases, by_device, kind_of
+from .model import PhaseRow, Report, SourceRow
 from .numbers import duration, energy, energy_range, share, share_with_error, watts
-from .text_tables import Table, unique
+from .text_tables import Table
 
 STATUS = {Status.RESOLVED: "resolved", Status.WEAK: "weak", Status.NOT_IDENTIFIABLE: "bounds only"}
-_RATES = {
-    "sm_activity": "SM",
-    "tensor_activity": "tensor",
-    "dram_activity": "DRAM",
-    "power_cap_time": "power capped",
-}
 _HEAD = (
     "phase",
     "of energy",
@@ -206,34 +200,3 @@ def _half(row: PhaseRow, total_j: float) -> float:
     if row.energy_j_interval is None or not total_j:
         return 0.0
     return (row.energy_j_interval[1] - row.energy_j_interval[0]) / 2 / total_j
-
-
-def activity(report: Report, device: str | None = None) -> list[Table]:
-    """How busy the phases kept a device, or all of them in the mean; none without such meters."""
-    rows = [row for row in report.rates if device is None or row.device == device]
-    names = [name for name in _RATES if any(row.quantity == name for row in rows)]
-    body = []
-    for phase in sorted({row.phase for row in rows}, key=place):
-        cells = [
-            _mean_rate([r for r in rows if r.phase == phase and r.quantity == name])
-            for name in names
-        ]
-        if any(cell != "—" for cell in cells):
-            body.append([phase, *cells])
-    if not body:
-        return []
-    devices = unique(row.device for row in rows)
-    of = devices[0] if len(devices) == 1 else f"the mean of {len(devices)} devices"
-    head = ["phase", *(_RATES[name] for name in names)]
-    return [Table(f"how busy, share of peak or of time: {of}", head, body)]
-
-
-def _mean_rate(rows: Sequence[RateRow]) -> str:
-    """The mean over devices; its interval is the mean of theirs, for errors may be common."""
-    known = [(r.value, r.interval) for r in rows if r.value is not None and r.interval is not None]
-    if not known or len(known) < len(rows):
-        return "—"
-    value = sum(value for value, _ in known) / len(known)
-    low = sum(interval[0] for _, interval in known) / len(known)
-    high = sum(interval[1] for _, interval in known) / len(known)
-    return share_with_error(value, low, high)

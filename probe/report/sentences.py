@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model import Provenance
-from .model import EnergyPrice, Report, RunInfo, Totals
-from .numbers import duration, number, share
+from .model import EnergyPrice, MemoryGrowth, Report, RunInfo, Totals
+from .numbers import data_size, duration, number, share
 from .text_tables import unique
 
 METHOD = (
@@ -64,6 +64,33 @@ def steps(run: RunInfo) -> str:
         line += f" · {duration(run.step_s)} per step"
         line += f" ({'; '.join(about)})" if about else ""
     return line
+
+
+_HELD = {
+    "resident": "resident memory",
+    "allocated": "allocated GPU memory",
+    "reserved": "reserved GPU memory",
+    "used": "GPU memory in use",
+}
+
+
+def memory_growth(row: MemoryGrowth, *, several: bool) -> str:
+    """How a level of memory grows from step to step; ``several``: the run has several ranks."""
+    low, high = row.bytes_per_step_interval
+    of = f" of rank {row.rank}" if several else ""
+    return (
+        f"{_HELD[row.quantity]}{of} grows by {data_size(row.bytes_per_step)} a step "
+        f"({data_size(low)} … {data_size(high)})"
+    )
+
+
+def growing_memory(row: MemoryGrowth, *, several: bool) -> str:
+    """The note on a level that keeps growing."""
+    return (
+        f"{memory_growth(row, several=several)}, {data_size(row.grown_bytes)} over {row.steps} "
+        "steps: is something kept from step to step, such as losses with their graph "
+        "(`loss.item()` keeps none) or a growing list?"
+    )
 
 
 def begun(run: RunInfo) -> str:

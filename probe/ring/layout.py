@@ -14,7 +14,7 @@ tore, or a slot of the lap before, does not pass.
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from ..model import Phase
 
@@ -54,13 +54,23 @@ class Record(IntEnum):
     STEP = 2  # a step closed; payload: how many before it
     VALUE = 3  # run.log: name `code`; payload: the bits of a float64
     DEVICE = 4  # device clock: payload is the device time (host ns) of the mark `time_ns`
-    MEMORY = 5  # allocator: name `code` (allocated, reserved, peak); payload: bytes
+    MEMORY = 5  # allocator: name `code` (an AllocatorFigure); payload: bytes
     END = 6  # the watched block was left; code: EndCode; payload: exit code
     LEAVE = 7  # on a secondary thread: the phase `code` ended
     SYNC = 8  # a DDP forward whose backward reduces gradients (code 1) or does not (0)
     COMM = 9  # DDP's timers of one step; code: CommCode; payload: ns
     STEP_ELSEWHERE = 11  # a step of another thread that trains at the same time
     STEPPED = 10  # one of several optimizers, named `code`, has stepped `payload` times
+
+
+class AllocatorFigure(StrEnum):
+    """The names of MEMORY records: of a step's end, or of the phase that the next mark ends."""
+
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    PEAK = "peak"  # the running peak, in whichever phase it rose
+    PEAK_IN_PHASE = "peak in phase"  # it rose in this phase
+    RESERVED_IN_PHASE = "reserved in phase"  # and at all marks that follow, until it changes
 
 
 class Code(IntEnum):

@@ -22,7 +22,8 @@ class SensorContext:
     """What a sensor may know about the run; roots of system trees are injected here."""
 
     requests: tuple[DeviceRequest, ...] = (DeviceRequest(),)  # one per rank of this node
-    pids: tuple[int, ...] = ()  # the ranks' process ids
+    pids: tuple[int, ...] = ()  # of the launchers, else of the ranks
+    ranks: Mapping[int, int] = field(default_factory=dict)  # rank, or its seat, → process id
     country: str | None = None  # ISO 3166 alpha-3
     clock: Clock = field(default_factory=MonotonicClock)
     powercap_root: Path = field(default_factory=powercap_root)

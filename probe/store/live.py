@@ -68,6 +68,33 @@ class LiveTime:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveMemory:
+    """Bytes that a rank held in a phase so far, as :class:`~probe.report.model.MemoryRow`."""
+
+    phase: str
+    rank: int
+    quantity: str
+    source: str
+    mean_bytes: float
+    peak_bytes: float
+    peak_at_most_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRate:
+    """How busy a phase kept a unit of a device, with its 95 % interval; a share, or CPU cores."""
+
+    phase: str
+    device: str
+    quantity: str
+    source: str
+    value: float
+    low: float
+    high: float
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class LiveValue:
     """The newest value of any meter, in its base unit."""
 
@@ -95,6 +122,8 @@ class LivePage:
     phases: tuple[LivePhase, ...] = ()
     times: tuple[LiveTime, ...] = ()
     values: tuple[LiveValue, ...] = ()
+    memory: tuple[LiveMemory, ...] = ()
+    rates: tuple[LiveRate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +175,14 @@ class Live:
         return sum(readings) if readings and len(readings) == len(watts) else None
 
 
-_ROWS = {"devices": LiveDevice, "phases": LivePhase, "times": LiveTime, "values": LiveValue}
+_ROWS = {
+    "devices": LiveDevice,
+    "phases": LivePhase,
+    "times": LiveTime,
+    "values": LiveValue,
+    "memory": LiveMemory,
+    "rates": LiveRate,
+}
 
 
 def write_live(run: Path, page: LivePage) -> None:
@@ -157,7 +193,10 @@ def write_live(run: Path, page: LivePage) -> None:
     files.write_json(node_dir(run) / LIVE_FILE, value, compact=True, checked=True)
 
 
-def _fields(row: LivePage | LiveDevice | LivePhase | LiveTime | LiveValue) -> dict[str, object]:
+_Row = LivePage | LiveDevice | LivePhase | LiveTime | LiveValue | LiveMemory | LiveRate
+
+
+def _fields(row: _Row) -> dict[str, object]:
     """Shallow: ``asdict`` copies every value, and this is done up to four times a second."""
     return {name: getattr(row, name) for name in row.__slots__}
 
@@ -213,7 +252,7 @@ def _page(value: Any) -> LivePage | None:
         return None
     try:
         for name, kind in _ROWS.items():
-            value[name] = tuple(kind(**row) for row in value[name])
+            value[name] = tuple(kind(**row) for row in value.get(name, ()))
         page = LivePage(**value)
         timed = isinstance(page.wall_s, (int, float)) and files.is_whole(page.time_ns)
         return page if timed else None

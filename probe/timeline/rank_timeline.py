@@ -49,15 +49,18 @@ class Timeline:
         """Name of the phase with a code."""
         return self.names.get(code, str(Phase.OTHER))
 
+    def table(self) -> SpanTable:
+        """The spans as a table, each with the number of steps that closed before it."""
+        step = np.searchsorted(np.sort(self.step_ns), self.begin_ns, "right")
+        none = np.zeros(len(self.code), np.int64)
+        return SpanTable(
+            self.begin_ns, self.end_ns, self.code, step, none, self.inferred, self.entered
+        )
+
     def totals(self) -> PhaseTotals:
         """The phase totals of these spans."""
-        none = np.zeros(len(self.code), np.int64)
         counting, durations = PhaseCounter(), StepDurations()
-        counting.take(
-            SpanTable(
-                self.begin_ns, self.end_ns, self.code, none, none, self.inferred, self.entered
-            )
-        )
+        counting.take(self.table())
         durations.add(self.step_ns)
         return counting.totals(
             self.rank, self.names, self.steps, durations.times(), self.optimizers

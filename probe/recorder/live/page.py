@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+from ...analysis.rates import rate_rows
+from ...attribution.meter_kinds import is_rate
 from ...attribution.regression.statistics import Statistics
 from ...clock import Clock
 from ...model import Gap, Provenance, Reading, Sample, Source
 from ...store.layout import node_name
-from ...store.live import LivePage, LiveValue, write_live
+from ...store.live import LiveMemory, LivePage, LiveRate, LiveValue, write_live
+from ...timeline.phase_levels import PhaseLevels
 from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
 from ..drain import RingDrain
 from ..fault_guard import FaultGuard, guarded
 from ..trainings import steps
 from .meters import LiveMeters
-from .phases import LivePhases
+from .phases import LivePhases, phase_name_of
 
 _STALE_NS = 10 * NS_PER_S  # an older value is no value
 
@@ -32,6 +36,8 @@ class LivePageStage:
         self._meters, self._phases = LiveMeters(), LivePhases()
         self._sources: dict[str, Source] = {}
         self._newest: dict[str, Sample] = {}
+        self._names: Mapping[int, Mapping[int, str]] = {}
+        self._rates: dict[str, list[LiveRate]] = {}  # by source
         self._gaps = 0
         self.guard = FaultGuard("the live page is not written any more")
         self._estimate_guard = FaultGuard("a device's phases have no live estimate")
@@ -65,7 +71,7 @@ class LivePageStage:
         now_ns: int,
         on_device: Mapping[int, Mapping[int, float]],
     ) -> None:
-        """Solve for the phases of every device.
+        """Solve for the phases of every device, and for how busy they kept it.
 
         Args:
             statistics: source, rank and what the estimator knows of each meter.
@@ -74,7 +80,12 @@ class LivePageStage:
         run_s = (now_ns - self._begin_ns) / NS_PER_S
         shown = {device.source: device for device in self._meters.page(now_ns)}
         for source, rank, of_meter in statistics:
-            if (device := shown.get(source.id)) is not None:
+            if is_rate(source):
+                with self._estimate_guard():
+                    clock = on_device.get(rank) if source.is_accelerator else None
+                    seconds = clock or self._phases.seconds(rank)
+                    self._rates[source.id] = self._busy(source, rank, seconds, run_s, of_meter)
+            elif (device := shown.get(source.id)) is not None:
                 gpu = source.is_accelerator
                 with self._estimate_guard():  # of one meter; the others' phases go on
                     self._phases.estimates(
@@ -86,17 +97,44 @@ class LivePageStage:
                         on_device.get(rank) if gpu else None,
                     )
 
+    def _busy(
+        self,
+        source: Source,
+        rank: int,
+        seconds: Mapping[int, float],
+        run_s: float,
+        statistics: Statistics,
+    ) -> list[LiveRate]:
+        """What a meter of a rate says of each phase that it tells apart."""
+        names = self._names.get(rank, {})
+        return [
+            LiveRate(
+                row.phase,
+                row.device,
+                row.quantity,
+                row.source,
+                row.value,
+                *row.interval,
+                str(row.status),
+            )
+            for row in rate_rows(
+                source, seconds, partial(phase_name_of, names=names), run_s, statistics
+            )
+            if row.value is not None and row.interval is not None
+        ]
+
     @guarded
     def publish(
         self,
         now_ns: int,
         drains: Iterable[RingDrain],
         names: Mapping[int, Mapping[int, str]],
+        memory: Iterable[PhaseLevels],
         *,
         final: bool = False,
     ) -> None:
         """Replace the page. Raises OSError."""
-        drains = list(drains)
+        drains, self._names = list(drains), names
         devices = tuple(self._meters.page(now_ns))
         measured = {d.device: d.energy_j for d in devices if d.provenance == Provenance.MEASURED}
         page = LivePage(
@@ -112,6 +150,8 @@ class LivePageStage:
             tuple(self._phases.phases(measured, names)),
             tuple(self._phases.times(names)),
             tuple(self._values(now_ns)),
+            tuple(_memory(memory, names)),
+            tuple(rate for rates in self._rates.values() for rate in rates),
         )
         write_live(self._run, page)
 
@@ -127,3 +167,19 @@ class LivePageStage:
                     sample.time_ns,
                     str(source.device_kind),
                 )
+
+
+def _memory(
+    levels: Iterable[PhaseLevels], names: Mapping[int, Mapping[int, str]]
+) -> Iterator[LiveMemory]:
+    for of_gauge in levels:
+        for code, level in of_gauge.phases.items():
+            yield LiveMemory(
+                phase_name_of(code, names.get(of_gauge.rank, {})),
+                of_gauge.rank,
+                of_gauge.quantity,
+                of_gauge.source,
+                level.mean,
+                level.highest,
+                level.at_most,
+            )

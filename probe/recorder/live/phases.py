@@ -81,7 +81,8 @@ class LivePhases:
         """Spans of a rank that follow those before."""
         self._tallies.setdefault(rank, PhaseCounter()).take(table)
 
-    def _seconds(self, rank: int | None) -> dict[int, float]:
+    def seconds(self, rank: int | None) -> dict[int, float]:
+        """Seconds of each phase of a rank so far, on the host's clock."""
         return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}
 
     def estimates(
@@ -101,7 +102,7 @@ class LivePhases:
             on_device: seconds of the phases on the device's own clock, where that is known.
         """
         self._rank[device] = rank
-        seconds = self._seconds(rank)
+        seconds = self.seconds(rank)
         seconds[UNATTRIBUTED] = max(0.0, run_s - sum(seconds.values()))
         spent = seconds
         if on_device is not None:
@@ -131,9 +132,9 @@ class LivePhases:
         for device, total_j in totals_j.items():
             shares = self._shares.setdefault(device, _Shares())
             rank = self._rank.get(device)
-            shares.hand_out(total_j, self._seconds(rank))
+            shares.hand_out(total_j, self.seconds(rank))
             for code, given in sorted(shares.given.items()):
-                name = _name(code, names.get(rank, {}) if rank is not None else {})
+                name = phase_name_of(code, names.get(rank, {}) if rank is not None else {})
                 if (stated := shares.stated.get(code)) is None:
                     yield LivePhase(name, device, given)
                 else:
@@ -152,10 +153,13 @@ class LivePhases:
         """Every phase of every rank."""
         for rank, counting in sorted(self._tallies.items()):
             for code, spent in counting.seconds().items():
-                yield LiveTime(_name(code, names.get(rank, {})), rank, spent, counting.counts[code])
+                yield LiveTime(
+                    phase_name_of(code, names.get(rank, {})), rank, spent, counting.counts[code]
+                )
 
 
-def _name(code: int, names: Mapping[int, str]) -> str:
+def phase_name_of(code: int, names: Mapping[int, str]) -> str:
+    """The name of a phase; ``names``: of the rank's codes."""
     if code == UNATTRIBUTED:
         return str(Phase.UNATTRIBUTED)
     return names.get(code, str(Phase.OTHER))

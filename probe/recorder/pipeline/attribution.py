@@ -16,7 +16,7 @@ import numpy as np
 
 from ...analysis.device_owner import ranks_of
 from ...attribution.accumulator import Accumulator
-from ...attribution.meter_kinds import accumulator_of, is_attributed, is_rate
+from ...attribution.meter_kinds import accumulator_of, is_attributed
 from ...attribution.regression.serialization import from_arrays, to_arrays
 from ...attribution.regression.statistics import Statistics
 from ...attribution.spans import Spans
@@ -127,10 +127,10 @@ class AttributionStage:
         self._used |= set(lost)
 
     def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
-        """(source, rank, what is known) of every meter of energy or power that has begun."""
+        """(source, rank, what is known) of every meter that has begun."""
         for meter in self._meters.values():
             statistics = meter.accumulator.statistics
-            if meter.rank is not None and not is_rate(meter.source) and statistics.lanes:
+            if meter.rank is not None and statistics.lanes:
                 yield meter.source, meter.rank, statistics
 
     def followed(self) -> list[str]:

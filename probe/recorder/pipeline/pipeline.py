@@ -52,10 +52,18 @@ class Pipeline:
         for stage in self._stages:
             stage.readings(readings)
 
-    def edges(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
-        """A drained batch; ``table``: the spans of a main ring's marks, else None."""
+    def edges(
+        self, rank: int, ring: str, rows: Rows, table: SpanTable | None, names: Mapping[int, str]
+    ) -> None:
+        """A drained batch.
+
+        Args:
+            table: the spans of a main ring's marks, else None.
+            names: of the ring's codes.
+        """
         self._timelines.add(rank, ring, rows, table)
         if table is not None:
+            self._summary.edges(rank, rows, names)
             self._live.spans(rank, table)
 
     def lost(self, gaps: Iterable[Gap]) -> None:
@@ -93,7 +101,9 @@ class Pipeline:
     ) -> None:
         """Replace the live page."""
         with self._disk():
-            self._live.publish(self._clock.now_ns(), drains, names, final=final)
+            self._live.publish(
+                self._clock.now_ns(), drains, names, self._summary.memory(), final=final
+            )
 
     def save(self, members: Sequence[Member]) -> None:
         """Save the statistics, should this recorder be killed."""

@@ -17,8 +17,10 @@ from ...attribution.meter.summary import MeterSummarizer, MeterSummary, SampleSt
 from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code
 from ...store.members import Member
+from ...timeline.allocator_levels import AllocatorByPhase
+from ...timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory, memory_quantity
 from ...timeline.phase_totals import PhaseCounter, PhaseTotals
-from ...timeline.span_table import SpanTable
+from ...timeline.span_table import Rows, SpanTable
 from ..drain import RingDrain
 from ..fault_guard import FaultGuard, guarded
 from .timelines import Settled, Timelines
@@ -39,6 +41,8 @@ class SummaryStage:
         self._spans: dict[int, list[Settled]] = {}
         self._host: dict[int, PhaseCounter] = {}
         self._device: dict[int, PhaseCounter] = {}
+        self._allocators: dict[int, AllocatorByPhase] = {}
+        self._gauges: dict[str, GaugeByPhase] = {}  # of memory, by source
         self._used: set[int] = set()  # ranks whose first spans were used
         self.guard = FaultGuard("the report will read all samples")
 
@@ -53,6 +57,13 @@ class SummaryStage:
                 MeterSummarizer(knots, self._begin_ns) if knots else SampleStatistics()
             )
             self._reads[source.id] = []
+            if is_memory(source):
+                self._gauges[source.id] = GaugeByPhase()
+
+    @guarded
+    def edges(self, rank: int, rows: Rows, names: Mapping[int, str]) -> None:
+        """Records of a rank's main ring, and the names of its codes."""
+        self._allocators.setdefault(rank, AllocatorByPhase()).feed(rows, names)
 
     @guarded
     def readings(self, readings: Iterable[Reading]) -> None:
@@ -70,6 +81,8 @@ class SummaryStage:
         """Spans of each rank that follow those before."""
         for rank, spans in settled.items():
             self._spans.setdefault(rank, []).append(spans)
+            if rank in self._allocators:
+                self._allocators[rank].spans(spans.host)
             self._host.setdefault(rank, PhaseCounter()).take(spans.host)
             if spans.device is not None:
                 self._device.setdefault(rank, PhaseCounter()).take(spans.device)
@@ -91,6 +104,8 @@ class SummaryStage:
         for id_, source in self._sources.items():
             meter = self._meters[id_]
             self._feed(source, meter)
+            if id_ in self._gauges:
+                self._advance_gauge(source, owner(source, sources, members, ranks), taken)
             if not isinstance(meter, MeterSummarizer):
                 continue
             rank = owner(source, sources, members, ranks)
@@ -110,6 +125,34 @@ class SummaryStage:
                 meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
             meter.advance()
         self._used |= taken.keys()
+        for allocator in self._allocators.values():
+            allocator.advance()
+
+    def _advance_gauge(
+        self, source: Source, rank: int | None, taken: Mapping[int, Sequence[Settled]]
+    ) -> None:
+        """Hold what a gauge of memory showed against its rank's phases, on the host's clock."""
+        before = self._owners.setdefault(source.id, rank) if rank is not None else None
+        if rank is None or rank != before:
+            if source.id in self._owners:  # not this rank's for the whole run
+                del self._gauges[source.id]
+            else:
+                self._gauges[source.id].advance()
+            return
+        gauge = self._gauges[source.id]
+        for spans in taken.get(rank, ()):
+            gauge.spans(spans.host)
+        gauge.advance()
+
+    def memory(self) -> list[PhaseLevels]:
+        """The levels of memory by phase so far, of all ranks."""
+        levels = [row for rank, each in self._allocators.items() for row in each.levels(rank)]
+        for id_, gauge in self._gauges.items():
+            if id_ in self._owners:
+                levels.append(
+                    gauge.levels(self._owners[id_], memory_quantity(self._sources[id_]), id_)
+                )
+        return [row for row in levels if row.phases]
 
     def _feed(self, source: Source, meter: MeterSummarizer | SampleStatistics) -> None:
         reads = self._reads[source.id]
@@ -117,6 +160,9 @@ class SummaryStage:
             return
         self._reads[source.id] = []
         value = np.array([read.value for read in reads], np.float64) * source.scale
+        if source.id in self._gauges:
+            time_ns = np.array([read.time_ns for read in reads], np.int64)
+            self._gauges[source.id].feed(time_ns, value)
         if isinstance(meter, MeterSummarizer):
             time_ns = np.array([read.time_ns for read in reads], np.int64)
             meter.feed_reads(time_ns, value, np.array([read.span_ns for read in reads], np.int64))
@@ -178,5 +224,6 @@ class SummaryStage:
                 rings,
                 values,
                 timelines.reductions(),
+                self.memory(),
             ),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...clock import Clock
@@ -47,23 +48,31 @@ class NodeSensors:
         self._context = self._context_of(members)
         self._joins: dict[SensorLoop, Join] = {}  # of all loops, retired ones included
         self._registered: set[SensorLoop] = set()
-        self._open()
+        self._loops: list[SensorLoop] = []
+        self._open(self._kinds.values())
         self.carbon = carbon or CarbonLookup()
         self.carbon.start(self._country, [loop.opened for loop in self._loops])
 
-    def _open(self) -> None:
-        self._loops = [SensorLoop(kind, self._context) for kind in self._kinds.values()]
-        self._joins |= {loop: self._start(loop) for loop in self._loops}
+    def _open(self, kinds: Iterable[type[Sensor]]) -> None:
+        opened = [SensorLoop(kind, self._context) for kind in kinds]
+        self._joins |= {loop: self._start(loop) for loop in opened}
+        self._loops += opened
 
     def members_changed(self, members: Iterable[Member]) -> None:
         """Open the sensors again if the members now use other devices or processes."""
-        context = self._context_of(members)
-        if context == self._context:
+        before, self._context = self._context, self._context_of(members)
+        if replace(self._context, ranks=before.ranks) != before:
+            kinds = list(self._kinds.values())
+        elif self._context.ranks != before.ranks:  # nothing else has to be read anew
+            kinds = [kind for kind in self._kinds.values() if reads_ranks(kind)]
+        else:
             return
-        self._context = context
+        names = {kind.name for kind in kinds}
         for loop in self._loops:
-            loop.stop()
-        self._open()
+            if loop.name in names:
+                loop.stop()
+        self._loops = [loop for loop in self._loops if loop.name not in names]
+        self._open(kinds)
 
     def new_sources(self) -> list[Source]:
         """Sources of the sensors that opened since the last call."""
@@ -114,4 +123,12 @@ class NodeSensors:
         # A launcher's process tree holds the ranks: nothing to open anew when they join.
         launchers = [m for m in members if m.role == "launcher"]
         pids = tuple(sorted({m.pid for m in launchers or members}))
-        return SensorContext(requests=requests, pids=pids, country=self._country, clock=self._clock)
+        processes = {m.seat: m.pid for m in sorted(ranks, key=lambda m: m.begin_ns)}
+        return SensorContext(
+            requests=requests, pids=pids, ranks=processes, country=self._country, clock=self._clock
+        )
+
+
+def reads_ranks(kind: type[Sensor]) -> bool:
+    """Whether a sensor reads the ranks' own processes: it is opened again when one joins."""
+    return bool(getattr(kind, "reads_ranks", False))

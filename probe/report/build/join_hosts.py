@@ -50,6 +50,8 @@ def joined(
         phases=_all(report.phases for report in several),
         groups=_all(report.groups for report in several),
         rates=_all(report.rates for report in several),
+        memory=_all(report.memory for report in several),
+        memory_growth=_all(report.memory_growth for report in several),
         power=_all(report.power for report in several),
         ranks=_all(report.ranks for report in several),
         communication=_all(report.communication for report in several),

@@ -7,14 +7,16 @@ from datetime import datetime, timedelta
 
 from ...analysis.totals import stored_intensity
 from ...model import Phase, Provenance, Status
-from ...store.live import Live, LiveDevice, LivePage, LivePhase
+from ...store.live import Live, LiveDevice, LiveMemory, LivePage, LivePhase
 from ...store.reader import RunReader
 from ...units import J_PER_KWH, NS_PER_S
 from ..model import (
     CarbonIntensity,
     GapCounts,
+    MemoryRow,
     PhaseRow,
     PowerRow,
+    RateRow,
     Report,
     RunInfo,
     SourceRow,
@@ -22,6 +24,7 @@ from ..model import (
 )
 from .empty import NO_OVERHEAD
 from .phase_shares import with_shares
+from .phase_usage import with_activity, with_memory
 
 _ENOUGH = 0.6  # share of the energy that phases must have before any of them has joules
 _REST = (Phase.UNATTRIBUTED, Phase.UNRESOLVED)
@@ -52,11 +55,16 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
     )
     carbon = stored_intensity(reader)
     devices = () if live is None else live.devices
+    memory = tuple(_memory_row(row) for page in pages for row in page.memory)
+    rates, rank_of = tuple(_rates(pages)), _rank_of(pages)
+    phases = with_memory(list(_phases(pages)), memory, rank_of)
     return Report(
         run=run,
         total=_totals(live, carbon),
         sources=tuple(_source(device) for device in devices),
-        phases=with_shares(list(_phases(pages))),
+        phases=with_shares(with_activity(phases, rates, rank_of)),
+        rates=rates,
+        memory=memory,
         power=tuple(_power(device, duration_s) for device in devices),
         overhead=NO_OVERHEAD,
         carbon=carbon,
@@ -67,6 +75,52 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
         warnings=tuple(str(line) for line in meta.get("warnings") or ()),
         final=False,
     )
+
+
+def _rank_of(pages: Sequence[LivePage]) -> dict[str, int]:
+    """The rank whose phases a device's rows are: that of a page with one rank."""
+    rank_of: dict[str, int] = {}
+    for page in pages:
+        prefix = f"{page.node}/" if len(pages) > 1 else ""
+        ranks = {time.rank for time in page.times}
+        rank_of |= {f"{prefix}rank{rank}": rank for rank in ranks}
+        if len(ranks) == 1:
+            names = ["host", *(device.device for device in page.devices)]
+            rank_of |= {prefix + name: next(iter(ranks)) for name in names}
+    return rank_of
+
+
+def _memory_row(row: LiveMemory) -> MemoryRow:
+    return MemoryRow(
+        rank=row.rank,
+        quantity=row.quantity,
+        source=row.source,
+        phase=row.phase,
+        mean_bytes=row.mean_bytes,
+        peak_bytes=row.peak_bytes,
+        peak_at_most_bytes=row.peak_at_most_bytes,
+    )
+
+
+def _rates(pages: Sequence[LivePage]) -> Iterator[RateRow]:
+    for page in pages:
+        seconds = {(time.rank, time.phase): time.seconds for time in page.times}
+        ranks = {time.rank for time in page.times}
+        for row in page.rates:
+            of_rank = row.device.startswith("rank")  # numbered over all hosts
+            rank = int(row.device[4:]) if of_rank else min(ranks, default=0)
+            prefix = f"{page.node}/" if len(pages) > 1 and not of_rank else ""
+            yield RateRow(
+                device=prefix + row.device,
+                quantity=row.quantity,
+                source=row.source,
+                phase=row.phase,
+                time_s=seconds.get((rank, row.phase), 0.0),
+                value=row.value,
+                interval=(row.low, row.high),
+                status=Status(row.status),
+                provenance=Provenance.ESTIMATED,
+            )
 
 
 def _after(started: str, seconds: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ...analysis import device_energy
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
+from ...analysis.memory import growth_rows, memory_rows
 from ...analysis.open import open_analysis
 from ...analysis.phase_rows import PhaseRows
 from ...analysis.rates import rates
@@ -26,6 +27,7 @@ from .attempts import attempts
 from .empty import NO_OVERHEAD
 from .join_hosts import joined
 from .phase_shares import with_shares
+from .phase_usage import leaks, with_activity, with_memory
 from .rank_rows import communication_rows, rank_rows, time_rows, waiting_of_ranks
 from .warnings import uncovered, warnings
 
@@ -125,20 +127,29 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
             if owner_totals is not None and more.phases:
                 shown.add(owner_totals.rank)
                 owned.setdefault(owner_totals.rank, []).append(device.name)
+    rank_of = {device: rank for rank, devices in owned.items() for device in devices}
+    levels = analysis.memory()
+    busy = tuple(rates(analysis)) if with_rates else ()
+    memory = tuple(memory_rows(levels, analysis.phase_totals))
+    growth = tuple(growth_rows(levels))
     note = _note(analysis.reader)
     total, carbon, cost = totals(analysis, tariffs, rows.sampling_error_j)
     phase_totals = analysis.phase_totals
-    rows.phases += time_rows([t for t in phase_totals if t.rank not in shown], run, several=several)
+    timed = [t for t in phase_totals if t.rank not in shown]
+    rows.phases += time_rows(timed, run, several=several)
+    rank_of |= {f"rank{t.rank}" if several else "host": t.rank for t in timed}
     return Report(
         run=_run(analysis),
         total=total,
         sources=tuple(sources),
-        phases=with_shares(rows.phases),
+        phases=with_shares(with_activity(with_memory(rows.phases, memory, rank_of), busy, rank_of)),
         groups=tuple(rows.groups),
         ranks=rank_rows(phase_totals, owned, sources, analysis) if several else (),
         communication=communication_rows(analysis) if several else (),
         attempts=attempts(analysis, str(meta.get("host", ""))),
-        rates=tuple(rates(analysis)) if with_rates else (),
+        rates=busy,
+        memory=memory,
+        memory_growth=growth,
         power=tuple(
             row
             for device in devices
@@ -159,6 +170,7 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
             *([note] if note else ()),
             *warnings(analysis),
             *rows.warnings,
+            *leaks(growth, several=several),
             *uncovered(analysis, tariffs),
         ),
         final=analysis.reader.status is not RunStatus.RUNNING,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..model import Report
+from ..usage_tables import CPU_CORES, RATES
 
 COLUMNS = (
     "run",
@@ -25,6 +26,10 @@ COLUMNS = (
     "power_w",
     "status",
     "provenance",
+    "memory_mean_bytes",
+    "memory_peak_bytes",
+    *RATES,
+    "cpu_cores",
 )
 
 
@@ -51,6 +56,8 @@ def table(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
 def rows(report: Report) -> Iterator[dict[str, Cell]]:
     """A row per phase and device under ``COLUMNS``, in their order."""
     run = report.run
+    rates = {(row.device, row.phase, row.quantity): row.value for row in report.rates}
+    processes = {row.device for row in report.rates if row.quantity == CPU_CORES}
     for row in report.phases:
         low, high = row.energy_j_interval or (None, None)
         least, most = row.bounds_j or (None, None)
@@ -71,8 +78,17 @@ def rows(report: Report) -> Iterator[dict[str, Cell]]:
             "power_w": row.power_w,
             "status": str(row.status),
             "provenance": str(row.provenance),
+            "memory_mean_bytes": row.memory_mean_bytes,
+            "memory_peak_bytes": row.memory_peak_bytes,
+            "cpu_cores": rates.get((_process(row.device, processes), row.phase, CPU_CORES)),
+            **{name: rates.get((row.device, row.phase, name)) for name in RATES},
         }
         yield {name: cells[name] for name in COLUMNS}
+
+
+def _process(device: str, processes: Collection[str]) -> str:
+    """The process whose CPU time goes with a device's row: its rank's, where that is clear."""
+    return device if len(processes) != 1 else next(iter(processes))
 
 
 def plain(value: str) -> str:

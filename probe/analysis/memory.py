@@ -1,0 +1,72 @@
+"""The rows of ``memory`` and ``memory_growth``: what each rank held in its phases, and leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ..report.model import MemoryGrowth, MemoryRow
+from ..timeline.phase_levels import PhaseLevels
+from ..timeline.phase_totals import PhaseTotals
+
+_LEFT_OUT = 0.25  # of the blocks of steps: caches fill, optimizers make their state
+_FEWEST_BLOCKS = 12
+_LEVEL = 0.95
+_STEADY_P = 0.001
+_LEAST_SHARE, _LEAST_BYTES = 0.01, 8 << 20
+
+
+def memory_rows(levels: Iterable[PhaseLevels], totals: Sequence[PhaseTotals]) -> list[MemoryRow]:
+    """A row for each quantity and phase of each rank."""
+    names: Mapping[int, PhaseTotals] = {phases.rank: phases for phases in totals}
+    return [
+        MemoryRow(
+            rank=of_gauge.rank,
+            quantity=of_gauge.quantity,
+            source=of_gauge.source,
+            phase=names[of_gauge.rank].name(code),
+            mean_bytes=level.mean,
+            peak_bytes=level.highest,
+            peak_at_most_bytes=level.at_most,
+        )
+        for of_gauge in levels
+        if of_gauge.rank in names
+        for code, level in of_gauge.phases.items()
+    ]
+
+
+def growth_rows(levels: Iterable[PhaseLevels]) -> list[MemoryGrowth]:
+    """How each level grows from step to step; none where too few steps were seen."""
+    rows = (growth(of_gauge) for of_gauge in levels)
+    return [row for row in rows if row is not None]
+
+
+def growth(levels: PhaseLevels) -> MemoryGrowth | None:
+    """The slope of the floor: what is held at the lowest moment of a step is held across steps.
+
+    The median of the slopes between all pairs of blocks, with its interval (Sen 1968).
+    """
+    from scipy.stats import kendalltau, theilslopes
+
+    step, lowest = levels.floor.step, levels.floor.lowest
+    keep = step >= step[0] + _LEFT_OUT * (step[-1] - step[0]) if len(step) else step > 0
+    step, lowest = step[keep], lowest[keep]
+    if len(step) < _FEWEST_BLOCKS:
+        return None
+    slope, _, low, high = theilslopes(lowest, step, _LEVEL)
+    grown = float(np.median(lowest[-3:]) - np.median(lowest[:3]))
+    steady = False
+    if slope > 0 and np.ptp(lowest) > 0:
+        test = kendalltau(step, lowest, alternative="greater")
+        steady = bool(test.pvalue < _STEADY_P)
+    return MemoryGrowth(
+        rank=levels.rank,
+        quantity=levels.quantity,
+        source=levels.source,
+        steps=int(step[-1] - step[0]),
+        bytes_per_step=float(slope),
+        bytes_per_step_interval=(float(low), float(high)),
+        grown_bytes=grown,
+        grows=steady and grown > max(_LEAST_BYTES, _LEAST_SHARE * float(np.median(lowest))),
+    )
