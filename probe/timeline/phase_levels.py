@@ -178,24 +178,24 @@ class GaugeByPhase:
         """Use the reads that the spans cover by now."""
         reads = _Reads.concat(self._reads or [_NO_READS])
         table = SpanTable.concat(self._spans)
-        self._reads, self._spans = [reads], [table]
-        if not len(reads) or not len(table):
-            self._reads = [reads.take(slice(-_MOST_WAITING, None))]
-            self._spans = [table.take(slice(-1, None))]
-            return
-        ready = int(np.searchsorted(reads.time_ns, table.end_ns[-1]))
-        now = reads.take(slice(ready))
-        place = np.searchsorted(table.begin_ns, now.time_ns, "right") - 1
-        inside = (place >= 0) & (now.time_ns < table.end_ns[np.maximum(place, 0)])
-        inside &= table.code[np.maximum(place, 0)] != Code.OUTSIDE
-        place, level = place[inside], now.level[inside]
+        if len(reads) and len(table):
+            ready = int(np.searchsorted(reads.time_ns, table.end_ns[-1]))
+            self._use(reads.take(slice(ready)), table)
+            table = table.take(table.end_ns > reads.time_ns[-1])  # no read comes before the last
+            reads = reads.take(slice(ready, None))
+        self._reads = [reads.take(slice(-_MOST_WAITING, None))]
+        self._spans = [table.take(slice(-_MOST_WAITING, None))]
+
+    def _use(self, reads: _Reads, table: SpanTable) -> None:
+        place = np.maximum(np.searchsorted(table.begin_ns, reads.time_ns, "right") - 1, 0)
+        inside = (table.begin_ns[place] <= reads.time_ns) & (reads.time_ns < table.end_ns[place])
+        inside &= table.code[place] != Code.OUTSIDE
+        place, level = place[inside], reads.level[inside]
         code = table.code[place]
         for phase in np.unique(code).tolist():
             chosen = level[code == phase]
             self.sums.setdefault(phase, LevelSums()).add(np.ones(len(chosen)), chosen)
         self.floor.feed(table.step[place], level)
-        self._reads = [reads.take(slice(ready, None))]
-        self._spans = [table.take(slice(-1, None))]
 
     def levels(self, rank: int, quantity: str, source: str) -> PhaseLevels:
         """All that was seen."""

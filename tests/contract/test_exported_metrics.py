@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import exporter_of
 from tests.fakes.otlp_collector import figures
-from tests.fakes.stored_reports import LABELS, Open, bounds, exactly, memory_of, opener, totals_of
+from tests.fakes.stored_reports import LABELS, Open, bounds, exactly, opener, totals_of
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,8 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
             names = ("device", "phase", "bound")
             first = sample.labels.get("source") or sample.labels.get("quantity", "")
             keys = [first, *(sample.labels.get(name, "") for name in names)]
+            if "rank" in sample.labels:
+                keys[1] = f"rank{sample.labels['rank']}"
             if sample.name != "phasewatt_phase_status":
                 written["|".join([sample.name, *keys])] = sample.value
     expected = {
@@ -59,8 +61,6 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
     for row in report.phases:
         at = f"|{row.device}|{row.phase}|"
         expected[f"phasewatt_phase_duration_seconds|{at}"] = row.time_s
-        memory = memory_of(row, "phasewatt_phase_memory_{}_bytes")
-        expected |= {f"{name}|{at}": value for name, value in memory.items()}
         if row.provenance != "modelled":
             estimate = bounds(row.energy_j, row.energy_j_interval, three)
             name = "phasewatt_phase_energy_estimate_joules"
@@ -70,7 +70,12 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
     for rate in report.rates:
         at = f"{rate.quantity}|{rate.device}|{rate.phase}|"
         activity = bounds(rate.value, rate.interval, three)
-        expected |= {f"phasewatt_phase_activity_ratio|{at}{b}": v for b, v in activity.items()}
+        name = "cpu_cores" if rate.quantity == "cpu_time" else "activity_ratio"
+        expected |= {f"phasewatt_phase_{name}|{at}{b}": v for b, v in activity.items()}
+    for held in report.memory:
+        at = f"{held.quantity}|rank{held.rank}|{held.phase}|"
+        expected[f"phasewatt_phase_memory_peak_bytes|{at}"] = held.peak_bytes
+        expected[f"phasewatt_phase_memory_mean_bytes|{at}"] = held.mean_bytes
     assert written == exactly(expected)
 
 
@@ -84,7 +89,8 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     for (name, *pairs), value in figures(data.resource_metrics[0]).items():
         at = dict(pairs)
         quantity = at.get("phasewatt.quantity", "")
-        keys = (at.get("hw.name", ""), at.get("phasewatt.phase", ""), at.get("phasewatt.bound", ""))
+        place = f"rank{at['phasewatt.rank']}" if "phasewatt.rank" in at else at.get("hw.name", "")
+        keys = (place, at.get("phasewatt.phase", ""), at.get("phasewatt.bound", ""))
         written["|".join([name + quantity, *keys])] += value  # meters of the same device add up
     expected: Counter[str] = Counter(
         {
@@ -104,8 +110,6 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     for row in report.phases:
         at = f"{row.device}|{row.phase}|"
         expected[f"phasewatt.phase.duration|{at}"] = row.time_s
-        memory = memory_of(row, "phasewatt.phase.memory_{}")
-        expected.update({f"{name}|{at}": value for name, value in memory.items()})
         if row.provenance != "modelled":
             estimate = bounds(row.energy_j, row.energy_j_interval, three)
             expected.update(
@@ -116,5 +120,10 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     for rate in report.rates:
         at = f"{rate.quantity}|{rate.device}|{rate.phase}|"
         activity = bounds(rate.value, rate.interval, three)
-        expected.update({f"phasewatt.phase.activity{at}{b}": v for b, v in activity.items()})
+        name = "cpu_cores" if rate.quantity == "cpu_time" else "activity"
+        expected.update({f"phasewatt.phase.{name}{at}{b}": v for b, v in activity.items()})
+    for held in report.memory:
+        at = f"{held.quantity}|rank{held.rank}|{held.phase}|"
+        expected[f"phasewatt.phase.memory_peak{at}"] = held.peak_bytes
+        expected[f"phasewatt.phase.memory_mean{at}"] = held.mean_bytes
     assert written == exactly(expected)

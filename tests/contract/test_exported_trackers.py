@@ -15,7 +15,6 @@ from tests.fakes.stored_reports import (
     WITH_RATES,
     Open,
     bounds,
-    memory_of,
     opener,
     totals_of,
 )
@@ -46,10 +45,12 @@ def final_figures(report: Report) -> dict[str, float]:
             row.energy_j, row.energy_j_interval, (name, f"{name}_low", f"{name}_high")
         )
     expected = {f"energy_final/{name}": value for name, value in energies.items()}
-    for row in report.phases:
-        expected |= memory_of(row, f"memory_final/{row.device}/{row.phase}_{{}}_bytes")
+    for held in report.memory:
+        name = f"memory_final/rank{held.rank}/{held.phase}_{held.quantity}"
+        expected |= {f"{name}_peak_bytes": held.peak_bytes, f"{name}_mean_bytes": held.mean_bytes}
     for rate in report.rates:
-        name = f"activity_final/{rate.device}/{rate.phase}_{rate.quantity}"
+        quantity = "cpu_cores" if rate.quantity == "cpu_time" else rate.quantity
+        name = f"activity_final/{rate.device}/{rate.phase}_{quantity}"
         expected |= bounds(rate.value, rate.interval, (name, f"{name}_low", f"{name}_high"))
     return expected | {f"time_final/{name}": value for name, value in times.items()}
 

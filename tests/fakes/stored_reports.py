@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporters import StoredRun
-from probe.report.model import PhaseRow, Report, SourceRow
+from probe.report.model import MemoryRow, Report, SourceRow
 from probe.store.trainings import single
 from tests.fakes.reports import rate_row
 from tests.fixtures.archives import STORED_RUNS, unpack
@@ -41,11 +41,20 @@ def opener(folder: Path) -> Open:
 def with_rates(run: StoredRun) -> StoredRun:
     """The run, and in its report rates and memory of some phases as if they had been recorded."""
     again = StoredRun(run.path)
-    forward, *others = run.report.phases
+    held = MemoryRow(
+        rank=0,
+        quantity="allocated",
+        source="",
+        phase="forward",
+        mean_bytes=2e9,
+        peak_bytes=3e9,
+        peak_at_most_bytes=4e9,
+    )
     again.report = replace(
         run.report,
-        phases=(replace(forward, memory_peak_bytes=3e9, memory_mean_bytes=2e9), *others),
+        memory=(held, replace(held, quantity="resident", rank=1, peak_bytes=5e9)),
         rates=(
+            rate_row("cpu_time", "forward", 2.0, 1.75),
             rate_row("sm_activity", "forward", 2.0, 0.75),
             rate_row("tensor_activity", "forward", 2.0, 0.25),
             replace(rate_row("sm_activity", "backward", 3.0, 0.5), value=None, interval=None),
@@ -60,12 +69,6 @@ def bounds(
     """An estimate and the ends of its interval under three names; what is None is left out."""
     values = (best, *(interval or (None, None)))
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
-
-
-def memory_of(row: PhaseRow, name: str) -> dict[str, float]:
-    """Peak and mean under names with these words in them; what is None is left out."""
-    values = {"peak": row.memory_peak_bytes, "mean": row.memory_mean_bytes}
-    return {name.format(word): value for word, value in values.items() if value is not None}
 
 
 def exactly(expected: dict[str, float]) -> object:

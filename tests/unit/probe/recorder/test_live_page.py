@@ -91,12 +91,12 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
     publisher = LivePageStage(tmp_path, 0, MACHINE_CLOCK)
     publisher.open([counter()])
     publisher.readings(ticks("c", 300.0, 0, 20))
-    publisher.publish(2_000_000_000, [], {})
+    publisher.publish(2_000_000_000, [], {}, [])
     live = read_live(tmp_path)
     assert live is not None and live.energy_j() == pytest.approx(570.0)
     publisher.readings([Sample("c", 1, "no number")])  # type: ignore[arg-type]
     publisher.readings(ticks("c", 300.0, 20, 40))
-    publisher.publish(4_000_000_000, [], {})
+    publisher.publish(4_000_000_000, [], {}, [])
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "the live page is not written" in told
     again = read_live(tmp_path)
@@ -106,7 +106,7 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
 def test_a_disk_that_refuses_is_the_recorders_to_tell(tmp_path: Path) -> None:
     publisher = LivePageStage(tmp_path / "gone", 0, MACHINE_CLOCK)
     with pytest.raises(OSError):
-        publisher.publish(1, [], {})
+        publisher.publish(1, [], {}, [])
 
 
 def test_a_page_of_another_version_or_of_the_past_is_none(tmp_path: Path) -> None:

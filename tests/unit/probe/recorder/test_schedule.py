@@ -101,7 +101,7 @@ def test_looking_is_told_to_those_who_go_on_and_harms_nobody(tmp_path: Path) -> 
     node_dir(tmp_path).mkdir()
     assert look_live(tmp_path) is None
     publisher = LivePageStage(tmp_path, 0, MACHINE_CLOCK)
-    publisher.publish(1, [], {})
+    publisher.publish(1, [], {}, [])
     assert read_live(tmp_path) is not None
     assert not (tmp_path / LOOKED_FILE).exists()
     assert look_live(tmp_path) == read_live(tmp_path)
@@ -111,6 +111,6 @@ def test_looking_is_told_to_those_who_go_on_and_harms_nobody(tmp_path: Path) -> 
     assert look_live(tmp_path) is not None
     assert not ViewerWatch(tmp_path).active(0.0)
     (tmp_path / LOOKED_FILE).unlink()
-    publisher.publish(2, [], {}, final=True)
+    publisher.publish(2, [], {}, [], final=True)
     assert look_live(tmp_path, linger_s=60.0) is not None
     assert not (tmp_path / LOOKED_FILE).exists()
