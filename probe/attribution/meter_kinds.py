@@ -10,7 +10,14 @@ from .response.response import Response
 
 FINE_S = 0.005  # a counter this fine is read without a lag worth the name (RAPL)
 CPU_TIME = "cpu_time"  # of a process: its rate is the number of cores at work
-RATES = ("sm_activity", "tensor_activity", "dram_activity", "power_cap_time")
+RATES = (
+    "sm_activity",
+    "tensor_activity",
+    "dram_activity",
+    "kernel_time",
+    "memory_time",
+    "power_cap_time",
+)
 
 
 def is_rate(source: Source) -> bool:

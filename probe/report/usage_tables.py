@@ -15,8 +15,8 @@ RATES = {
     "sm_activity": "SM",
     "tensor_activity": "tensor",
     "dram_activity": "DRAM",
-    "utilization": "any kernel",
-    "memory_utilization": "memory traffic",
+    "kernel_time": "any kernel",
+    "memory_time": "memory in use",
     "power_cap_time": "power capped",
 }
 _MEMORY = {"allocated": "allocated", "reserved": "reserved", "used": "in use (NVML)"}

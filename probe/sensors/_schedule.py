@@ -17,8 +17,10 @@ NVML energy counter, new    every 10 ms, after 2 s every 20 ms         ``update_
   it fails                  after a pause that grows to 1 s            ``energy_counter``
 NVML gauges                 every 0.1–10 s; 50 ms and slower: 1 ms     :func:`on_grid`
                             after the grid of 50 ms
-NVML power samples          before the driver's buffer is full,        ``power_readings``
+NVML power and utilisation  before the driver's buffer is full,        ``sample_buffer``
                             every 2 s at most
+rank_process                every 50 ms, after a minute every 200 ms;  ``rank_process``
+                            irregular, so that all phases are met
 host, codecarbon            every 1 s and 2 s, 1 ms after the grid     :func:`on_grid`
 RAPL                        every 20 ms; 1 s outside the total         ``rapl``
 recorder                    5 to 20 rounds a second, 3 ms after the    ``recorder/schedule``

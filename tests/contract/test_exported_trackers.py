@@ -10,14 +10,7 @@ import pytest
 
 from exporters import StoredRun, exporter_of
 from probe.report.model import Report
-from tests.fakes.stored_reports import (
-    LABELS,
-    WITH_RATES,
-    Open,
-    bounds,
-    opener,
-    totals_of,
-)
+from tests.fakes.stored_reports import LABELS, WITH_RATES, Open, bounds, opener, totals_of
 from tests.fakes.tracker_readers import FINAL, READERS, Read
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,7 +34,7 @@ from probe.sensors import SensorContext
 name, seconds = sys.argv[1], float(sys.argv[2])
 kind = discover_sensors()[name]
 early = [m for m in {heavy!r} if m in sys.modules]
-sensor = kind(SensorContext(pids=(os.getpid(),)))
+sensor = kind(SensorContext(pids=(os.getpid(),), ranks={0: os.getpid()}))
 seen = {{"early": early, "sources": [], "reason": None, "samples": [], "gaps": [], "late": 0}}
 try:
     sources = list(sensor.open())
@@ -123,6 +123,8 @@ def test_the_list_of_sensors_is_complete() -> None:
         "nvml_energy",
         "nvml_power",
         "nvml_telemetry",
+        "nvml_utilization",
+        "rank_process",
         "rapl",
     }
 

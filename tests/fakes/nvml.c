@@ -43,7 +43,7 @@ typedef struct {
     int64_t event_reasons, memory_total, memory_used, lost_ns, back_ns;
     int64_t sample_spacing_ns, power_period_ns, power_window_ns, lag_ns;
     int64_t counter_offset_mj, reset_ns, fast_read_ns, last_energy_read_ns, shown_mj;
-    int64_t second_lag_ns, delay_ns, average_ns, wander_ns, offset_mw, part_from_ns;
+    int64_t second_lag_ns, delay_ns, average_ns, wander_ns, offset_mw, part_from_ns, busy_spacing_ns;
     double counter_gain, fast_read_loss_mj, lost_mj, sm, tensor, dram, cap_w;
     double second_lag_share, part;                          /* part 0 or 1: all of the period */
     lattice_t lattices[MAX_LATTICES];
@@ -437,18 +437,21 @@ int nvmlDeviceGetFieldValues(void *d, int n, field_t *f) {
 typedef struct { uint64_t timestamp; value_t value; } sample_t;
 int nvmlDeviceGetSamples(void *d, int kind, uint64_t seen, int *type, unsigned *n, sample_t *out) {
     BEGIN(nvmlDeviceGetSamples, d)
-    if (kind != 0 || !g->sample_spacing_ns) return NOT_SUPPORTED;
+    int64_t spacing = kind == 0 ? g->sample_spacing_ns : kind <= 2 ? g->busy_spacing_ns : 0;
+    if (!spacing) return NOT_SUPPORTED;
     *type = 1;
     if (!out) { *n = g->sample_depth; return OK; }
     int64_t offset = clock_offset_ns(g->sample_clock ? CLOCK_BOOTTIME : CLOCK_REALTIME);
-    int64_t last = now_ns() / g->sample_spacing_ns;
+    int64_t last = now_ns() / spacing;
     unsigned filled = 0;
     for (int64_t k = last - g->sample_depth + 1; k <= last && filled < *n; k++) {
-        int64_t t = k * g->sample_spacing_ns;
+        int64_t t = k * spacing;
         uint64_t stamp = (uint64_t)((t + offset) / 1000);
         if (stamp <= seen) continue;
         out[filled].timestamp = stamp;
-        out[filled++].value.ui = has_value ? (unsigned)value : (unsigned)lround(mean_watts(g, t, g->sample_spacing_ns) * 1e3);
+        double watts = mean_watts(g, t, spacing);   /* busy: as many percent as 1/10 of the watts, or half */
+        double shown = kind == 0 ? watts * 1e3 : fmin(100.0, watts / (kind == 1 ? 10 : 20));
+        out[filled++].value.ui = has_value ? (unsigned)value : (unsigned)lround(shown);
     }
     *n = filled;
     return filled ? OK : NOT_FOUND;

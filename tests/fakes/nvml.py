@@ -67,7 +67,7 @@ class Gpu(ctypes.Structure):
                 "event_reasons memory_total memory_used lost_ns back_ns sample_spacing_ns "
                 "power_period_ns power_window_ns lag_ns counter_offset_mj reset_ns fast_read_ns "
                 "last_energy_read_ns shown_mj second_lag_ns delay_ns average_ns wander_ns "
-                "offset_mw part_from_ns"
+                "offset_mw part_from_ns busy_spacing_ns"
             ).split()
         ),
         *(
@@ -180,7 +180,7 @@ class NvmlRig:
             gpu.memory_total, gpu.memory_used = 80 << 30, 12 << 30
             gpu.counter_offset_mj, gpu.counter_gain, gpu.part = 123_456_789, 1.0, 1.0
             gpu.power_period_ns, gpu.power_window_ns = 100_000_000, 25_000_000
-            gpu.sample_depth = 120
+            gpu.sample_depth, gpu.busy_spacing_ns = 120, 166_667_000
             gpu.sm, gpu.tensor, gpu.dram, gpu.cap_w = 0.83, 0.41, 0.57, 700.0
             phase = start + round((index * 0.6180339887 % 1.0) * period_s * 1e9)
             lattice = gpu.lattices[0]

@@ -95,7 +95,8 @@ def examine() -> Diagnosis:
     job = current_job()
     request = device_request(os.environ.get("PROBE_DEVICES") or None, job)
     country = os.environ.get("PROBE_COUNTRY") or None
-    context = SensorContext(requests=(request,), pids=(os.getpid(),), country=country)
+    pid = os.getpid()
+    context = SensorContext(requests=(request,), pids=(pid,), ranks={0: pid}, country=country)
     findings = [_examine_one(kind, context) for kind in discover_sensors().values()]
     return Diagnosis(
         versions={

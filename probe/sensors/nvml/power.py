@@ -3,7 +3,7 @@
 Beside an energy counter power is a picture, read twice a second. Without one it is read
 ten times a second and its integral is the device's energy in the total. Where the
 driver keeps power samples closer than 25 ms, they are a third source. All values are mW
-(:mod:`.power_readings`).
+(:mod:`.power_readings`, :mod:`.sample_buffer`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...model import Source
-from ...units import NS_PER_S, W_PER_MW
+from ...units import NS_PER_MS, NS_PER_S, W_PER_MW
 from .devices import Device, DeviceHandle
 from .polling import Gauge, NvmlSensor, OpenMeter
-from .power_readings import PowerBuffer, PowerCalls, open_buffer
+from .power_readings import PowerCalls, power_of
+from .sample_buffer import SampleBuffer, SampledQuantity, open_buffer
 from .session import Failed, Session
 
 WITH_COUNTER_NS = NS_PER_S // 2
 WITHOUT_COUNTER_NS = NS_PER_S // 10
 _INSTANT = "instant: a window of tens of ms"
 _AVERAGE = "1 s average"
+# NVML_TOTAL_POWER_SAMPLES; a coarser buffer says no more than direct reads.
+_SAMPLES = SampledQuantity(0, "power samples", power_of, 25 * NS_PER_MS)
 
 
 class NvmlPowerSensor(NvmlSensor):
@@ -76,9 +79,23 @@ class NvmlPowerSensor(NvmlSensor):
 
     def open_meters(self, session: Session, device: Device) -> list[OpenMeter]:
         opened = super().open_meters(session, device)
-        handle = DeviceHandle(session, device)
-        buffer = open_buffer(session, device, handle, self.context.clock)
-        if not isinstance(buffer, PowerBuffer):
+        buffer = open_buffer(
+            self.name,
+            session,
+            device,
+            self.context.clock,
+            _SAMPLES,
+            lambda spacing_s, note: device.source(
+                "power_samples",
+                "W",
+                W_PER_MW,
+                model=device.name,
+                method="samples",
+                resolution_s=spacing_s,
+                note=note,
+            ),
+        )
+        if not isinstance(buffer, SampleBuffer):
             self.absent.append(buffer)
             return opened
         return [*opened, (buffer, (buffer.source,))]

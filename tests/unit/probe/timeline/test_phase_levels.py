@@ -1,4 +1,4 @@
-"""Memory by phase: reads held against spans, however they are cut, equal one look at all of them."""
+"""Memory by phase: reads held against spans in any pieces equal a look at all of them."""
 
 from __future__ import annotations
 
