@@ -1,6 +1,8 @@
 """Post-local SGD: ranks step on their own and average their weights at times (Lin et al. 2020).
 
-With torch's hook and averager. Averages are of weights; each rank keeps its own optimizer state.
+With torch's hook. Its averager is not used: it gives weights a new layout in memory, and DDP then
+mistakes the gradients of those that were in another (channels_last). Only weights are averaged;
+each rank keeps its own optimizer state.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook
-from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 
 from ..comm_bytes import Wire, size
 from ..communication import Averaged, Bucket, Communication, State
@@ -77,7 +79,8 @@ class _Averages(Communication):
         self._state = post_localSGD_hook.PostLocalSGDState(
             None, subgroup, settings.start, post_local_gradient_allreduce=several
         )
-        self._averager = PeriodicModelAverager(settings.period, warmup_steps=settings.start)
+        self._settings = settings
+        self._step = 0  # steps that are over
 
     def average(self, bucket: Bucket) -> Averaged:
         state, bytes_ = self._state, size(bucket.buffer())
@@ -88,13 +91,19 @@ class _Averages(Communication):
         return averaged
 
     def after_step(self, weights: Sequence[nn.Parameter]) -> None:
-        done = self._averager.step - self._averager.warmup_steps
-        if done >= 0 and done % self._averager.period == 0:  # as the averager decides
-            self.wire.sent += sum(size(p) for p in weights if p.grad is not None)
-        self._averager.average_parameters(weights)
+        local = self._step - self._settings.start
+        self._step += 1
+        if local < 0 or local % self._settings.period:
+            return
+        with torch.no_grad():
+            flat = torch.cat([weight.reshape(-1) for weight in weights])
+            self.wire.all_reduce(flat.div_(dist.get_world_size())).wait()
+            means = flat.split([weight.numel() for weight in weights])
+            for weight, mean in zip(weights, means, strict=True):
+                weight.copy_(mean.view(weight.shape))
 
     def snapshot(self) -> State:
-        return {"gradients": self._state.iter, "averages": self._averager.step}
+        return {"step": self._step, "exact": self._state.iter}
 
     def restore(self, saved: State) -> None:
-        self._state.iter, self._averager.step = saved["gradients"], saved["averages"]
+        self._step, self._state.iter = saved["step"], saved["exact"]
