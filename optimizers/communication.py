@@ -142,7 +142,7 @@ hook.__annotations__ = {}  # DDP compares them with classes, ours are strings
 
 
 def flat_gradients(bucket: Bucket) -> Iterator[tuple[nn.Parameter, torch.Tensor]]:
-    """Each parameter with its gradient, a flat view in the order of memory (channels last too)."""
+    """Each parameter with its gradient, a flat view in the order of memory."""
     begin, buffer = 0, bucket.buffer()
     for parameter in bucket.parameters():
         end = begin + parameter.numel()
