@@ -13,7 +13,8 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from .comm_bytes import Hook, Wire
+from .comm_bytes import Wire
+from .communication import Communication
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]  # (model, batch) → mean over the batch
 
@@ -83,7 +84,7 @@ class Plan:
     clip_norm: float | None = None
     zero_stage: int | None = None
     bucket_mb: float | None = None
-    compression: Callable[[nn.Module, Wire], tuple[Any, Hook]] | None = None  # DDP's hook
+    compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
     loader: LoaderOptions = field(default_factory=LoaderOptions)

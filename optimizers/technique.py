@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol, runtime_checkable
 
+from .errors import TechniqueRefused
 from .plan import Plan
 
+# What stands in the place of DDP's all-reduce: one of them at a time, and none under ZeRO.
+EXCHANGES = frozenset(
+    {"compression", "hierarchical", "int8", "local_sgd", "onebit", "powersgd", "topk"}
+)
 GROUP = "optimizers.techniques"
 
 
@@ -42,3 +47,20 @@ class Base:
     requires: ClassVar[frozenset[str]] = frozenset()
     conflicts: ClassVar[frozenset[str]] = frozenset()
     after: ClassVar[frozenset[str]] = frozenset()
+
+
+def only_exchange(name: str) -> frozenset[str]:
+    """What a technique called ``name`` conflicts with if it replaces DDP's all-reduce."""
+    return EXCHANGES - {name} | {"zero"}
+
+
+def refuse_scaled_loss(name: str, plan: Plan) -> None:
+    """Raises TechniqueRefused if the loss is scaled by a factor that changes.
+
+    What a rank keeps of earlier steps would be of another scale, or not finite for good.
+    """
+    if plan.precision.scaled:
+        raise TechniqueRefused(
+            f"{name} does not go with fp16 precision: the loss scale changes, and what ranks keep "
+            "of earlier steps does not; use bf16"
+        )

@@ -25,7 +25,9 @@ class GradientAccumulation(Base):
 
     name: ClassVar[str] = "accumulation"
     equation: ClassVar[str] = "(4)–(9)"
-    after: ClassVar[frozenset[str]] = frozenset({"zero", "compression", "powersgd", "topk"})
+    after: ClassVar[frozenset[str]] = frozenset(
+        {"zero", "compression", "int8", "onebit", "powersgd", "topk"}
+    )
 
     k: int = 4
     mode: Literal["split", "grow"] = "split"

@@ -10,7 +10,7 @@ from probe.report.model import JsonValue
 
 from ..errors import TechniqueRefused
 from ..plan import Plan
-from ..technique import Base
+from ..technique import EXCHANGES, Base
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Zero(Base):
 
     name: ClassVar[str] = "zero"
     equation: ClassVar[str] = "§III-E"
-    conflicts: ClassVar[frozenset[str]] = frozenset({"compression", "powersgd", "topk", "overlap"})
+    conflicts: ClassVar[frozenset[str]] = EXCHANGES | {"overlap"}
     after: ClassVar[frozenset[str]] = frozenset({"precision"})
 
     stage: int = 2

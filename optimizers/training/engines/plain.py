@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ...comm_bytes import Wire
+from ...communication import Communication, hook
 from ...plan import Plan
 from ...techniques.precision import Masters, accept_floats
 from . import MakeOptimizer, Stepped
@@ -45,11 +46,12 @@ class PlainEngine:
             self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
         self.model: Any = self._distributed() if plan.world > 1 else self.module
         self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
-        self._hook_state: Any = None
+        self._communication: Communication | None = None
         if plan.compression is not None:
-            self._hook_state, hook = plan.compression(self.module, self.wire)
+            self._communication = plan.compression(self.module, self.wire)
+            self._communication.check(self.optimizer)
             parallel: Any = self.model
-            parallel.register_comm_hook(self._hook_state, hook)
+            parallel.register_comm_hook(self._communication, hook)
 
     def _distributed(self) -> nn.parallel.DistributedDataParallel:
         on_gpu = self._plan.device == "cuda"
@@ -102,14 +104,18 @@ class PlainEngine:
             self._scaler.step(self.optimizer)
             self._scaler.update()
             applied = self._scaler.get_scale() >= before
+        if self._communication is not None:
+            self._communication.after_step(self._stepped)
+            if self._masters is not None and self._communication.ranks_differ:
+                self._masters.publish()  # the copies are averaged
         self.optimizer.zero_grad(set_to_none=True)
         return Stepped(None if norm is None else float(norm) if want_norm else None, applied)
 
     def save(self, folder: Path) -> None:
         rank = dist.get_rank() if self._plan.world > 1 else 0
-        if hasattr(self._hook_state, "snapshot"):  # what this rank has not sent yet
-            torch.save(self._hook_state.snapshot(), folder / f"hook-{rank}.pt")
-        if rank:
+        if self._communication is not None:  # what this rank has not sent yet
+            torch.save(self._communication.snapshot(), folder / f"hook-{rank}.pt")
+        if rank and not self._ranks_differ:
             return  # the rest is the same on all of them
         state = {
             "model": self.module.state_dict(),
@@ -117,19 +123,32 @@ class PlainEngine:
             "scaler": self._scaler.state_dict() if self._scaler else None,
             "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
         }
-        torch.save(state, folder / "engine.pt")
+        torch.save(state, self._file(folder))
 
     def load(self, folder: Path) -> None:
-        state = torch.load(folder / "engine.pt", map_location=self._plan.device, weights_only=True)
+        def read(path: Path) -> dict[str, Any]:
+            saved: dict[str, Any] = torch.load(
+                path, map_location=self._plan.device, weights_only=True
+            )
+            return saved
+
+        state = read(self._file(folder))
         self.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self._scaler is not None:
             self._scaler.load_state_dict(state["scaler"])
         if self._masters is not None:
             self._masters.restore(state["masters"])
-        if hasattr(self._hook_state, "restore"):
-            rank = dist.get_rank() if self._plan.world > 1 else 0
-            self._hook_state.restore(torch.load(folder / f"hook-{rank}.pt", weights_only=True))
+        if self._communication is not None:
+            self._communication.restore(read(folder / f"hook-{dist.get_rank()}.pt"))
+
+    @property
+    def _ranks_differ(self) -> bool:
+        return self._communication is not None and self._communication.ranks_differ
+
+    def _file(self, folder: Path) -> Path:
+        """Where the state of model and optimizer is."""
+        return folder / (f"engine-{dist.get_rank()}.pt" if self._ranks_differ else "engine.pt")
 
     def close(self) -> None:
         """Nothing to free: tensors and DDP go with the engine."""

@@ -167,6 +167,8 @@ def test_the_other_stages_train_too(stage):
     [
         "accumulation,schedule",
         pytest.param("topk", marks=pytest.mark.full),
+        pytest.param("powersgd", marks=pytest.mark.full),
+        pytest.param("local_sgd", marks=pytest.mark.full),
         pytest.param("zero,schedule", marks=pytest.mark.full),
     ],
 )
@@ -184,13 +186,21 @@ def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
 
 
 def test_compressed_gradients_send_what_is_stated_and_still_train():
-    found = two_ranks("train", "topk", "powersgd", "compression", "overlap")
+    found = two_ranks(
+        "train", "topk", "powersgd", "compression", "int8", "onebit", "local_sgd", "overlap"
+    )
     assert all(result["reached"] for result in found.values()), found
     assert found.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
     share = {name: result["sent"] / result["whole"] for name, result in found.items()}
     assert share["topk"] == pytest.approx(0.05 * 2, rel=0.05)  # 4 bytes of place with each 4
     assert share["compression"] == 0.5
     assert share["powersgd"] < 0.5
+    assert share["int8"] == pytest.approx(0.25, rel=0.1)  # a scale beside every 256, or fewer
+    steps = {name: result["samples"] // 32 for name, result in found.items()}
+    exact = 10 / steps["onebit"]  # the steps before it begins
+    assert exact + (1 - exact) / 32 < share["onebit"] < exact + (1 - exact) / 16
+    averages = len(range(10, steps["local_sgd"], 4))
+    assert share["local_sgd"] == pytest.approx((10 + averages) / steps["local_sgd"])
 
 
 @pytest.mark.parametrize("how", DDP_AND_ZERO)
