@@ -31,6 +31,8 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         for t, value in zip(level.time_s, listed(level.value), strict=True)
         if value is not None
     ]
+    if any(level.device == "process" for level in read):  # which holds all ranks' own
+        read = [level for level in read if not level.device.startswith("rank")]
     if not read:
         return Chart("No use of memory was read in this time.", None, columns, rows)
     read.sort(key=lambda level: -float(np.nanmax(level.value)))

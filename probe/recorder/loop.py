@@ -106,6 +106,7 @@ class Recorder:
         if epoch > 1:
             with self._disk():
                 self._run_file.reopen()
+                self._pipeline.forget_summary()
             self._pipeline.note_hole()
         if self._record():
             self._finish()

@@ -23,7 +23,7 @@ _ORDER = (
     "checkpoint",
     "restart",
 )
-_LAST = (Phase.OTHER, Phase.UNRESOLVED, Phase.UNATTRIBUTED)
+_LAST = (Phase.OTHER, Phase.RESTART, Phase.UNRESOLVED, Phase.UNATTRIBUTED)
 _REST = (Phase.UNRESOLVED, Phase.UNATTRIBUTED)  # no phases: energy and time that belong to none
 _CERTAINTY = (Status.RESOLVED, Status.WEAK, Status.NOT_IDENTIFIABLE)
 

@@ -15,6 +15,8 @@ _MATTERS = 0.1  # share of the energy, or of the run, whose lack limits the answ
 _MOST_NAMES = 3
 _LONGEST = 300  # characters of a reason
 
+_NOT_TRAINING = (Phase.OTHER, Phase.RESTART)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -96,17 +98,17 @@ def _share(table: DevicePhases, row: PhaseRow) -> str:
 
 
 def _largest(table: DevicePhases | None) -> PhaseRow | None:
-    """The phase that is known to take most; ``other`` only if nothing else is known."""
+    """The phase that is known to take most; ``other`` or ``restart`` only if nothing else is."""
     if table is None:
         return None
     known = [row for row in table.named if row.energy_j is not None and row.energy_share]
-    phases = [row for row in known if row.phase != Phase.OTHER] or known
+    phases = [row for row in known if row.phase not in _NOT_TRAINING] or known
     return max(phases, key=energy_of, default=None)
 
 
 def _longest(tables: list[DevicePhases]) -> PhaseRow | None:
     rows = [row for row in (tables[0].named if tables else ()) if row.time_share]
-    phases = [row for row in rows if row.phase != Phase.OTHER] or rows
+    phases = [row for row in rows if row.phase not in _NOT_TRAINING] or rows
     return max(phases, key=time_share_of, default=None)
 
 

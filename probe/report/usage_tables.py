@@ -21,6 +21,7 @@ RATES = {
 }
 _MEMORY = {"allocated": "allocated", "reserved": "reserved", "used": "in use (NVML)"}
 _UNKNOWN = "—"
+_WORTH_A_LINE = 1024  # bytes per step
 
 
 def activity(report: Report, device: str | None = None) -> list[Table]:
@@ -95,7 +96,7 @@ def growth(report: Report) -> list[str]:
     return [
         memory_growth(row, several=several)
         for row in report.memory_growth
-        if row.bytes_per_step_interval[0] > 0 and not row.grows  # a leak stands in the notes
+        if row.bytes_per_step_interval[0] > _WORTH_A_LINE and not row.grows  # a leak is a note
     ]
 
 

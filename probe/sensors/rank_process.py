@@ -62,6 +62,8 @@ class RankProcessSensor:
                 cpu_ns = time.clock_gettime_ns(_cpu_clock(self._ranks[rank]))
                 end_ns = self._clock.now_ns()
                 pages = int(os.pread(file, 128, 0).split()[1])
+                if not pages:  # it has ended, and its parent has not looked yet
+                    raise ProcessLookupError
             except (OSError, IndexError, ValueError):
                 os.close(self._statm.pop(rank))
                 continue

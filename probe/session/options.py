@@ -36,6 +36,7 @@ class WatchOptions:
     data: str | None
     modules: bool
     classify: bool
+    resume: str | os.PathLike[str] | None = None
 
 
 def options(
@@ -52,6 +53,7 @@ def options(
     modules: bool,
     classify: bool,
     dashboard: bool | int,
+    resume: str | os.PathLike[str] | None = None,
 ) -> WatchOptions:
     """The options, as :class:`probe.watch` documents them, else as the environment has them.
 
@@ -76,6 +78,7 @@ def options(
         data=data or environment("PROBE_DATA") or None,
         modules=bool(modules) or environment("PROBE_MODULES") in _YES,
         classify=bool(classify) or environment("PROBE_CLASSIFY") in _YES,
+        resume=resume or environment("PROBE_RESUME") or None,
     )
 
 

@@ -32,6 +32,7 @@ from .names import run_name
 from .options import WatchOptions
 from .process_info import process_info
 from .recorder_supervisor import Supervisor
+from .resumed import continued
 from .ring_files import RingPlace
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Run:
         self._declared: tuple[str, ...] = ()
         self._met: ProcessFields = {}  # what :func:`meet` returned about the job's other hosts
         self._joined = join(Path(joined), self._job, options) if joined else None
-        self.path = Path(joined) if joined else self._create()
+        self.path = Path(joined) if joined else self._resumed() or self._create()
         place = RingPlace(self.path, self._job.rank, number)
         self._engine = PhaseEngine(
             place.open,
@@ -168,6 +169,19 @@ class Run:
             self._engine.remove_rings()  # no recorder will
         if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
+
+    def _resumed(self) -> Path | None:
+        """The run that this training continues; None if it begins one."""
+        if self._options.resume is None:
+            return None
+        run = Path(self._options.resume).absolute()
+        try:
+            self._job = continued(run, self._job)
+        except StoreError as error:
+            if self._job.rank == 0:
+                say(f"phasewatt: not continued: {error}; this is a run of its own")
+            return None
+        return run
 
     def _create(self) -> Path:
         options, job = self._options, self._job

@@ -62,6 +62,10 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         classify: count the operations of the first step, so that ``probe compare`` can tell
             memory-bound work from the rest; read off autograd's graph, nothing is run again. The
             first time on a machine its rates are measured, in about 0.3 s. All of it is start-up.
+        resume: the directory of a run that was ended and that this training continues from its
+            last checkpoint: another attempt of the same run, whose energies add up. A run that
+            finished, or was recorded on another boot of the machine, is not continued: a line says
+            so, and this is a run of its own.
 
     Re-entering while a run is active gives the same run. Also a decorator.
 
@@ -97,6 +101,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         data: str | None = None,
         modules: bool = False,
         classify: bool = False,
+        resume: str | os.PathLike[str] | None = None,
     ):
         self._model, self._optimizer = model_and_optimizer(model, optimizer)
         self._options = checked(
@@ -112,6 +117,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             modules=modules,
             classify=classify,
             dashboard=dashboard,
+            resume=resume,
         )
         self._entered: list[Run | UnwatchedRun] = []
         if not _not_entered:

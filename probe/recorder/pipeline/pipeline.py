@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...clock import Clock
 from ...model import Gap, Reading, Source
-from ...store.layout import node_dir
+from ...store.layout import node_dir, summary_path
 from ...store.members import Member
 from ...timeline.span_table import Rows, SpanTable
 from ..drain import RingDrain
@@ -121,6 +121,10 @@ class Pipeline:
             self._summary.save(
                 end_ns, drains, members, self._timelines, followed=self._attribution.followed()
             )
+
+    def forget_summary(self) -> None:
+        """What an earlier recorder summed up at an end of the run, which goes on. Raises OSError."""
+        summary_path(self._run).unlink(missing_ok=True)
 
     def note_hole(self) -> None:
         """What was not sampled before this recorder took over is a Gap.
