@@ -123,7 +123,7 @@ class Pipeline:
             )
 
     def forget_summary(self) -> None:
-        """What an earlier recorder summed up at an end of the run, which goes on. Raises OSError."""
+        """Delete what an earlier recorder summed up: the run goes on. Raises OSError."""
         summary_path(self._run).unlink(missing_ok=True)
 
     def note_hole(self) -> None:

@@ -1,4 +1,4 @@
-"""How busy each phase kept a unit: worlds of known levels, read as NVML and the kernel tell them."""
+"""How busy each phase kept a unit: worlds of known levels, read as real meters tell them."""
 
 from __future__ import annotations
 
