@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from probe.report.numbers import watts as watts_text
 from probe.report.sentences import short
 
 from ..chart_data import MODELLED, Chart, Floats, Power
@@ -51,14 +52,12 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
         },
         meta={"unit_s": scale.seconds},
     )
-    sorted_ = np.sort(means)[::-1]
-    first, last = (short(watts.devices[i], 40) for i in (order[0], order[-1]))
-    apart = 100 * (sorted_[0] / sorted_[-1] - 1) if sorted_[-1] > 0 else float("nan")
-    caption = (
-        f"{first} draws most, {last} least: {apart:.0f} % apart in the mean. "
-        if np.isfinite(apart)
-        else f"{first} draws most. "
+    ends = sorted(means)[::-1]
+    first, last = (
+        f"{short(watts.devices[place], 40)} ({watts_text(mean)} in the mean)"
+        for place, mean in ((order[0], ends[0]), (order[-1], ends[len(order) - 1]))
     )
+    caption = f"{first} draws most, {last} least. "
     more = len(chosen) - len(order)
     return Chart(
         caption
