@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -27,9 +26,12 @@ from . import snapshot
 from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
+from .failures import one_line, out_of_memory
+from .last_values import last_values
 from .progress import Bar
-from .ranks import agreed, join_ranks, peak_memory, resident_memory
+from .ranks import agreed, join_ranks, resident_memory
 from .result import Result
+from .stopwatch import Stopwatch
 from .target_progress import Progress, Target
 from .variance import GradientVariance, noise
 
@@ -129,7 +131,7 @@ class Trainer:
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
         self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
         self._run: Any = None
-        self._mfu: tuple[float | None, str] = None, ""
+        self._utilisation = flops.Utilisation(None)
         self._memory: dict[str, int] = {}  # bytes by component, seen in the first step
 
     def report(self) -> Any:
@@ -195,13 +197,24 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
-                self._log_at_end(run, before)
+                self._utilisation = self._utilised()
+                run.log(
+                    **last_values(
+                        self._at,
+                        self.device,
+                        self._memory,
+                        before,
+                        self._utilisation,
+                        self._flops,
+                        self._progress,
+                    )
+                )
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 raise TrainingFailed(
                     f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
-                    f"techniques accumulation, checkpointing, precision ({_one_line(error)})"
+                    f"techniques accumulation, checkpointing, precision ({one_line(error)})"
                 ) from error
         at, progress = self._at, self._progress
         return Result(
@@ -214,28 +227,29 @@ class Trainer:
             run.path,
             progress.first if progress and progress.reached else None,
             ended,
-            *self._mfu,
+            self._utilisation.mfu,
+            self._utilisation.peak,
+            self._utilisation.reason,
+            at.train_seconds,
         )
 
-    def _utilisation(self) -> tuple[float | None, str]:
-        """(MFU over the training without its evaluations, where the peak comes from)."""
-        seconds = self._at.seconds - self._at.eval_seconds
-        peak = flops.peak(self.device, self.plan.precision.dtype)
-        if self._flops is None or peak is None or seconds <= 0:
-            return None, ""
-        speed = self._flops * self._at.samples / seconds
-        return speed / (peak.per_s * self._world), peak.source
+    def _utilised(self) -> flops.Utilisation:
+        """The share of all ranks' peak that the steps reached, evaluations left out."""
+        at = self._at
+        per_s = at.samples / self._world / at.train_seconds if at.train_seconds else 0.0
+        peak = flops.peak(self.device, self.plan.precision.dtype) if self._flops else None
+        return flops.utilisation(self._flops, per_s, peak)
 
     def _train(self, run: Any, bar: Bar) -> str:
         at, purse = self._at, Purse(self._budget, self.device, run)
         self.engine.model.train()
         next_eval = (at.samples // self._eval_every + 1) * self._eval_every
-        begin = time.perf_counter() - at.seconds
+        self._watch = watch = Stopwatch(at, self.device)
         step_samples = self._samples_of_step()
         while at.samples + step_samples <= self._samples:
             loss = self._step(run)
-            at.seconds = time.perf_counter() - begin
             bar.step(step_samples, loss, self._policy.k)
+            watch.tick()
             if at.samples >= next_eval:
                 next_eval += self._eval_every
                 if self._evaluated(run):
@@ -244,38 +258,13 @@ class Trainer:
             if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
                 self._save(run)
             if (spent := purse.spent(at.seconds)) is not None:
+                watch.settle()
                 return spent
             step_samples = self._samples_of_step()
+        watch.settle()
         if self._evaluate and at.samples % self._eval_every:
             self._evaluated(run)
         return "samples"
-
-    def _log_at_end(self, run: Any, before: int) -> None:
-        """Log what only the end of the training shows, for comparisons of runs.
-
-        Args:
-            before: bytes that the process held before it trained; 0 on a GPU.
-        """
-        peak = peak_memory(self.device)
-        if self._memory:
-            if before:
-                self._memory["process"] = max(0, before - self._memory.get("weights", 0))
-            self._memory["workspace"] = max(0, peak - sum(self._memory.values()))
-        values: dict[str, float] = {
-            "peak_memory_bytes": peak,
-            "train_s": self._at.seconds - self._at.eval_seconds,
-        }
-        values |= {
-            f"memory_{name}_bytes": amount for name, amount in self._memory.items() if amount
-        }
-        self._mfu = self._utilisation()
-        if self._flops is not None:
-            values["flops_per_sample"] = self._flops
-        if self._mfu[0] is not None:
-            values["mfu"] = self._mfu[0]
-        if self._progress and self._progress.reached and self._progress.first:
-            values["target_samples"], values["target_s"] = self._progress.first
-        run.log(**values)
 
     def _samples_of_step(self) -> int:
         """Samples of the next step, over all ranks."""
@@ -364,39 +353,39 @@ class Trainer:
         """Evaluate the model; returns True if the target is reached."""
         if self._evaluate is None:
             return False
-        at, begin = self._at, time.perf_counter()
-        self.engine.module.eval()
-        with run.phase("eval"), torch.no_grad():
-            metrics = {
-                name: float(value) for name, value in self._evaluate(self.engine.module).items()
-            }
-        self.engine.module.train()
-        metrics = agreed(metrics)  # or one rank might end and the others wait for it
-        at.metrics = metrics
-        at.eval_seconds += time.perf_counter() - begin
+        at = self._at
+        with self._watch.paused():
+            trained_s = at.seconds
+            self.engine.module.eval()
+            with run.phase("eval"), torch.no_grad():
+                metrics = {
+                    name: float(value) for name, value in self._evaluate(self.engine.module).items()
+                }
+            self.engine.module.train()
+            at.metrics = metrics = agreed(metrics)  # or one rank might end, the others wait for it
         run.log(**{f"eval_{name}": value for name, value in metrics.items()})
         if self._progress is None:
             return False
-        self._progress.saw(metrics, at.samples, at.seconds)
+        self._progress.saw(metrics, at.samples, trained_s)
         return self._progress.reached
 
     def _save(self, run: Any) -> None:
         assert self._snapshots is not None
         at = self._at
-        state: snapshot.TrainerState = {
-            "at": at.saved(),
-            "consumed": self._batches.consumed,
-            "policy": self._policy.state(),
-            "random": snapshot.random_state(),
-            "progress": self._progress.state() if self._progress else None,
-        }
-        with run.phase("checkpoint"):
+        with self._watch.paused(), run.phase("checkpoint"):
+            state: snapshot.TrainerState = {
+                "at": at.saved(),
+                "consumed": self._batches.consumed,
+                "policy": self._policy.state(),
+                "random": snapshot.random_state(),
+                "progress": self._progress.state() if self._progress else None,
+            }
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
             except (OSError, RuntimeError) as error:  # torch's writer raises the latter
                 raise TrainingFailed(
                     f"the snapshot of step {at.step} cannot be written to "
-                    f"{self._snapshots}: {_one_line(error)}"
+                    f"{self._snapshots}: {one_line(error)}"
                 ) from error
 
     def _restore(self) -> None:
@@ -418,14 +407,3 @@ class Trainer:
 def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimizer:
     """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
     return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01, **arguments)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    message = str(error)  # torch's CPU allocator raises a plain RuntimeError
-    return "allocate memory" in message or "not enough memory" in message
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160]
