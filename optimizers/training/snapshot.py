@@ -14,6 +14,8 @@ from typing import NotRequired, TypedDict, cast
 import torch
 import torch.distributed as dist
 
+from probe.report.model import JsonValue
+
 from ..errors import UsageError
 from ..techniques.accumulation import PolicyState
 from .target_progress import ProgressState
@@ -77,6 +79,7 @@ class TrainerState(TypedDict):
     policy: PolicyState
     random: RandomState
     progress: ProgressState | None
+    measured_k: NotRequired[dict[str, JsonValue] | None]  # of k="optimal"
 
 
 def random_state() -> RandomState:

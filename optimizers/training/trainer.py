@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset, default_collate
 import probe
 from probe.instrument.roofline.ridge import kept_ridge
 from probe.instrument.roofline.step_classifier import is_elementwise
+from probe.report.model import JsonValue
 
 from ..analysis import flops, memory, roofline
 from ..errors import TrainingFailed, UsageError
@@ -31,6 +33,7 @@ from .last_values import last_values
 from .progress import Bar
 from .ranks import agreed, join_ranks, resident_memory
 from .result import Result
+from .search_k import copied, search
 from .stopwatch import Stopwatch
 from .target_progress import Progress, Target
 from .variance import GradientVariance, noise
@@ -120,6 +123,8 @@ class Trainer:
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
         self._classify = classify
         self._flops, self._roofline = self._count(model, data, micro)
+        self._copy = copied(model) if plan.accumulation.optimal else None
+        self._data, self._measured_k = data, cast("dict[str, JsonValue] | None", None)
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
@@ -171,6 +176,7 @@ class Trainer:
         """
         if resume:
             self._restore()
+        self._search_k()
         watching = probe.watch(
             self.engine.module,
             self.engine.optimizer,
@@ -183,12 +189,13 @@ class Trainer:
             config={
                 **self._config,
                 "stack": self.stack.name,
-                "techniques": self.stack.as_json(),
+                "techniques": self.stack.as_json(self.plan),
                 "batch_size": self.plan.batch_size,
                 "lr": self.plan.lr,
                 "seed": self._seed,
                 "samples": self._samples,
                 "roofline": self._roofline,
+                **({} if self._measured_k is None else {"measured_k": self._measured_k}),
             },
         )
         before = 0 if self.device == "cuda" else resident_memory()
@@ -232,6 +239,17 @@ class Trainer:
             self._utilisation.reason,
             at.train_seconds,
         )
+
+    def _search_k(self) -> None:
+        """Find the k of eq. (9), if it was asked for and no snapshot knows it."""
+        copy_, self._copy = self._copy, None
+        if copy_ is None or self._measured_k is not None:
+            return
+        choice = search(copy_, self.plan, self._loss, self._data)
+        self._policy.k, self._measured_k = choice.k, choice.as_json()
+        self.table += f"\n{choice.table()}"
+        if not self._quiet and self.rank == 0:
+            print(choice.table(), file=sys.stderr)
 
     def _utilised(self) -> flops.Utilisation:
         """The share of all ranks' peak that the steps reached, evaluations left out."""
@@ -379,6 +397,7 @@ class Trainer:
                 "policy": self._policy.state(),
                 "random": snapshot.random_state(),
                 "progress": self._progress.state() if self._progress else None,
+                "measured_k": self._measured_k,
             }
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
@@ -399,6 +418,7 @@ class Trainer:
         self._at, self._rate = snapshot.Position(**state["at"]), None
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
+        self._measured_k = state.get("measured_k")
         if self._progress is not None and state["progress"] is not None:
             self._progress.restore(state["progress"])
         snapshot.set_random_state(state["random"])
