@@ -29,6 +29,7 @@ from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
 from .failures import one_line, out_of_memory
+from .gradients import LOOK_EVERY, GradientWatch
 from .last_values import last_values
 from .progress import Bar
 from .ranks import agreed, join_ranks, resident_memory
@@ -36,12 +37,9 @@ from .result import Result
 from .search_k import copied, search
 from .stopwatch import Stopwatch
 from .target_progress import Progress, Target
-from .variance import GradientVariance, noise
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
-
-LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
 
 
 class Trainer:
@@ -102,6 +100,8 @@ class Trainer:
         bare = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
         self.plan = plan = self.stack.plan(bare)
         self.table = self.stack.table(bare)
+        if world == plan.accumulation.k == 1 and not plan.accumulation.optimal:
+            self.table += "\n  note: σ² is unknown: it takes two gradients a step, by k or by ranks"
         if samples < batch_size:
             raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
         if target is not None and evaluate is None:
@@ -128,9 +128,9 @@ class Trainer:
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
-        self._variance: GradientVariance | None = None
-        if plan.accumulation.adaptive:
-            self._variance = GradientVariance(self.engine.module.parameters(), world)
+        self._gradients = GradientWatch(
+            self.engine.module.parameters(), plan, compiled="compile" in self.stack
+        )
         self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
@@ -263,6 +263,7 @@ class Trainer:
         self.engine.model.train()
         next_eval = (at.samples // self._eval_every + 1) * self._eval_every
         self._watch = watch = Stopwatch(at, self.device)
+        self._gradients.start(at)
         step_samples = self._samples_of_step()
         while at.samples + step_samples <= self._samples:
             loss = self._step(run)
@@ -290,7 +291,7 @@ class Trainer:
 
     def _step(self, run: Any) -> torch.Tensor:
         """One optimizer step: k micro-batches, weighted by their samples, then the update."""
-        engine, at, variance = self.engine, self._at, self._variance
+        engine, at, gradients = self.engine, self._at, self._gradients
         k = self._policy.k
         step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
@@ -298,33 +299,27 @@ class Trainer:
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
         mean_loss: torch.Tensor | None = None
-        if variance is not None:
-            variance.arm()
+        measured = gradients.begin(at, k)
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / rank_samples
             with engine.micro_batch(last=j == k - 1):
                 loss = self._loss(engine.model, batch) if self._memory else self._first_loss(batch)
                 engine.backward(loss if k == 1 else loss * share)
-            if variance is not None:
-                variance.micro_batch(share / self._world, share * engine.loss_scale)
+            if measured:
+                gradients.micro_batch(share / self._world, share * engine.loss_scale)
             part = loss.detach() if k == 1 else loss.detach() * share
             mean_loss = part if mean_loss is None else mean_loss + part
         assert mean_loss is not None
-        stepped = engine.step(want_norm=variance is not None)
+        stepped = engine.step(want_norm=measured)
         if "weights" not in self._memory:
             self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
         values: dict[str, float | torch.Tensor] = {"loss": mean_loss, "samples": rank_samples}
-        if variance is not None:
-            sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
+        if measured:
+            sigma2, seen = gradients.end(stepped, k, step_samples)
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
-            norm = math.nan if stepped.norm is None else stepped.norm
-            values |= {
-                "k": k,
-                "grad_norm": norm,
-                **noise(sigma2, stepped.norm, k * self._world, step_samples),
-            }
+            values |= seen
         if self._scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
