@@ -32,6 +32,14 @@ class Accumulation:
     adaptive: bool = False
     k_max: int = 1
     target: float | None = None  # σ²_target; None: calibrated in the first steps
+    k_min: int = 1
+    k_step: int = 1  # an adaptive k is a multiple of it
+    optimal: bool = False  # k is measured before the first step (eq. 9)
+
+    def allowed(self, k: int) -> int:
+        """The smallest k that may be and is not below this one; the largest, if all are."""
+        stepped = -(-k // self.k_step) * self.k_step
+        return max(self.k_min, min(self.k_max, stepped))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,29 +11,28 @@ from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
 from typing import Any
 
-from . import techniques
+from . import paper, stack_text, techniques
 from .errors import TechniqueRefused
 from .plan import Plan
 from .technique import GROUP, Technique
-from .techniques.accumulation import GradientAccumulation
-from .techniques.checkpointing import Checkpointing
-from .techniques.clipping import Clipping
 from .techniques.precision import MixedPrecision
-from .techniques.schedule import WarmupCosine
-from .techniques.zero import Zero
 
 
 class Stack:
-    """A set of techniques: ``Stack([MixedPrecision(), WarmupCosine()])``."""
+    """A set of techniques: ``Stack([MixedPrecision(), WarmupCosine()])``.
 
-    def __init__(self, techniques: Iterable[Technique] = (), *, name: str = "custom"):
+    ``name`` says all of it, is the same however the stack was written, and :meth:`of` reads it.
+    """
+
+    def __init__(self, techniques: Iterable[Technique] = (), *, name: str | None = None):
         """Order the techniques.
 
         Raises:
             TechniqueRefused: two of them conflict, one lacks what it requires, or is there twice.
         """
-        self.name = name
         self.techniques = _ordered(list(techniques))
+        self.name = name or "+".join(sorted(map(stack_text.write, self.techniques))) or "baseline"
+        self._of_paper: frozenset[str] | None = None  # whose settings are the paper's choice
 
     @classmethod
     def baseline(cls) -> Stack:
@@ -42,40 +41,72 @@ class Stack:
 
     @classmethod
     def paper(cls) -> Stack:
-        """All techniques of the paper's stack.
+        """The paper's stack, with the paper's settings (:mod:`optimizers.paper`).
 
-        Half precision is bf16, fp32 on a CPU without bf16; ZeRO-2 only on several ranks.
+        On a CPU its fp16 is bf16, or fp32 on one without bf16; ZeRO-2 needs several ranks. The
+        table says what differs from the paper.
         """
-        return cls(
-            [
-                GradientAccumulation(k=4, adaptive=True),
-                WarmupCosine(),
-                Clipping(1.0),
-                MixedPrecision(),
-                Checkpointing(),
-                Zero(2),
-            ],
-            name="paper",
-        )
+        return cls._from_paper({})
 
     @classmethod
     def of(cls, text: str) -> Stack:
-        """Parse a command line: ``baseline``, ``paper``, or names: ``accumulation,precision``.
+        """Parse a command line: ``baseline``, ``paper``, or techniques with their options.
+
+        ``precision(dtype=fp16,mode=master),accumulation(k=4..8)``. Every field of a technique is
+        an option. After ``paper`` options change the paper's own technique, which keeps the rest of
+        its settings; a technique that the paper does not have joins it. A stack's ``name`` is read
+        as well.
 
         Raises:
-            TechniqueRefused: an unknown name.
+            TechniqueRefused: an unknown name or field, a value of another type, an open bracket.
         """
-        if text in ("baseline", "paper"):
-            return cls.baseline() if text == "baseline" else cls.paper()
         available = discover()
-        names = [word.strip() for word in text.split(",") if word.strip()]
+        words = [stack_text.read(word) for word in stack_text.split(text)]
+        names = [name for name, _ in words]
         for name in names:
-            if name not in available:
+            if name not in available and name not in ("baseline", "paper"):
                 raise TechniqueRefused(
                     f"no technique is called {name!r}; there are: baseline, "
                     f"paper, {', '.join(sorted(available))}"
                 )
-        return cls([available[name]() for name in names], name="+".join(names))
+            if names.count(name) > 1:
+                raise TechniqueRefused(f"{name} is in the stack twice: leave one out")
+        if not words:
+            raise TechniqueRefused("the stack is empty: write baseline, paper or techniques")
+        options = dict(words)
+        for name in ("baseline", "paper"):
+            if options.get(name):
+                raise TechniqueRefused(f"{name} has no options; write {name},zero(stage=3)")
+        if "baseline" in options:
+            if len(options) > 1:
+                raise TechniqueRefused("baseline is a stack without techniques: leave it out")
+            return cls.baseline()
+        if "paper" in options:
+            del options["paper"]
+            return cls._from_paper(options)
+        return cls([stack_text.make(available[name], given) for name, given in options.items()])
+
+    @classmethod
+    def _from_paper(cls, options: dict[str, dict[str, str]]) -> Stack:
+        available, own = discover(), {member.name: member for member in paper.members()}
+        chosen = own | {
+            name: stack_text.make(available[name], given, own.get(name))
+            for name, given in options.items()
+        }
+        stack = cls(chosen.values())
+        # An fp16 that was asked for is kept on a CPU, too, and the name must say so.
+        asked = "dtype" in options.get(MixedPrecision.name, {})
+        bases = dict(own)
+        if asked and getattr(chosen[MixedPrecision.name], "dtype", None) == "fp16":
+            bases[MixedPrecision.name] = MixedPrecision(mode="master")
+        words = [
+            stack_text.write(technique, bases.get(technique.name))
+            for technique in stack.techniques
+            if technique != bases.get(technique.name)
+        ]
+        stack.name = "+".join(["paper", *sorted(words)])
+        stack._of_paper = frozenset(own) - ({MixedPrecision.name} if asked else set())
+        return stack
 
     def __iter__(self) -> Iterator[Technique]:
         return iter(self.techniques)
@@ -83,10 +114,21 @@ class Stack:
     def __contains__(self, name: str) -> bool:
         return any(technique.name == name for technique in self.techniques)
 
+    def on(self, plan: Plan) -> list[Technique]:
+        """The techniques as they are used for this plan: the paper's may have to differ."""
+        return [
+            paper.fitted(technique, plan) if technique.name in (self._of_paper or ()) else technique
+            for technique in self.techniques
+        ]
+
     def plan(self, plan: Plan) -> Plan:
         """The plan with all techniques in it. Raises TechniqueRefused."""
-        for technique in self.techniques:
+        used = self.on(plan)
+        for technique in used:
             plan = technique.plan(plan)
+        if self._of_paper is not None:
+            for line in paper.departures(plan, used):
+                plan = plan.note(line)
         return plan
 
     def table(self, plan: Plan) -> str:
@@ -95,11 +137,11 @@ class Stack:
         Args:
             plan: as it is without the stack.
         """
-        plan = self.plan(plan)
+        used, plan = self.on(plan), self.plan(plan)
         if not self.techniques:
             return f"stack {self.name}: no technique, fp32, constant rate"
         rows = [("technique", "equation", "settings", "should change")]
-        rows += [(t.name, t.equation, settings(t), t.predicts(plan)) for t in self.techniques]
+        rows += [(t.name, t.equation, settings(t), t.predicts(plan)) for t in used]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = [f"stack {self.name}"]
         for row in rows:
@@ -107,9 +149,9 @@ class Stack:
             lines.append(f"  {front}  {row[3]}".rstrip())
         return "\n".join([*lines, *(f"  note: {note}" for note in plan.notes)])
 
-    def as_json(self) -> list[dict[str, str]]:
-        """The techniques with their settings, for run.json."""
-        return [{"technique": t.name, "settings": settings(t)} for t in self.techniques]
+    def as_json(self, plan: Plan) -> list[dict[str, str]]:
+        """The techniques with the settings they have for this plan, for run.json."""
+        return [{"technique": t.name, "settings": settings(t)} for t in self.on(plan)]
 
 
 def settings(technique: Technique) -> str:

@@ -103,7 +103,6 @@ def compare(trainer: Trainer, model: nn.Module, blocks: int) -> dict[str, Any]:
     """Seconds of the bare step, and by what share each way takes longer."""
     optimizer = trainer.engine.optimizer
     batches = trainer._batches
-    trainer._variance.close()  # type: ignore[union-attr]
 
     def plain(_run: Any) -> None:
         for part in pieces(next(batches), K):
@@ -112,7 +111,7 @@ def compare(trainer: Trainer, model: nn.Module, blocks: int) -> dict[str, Any]:
         optimizer.zero_grad()
 
     def with_variance(_run: Any) -> None:
-        meter: Any = trainer._variance
+        meter = trainer._gradients.variance
         meter.arm()
         for part in pieces(next(batches), K):
             (loss(model, part) / K).backward()
@@ -132,8 +131,8 @@ def compare(trainer: Trainer, model: nn.Module, blocks: int) -> dict[str, Any]:
             return time.process_time() - begin
 
         def metered_seconds(step: Callable[[Any], None]) -> float:
-            trainer._variance = GradientVariance(model.parameters())
-            with contextlib.closing(trainer._variance):
+            meter = trainer._gradients.variance = GradientVariance(model.parameters())
+            with contextlib.closing(meter):
                 return seconds(step)
 
         def stack_seconds() -> float:

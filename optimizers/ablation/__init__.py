@@ -35,7 +35,8 @@ def ablate(
     the baseline twice: if doing nothing makes a difference, the ablation is unsound.
 
     Args:
-        techniques: names, in the order in which a cumulative design adds them.
+        techniques: names, with options where wanted (``precision(dtype=fp16)``), in the order in
+            which a cumulative design adds them.
         command: words; ``{stack}`` and ``{seed}`` are filled in. It must be watched.
         design: ``cumulative``, ``leave-one-out`` or ``shapley``.
         dir: folder of the trials; the same call with the same folder continues there.

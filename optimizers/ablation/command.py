@@ -9,6 +9,7 @@ from pathlib import Path
 
 from probe.store.files import write_json
 
+from ..stack_text import split
 from . import Ablation, Design, analyse
 from .text import render
 
@@ -18,7 +19,7 @@ def ablate(options: argparse.Namespace) -> int:
     folder = Path(options.dir or "runs/ablation")
     if options.words or options.techniques:
         words = options.words[1:] if options.words[:1] == ["--"] else options.words
-        names = [name.strip() for name in (options.techniques or "").split(",") if name.strip()]
+        names = split(options.techniques or "", ",")
         ablation = Ablation(folder, Design.of(options.design, names, options.blocks), words)
     else:
         ablation = Ablation.open(folder)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import TechniqueRefused, UsageError
 from ..stack import Stack, discover
+from ..stack_text import make, read, write
 from .shapley import EXACT, Set, orders, sampled_orders
 
 NO_OP = "no-op"
@@ -25,12 +26,15 @@ class Arm:
     @property
     def stack(self) -> str:
         """The techniques as ``--stack`` takes them."""
-        return ",".join(sorted(self.techniques)) or "baseline"
+        return _stack_text(self.techniques)
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Techniques in the order given, the kind of design, seed blocks."""
+    """Techniques in the order given, the kind of design, seed blocks.
+
+    Techniques are texts as in a stack's name: ``precision:dtype=fp16``.
+    """
 
     kind: str
     techniques: tuple[str, ...]
@@ -44,18 +48,13 @@ class Design:
             raise UsageError(f"no design {kind!r}: choose from {', '.join(DESIGNS)}")
         if not techniques:
             raise UsageError("name the techniques: --techniques schedule,precision")
-        if len(set(techniques)) != len(techniques):
-            raise UsageError("a technique is named twice: leave one out")
         if blocks < 1:
             raise UsageError("--blocks: at least 1, and 3 before anything can be called a gain")
-        available = discover()
-        for name in techniques:
-            if name not in available:
-                raise UsageError(
-                    f"no technique is called {name!r}; there are: {', '.join(sorted(available))}"
-                )
-        Stack.of(",".join(techniques))  # raises TechniqueRefused where they do not go together
-        design = cls(kind, tuple(techniques), blocks, seed)
+        texts = [_canonical(text) for text in techniques]
+        if len({text.partition(":")[0] for text in texts}) != len(texts):
+            raise UsageError("a technique is named twice: leave one out")
+        Stack.of(_stack_text(texts))  # raises TechniqueRefused where they do not go together
+        design = cls(kind, tuple(texts), blocks, seed)
         design.arms(0)
         return design
 
@@ -88,7 +87,7 @@ class Design:
         if self.kind == "cumulative":
             sets = [frozenset(self.techniques[:n]) for n in range(1, len(self.techniques) + 1)]
             for subset in sets:
-                Stack.of(",".join(sorted(subset)))  # raises TechniqueRefused, and says why
+                Stack.of(_stack_text(subset))  # raises TechniqueRefused, and says why
         elif self.kind == "leave-one-out":
             full = frozenset(self.techniques)
             sets = [full, *(full - {name} for name in self.techniques if valid(full - {name}))]
@@ -116,7 +115,23 @@ class Design:
 def valid(techniques: Set) -> bool:
     """Whether a stack of these can be made."""
     try:
-        Stack.of(",".join(sorted(techniques)) or "baseline")
+        Stack.of(_stack_text(techniques))
     except TechniqueRefused:
         return False
     return True
+
+
+def _stack_text(techniques: Iterable[str]) -> str:
+    """As ``--stack`` takes it; it has no comma, so that runs can be named after it."""
+    return "+".join(sorted(techniques)) or "baseline"
+
+
+def _canonical(text: str) -> str:
+    """One technique as a stack's name writes it. Raises UsageError."""
+    name, options = read(text)
+    available = discover()
+    if name not in available:
+        raise UsageError(
+            f"no technique is called {name!r}; there are: {', '.join(sorted(available))}"
+        )
+    return write(make(available[name], options))

@@ -102,7 +102,11 @@ ATTENTION = {
 
 
 def peak(device: str, dtype: torch.dtype) -> Peak | None:
-    """Of the device that this process uses; a CPU's is measured (about 0.1 s)."""
+    """Of the device that this process uses; a CPU's is measured (about 0.3 s).
+
+    A CPU without instructions for a half precision computes it in fp32, some layouts of a product a
+    dozen times as fast as others: its peak in that precision is the one of fp32.
+    """
     if device == "cuda":
         name = torch.cuda.get_device_name()
         matching = [
@@ -114,10 +118,45 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
         if not matching or not half:
             return None
         return Peak(PEAKS[max(matching, key=len)] * 1e12, "dense peak of the data sheet")
+    rates = {kind: matmul_rate(device, kind) for kind in dict.fromkeys((dtype, torch.float32))}
+    fastest = max(rates, key=rates.__getitem__)
+    slower = "" if fastest is dtype else f" ({_word(dtype)} is slower on this CPU)"
     threads = torch.get_num_threads()
     return Peak(
-        matmul_rate(device, dtype), f"measured matmul peak, {str(dtype)[6:]}, {threads} threads"
+        rates[fastest], f"measured matmul peak, {_word(fastest)}{slower}, {threads} threads"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """A training's share of its devices' peak (MFU), or the reason why none is stated."""
+
+    mfu: float | None
+    peak: str = ""  # where the peak comes from
+    reason: str = ""
+
+
+def utilisation(
+    flops_per_sample: float | None, samples_per_s: float, peak_of_all: Peak | None
+) -> Utilisation:
+    """The share of a peak that so many samples a second are.
+
+    A share above 1 is none: the peak is too low, or the operations are counted wrongly.
+    """
+    if flops_per_sample is None:
+        return Utilisation(None, reason="the operations of the model could not be counted")
+    if peak_of_all is None:
+        return Utilisation(None, reason="no peak is known of this device in this precision")
+    if samples_per_s <= 0:
+        return Utilisation(None, reason="no step was timed")
+    share = flops_per_sample * samples_per_s / peak_of_all.per_s
+    if share > 1:
+        return Utilisation(None, reason=f"{share:.0%} of the {peak_of_all.source}")
+    return Utilisation(share, peak_of_all.source)
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _meta(batch: Any) -> Any:

@@ -21,7 +21,12 @@ PROBE_EVERY = 10  # steps with k = 1 on one rank; then one with 2, or σ² is ne
 
 @dataclass(frozen=True)
 class GradientAccumulation(Base):
-    """k micro-batches a step. With ``adaptive`` k = min(k_max, ⌈σ²/σ²_target⌉), eq. (6)."""
+    """k micro-batches a step. With ``adaptive`` k = min(k_max, ⌈σ²/σ²_target⌉), eq. (6).
+
+    An adaptive k starts at ``k``, is at least ``k_min`` and a multiple of ``k_step``. ``k=4..8`` on
+    a command line is ``k=4, k_min=4, k_max=8, adaptive=True``. ``k="optimal"`` is measured before
+    the first step, eq. (9).
+    """
 
     name: ClassVar[str] = "accumulation"
     equation: ClassVar[str] = "(4)–(9)"
@@ -29,15 +34,31 @@ class GradientAccumulation(Base):
         {"zero", "compression", "int8", "onebit", "powersgd", "topk"}
     )
 
-    k: int = 4
+    spans: ClassVar[dict[str, tuple[str, str, str]]] = {"k": ("k_min", "k_max", "adaptive")}
+
+    k: int | Literal["optimal"] = 4
     mode: Literal["split", "grow"] = "split"
     adaptive: bool = False
     k_max: int = 16
     target: float | None = None
+    k_min: int = 1
+    k_step: int = 1
 
     def plan(self, plan: Plan) -> Plan:
-        if self.k < 1 or self.k_max < 1:
-            raise TechniqueRefused(f"accumulation: k={self.k}, k_max={self.k_max}: at least 1")
+        if self.k == "optimal":
+            if self.mode != "split" or self.adaptive:
+                raise TechniqueRefused(
+                    "accumulation: k=optimal goes with mode=split and without adaptive: it is one "
+                    "k, of pieces of the batch"
+                )
+            return replace(plan, accumulation=Accumulation(k_max=plan.per_rank, optimal=True))
+        if min(self.k, self.k_max, self.k_min, self.k_step) < 1:
+            raise TechniqueRefused(
+                f"accumulation: k={self.k}, k_min={self.k_min}, k_max={self.k_max}, "
+                f"k_step={self.k_step}: at least 1"
+            )
+        if self.adaptive and not self.k_min <= self.k_max:
+            raise TechniqueRefused(f"accumulation: k_min={self.k_min} is above k_max={self.k_max}")
         if self.mode not in ("split", "grow"):
             raise TechniqueRefused(f"accumulation: mode={self.mode!r}: write 'split' or 'grow'")
         if self.target is not None and not self.target > 0:
@@ -57,13 +78,22 @@ class GradientAccumulation(Base):
                     f"{k_max}: lower k or raise batch_size"
                 )
             k_max = plan.per_rank
-        start = min(self.k, k_max)
+        k_max = k_max // self.k_step * self.k_step or k_max
         return replace(
-            plan, accumulation=Accumulation(start, self.mode, self.adaptive, k_max, self.target)
+            plan,
+            accumulation=Accumulation(
+                min(self.k, k_max),
+                self.mode,
+                self.adaptive,
+                k_max,
+                self.target,
+                min(self.k_min, k_max),
+                self.k_step,
+            ),
         )
 
     def predicts(self, plan: Plan) -> str:
-        k = plan.accumulation.k
+        k = "k, measured first" if plan.accumulation.optimal else str(plan.accumulation.k)
         if plan.accumulation.mode == "split":
             return f"activations ÷ {k}; same step, same data"
         return f"steps of {k}× the samples, ÷ {k} communication under DDP"
@@ -111,8 +141,7 @@ class KPolicy:
                 self._calibrate(referred)
         if self.target is None or self.variance is None:
             return
-        k = min(self._settings.k_max, math.ceil(self.variance / (self.target + EPSILON)))
-        self.k = max(1, k)
+        self.k = self._settings.allowed(math.ceil(self.variance / (self.target + EPSILON)))
         if self.k * self._ranks < 2:
             self._blind += 1
             if self._blind >= PROBE_EVERY:

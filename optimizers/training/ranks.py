@@ -53,6 +53,16 @@ def peak_memory(device: str) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def forget_peak(device: str) -> None:
+    """Begin :func:`peak_memory` anew, at what is held now; Linux only on a CPU."""
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        return
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")  # proc_pid_clear_refs(5): the peak of resident memory
+
+
 def resident_memory() -> int:
     """What this process holds now, in bytes (Linux; 0 elsewhere)."""
     try:

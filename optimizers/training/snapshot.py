@@ -14,6 +14,8 @@ from typing import NotRequired, TypedDict, cast
 import torch
 import torch.distributed as dist
 
+from probe.report.model import JsonValue
+
 from ..errors import UsageError
 from ..techniques.accumulation import PolicyState
 from .target_progress import ProgressState
@@ -28,19 +30,23 @@ class PositionFields(TypedDict):
     step: int
     samples: int
     seconds: float
-    eval_seconds: float
+    train_seconds: float
     losses: list[float]
     metrics: dict[str, float]
 
 
 @dataclass(slots=True)
 class Position:
-    """Where the training stands: what a snapshot holds beside the engine's state."""
+    """Where the training stands: what a snapshot holds beside the engine's state.
+
+    ``seconds`` count everything, ``train_seconds`` neither evaluations nor snapshots. ``samples``
+    are those since the very first step, as both clocks are.
+    """
 
     step: int = 0
     samples: int = 0
     seconds: float = 0.0
-    eval_seconds: float = 0.0
+    train_seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -50,7 +56,7 @@ class Position:
             "step": self.step,
             "samples": self.samples,
             "seconds": self.seconds,
-            "eval_seconds": self.eval_seconds,
+            "train_seconds": self.train_seconds,
             "losses": list(self.losses),
             "metrics": dict(self.metrics),
         }
@@ -73,6 +79,7 @@ class TrainerState(TypedDict):
     policy: PolicyState
     random: RandomState
     progress: ProgressState | None
+    measured_k: NotRequired[dict[str, JsonValue] | None]  # of k="optimal"
 
 
 def random_state() -> RandomState:

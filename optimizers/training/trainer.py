@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from torch.utils.data import Dataset, default_collate
 import probe
 from probe.instrument.roofline.ridge import kept_ridge
 from probe.instrument.roofline.step_classifier import is_elementwise
+from probe.report.model import JsonValue
 
 from ..analysis import flops, memory, roofline
 from ..errors import TrainingFailed, UsageError
@@ -27,16 +28,18 @@ from . import snapshot
 from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
+from .failures import one_line, out_of_memory
+from .gradients import LOOK_EVERY, GradientWatch
+from .last_values import last_values
 from .progress import Bar
-from .ranks import agreed, join_ranks, peak_memory, resident_memory
+from .ranks import agreed, join_ranks, resident_memory
 from .result import Result
+from .search_k import copied, search
+from .stopwatch import Stopwatch
 from .target_progress import Progress, Target
-from .variance import GradientVariance, noise
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 Evaluate = Callable[[nn.Module], Mapping[str, float]]
-
-LOOK_EVERY = 10  # steps between two looks at the loss: each one waits for the device
 
 
 class Trainer:
@@ -97,6 +100,8 @@ class Trainer:
         bare = Plan(device=self.device, world=world, batch_size=batch_size, lr=lr)
         self.plan = plan = self.stack.plan(bare)
         self.table = self.stack.table(bare)
+        if world == plan.accumulation.k == 1 and not plan.accumulation.optimal:
+            self.table += "\n  note: σ² is unknown: it takes two gradients a step, by k or by ranks"
         if samples < batch_size:
             raise UsageError(f"samples={samples} is less than one batch of {batch_size}")
         if target is not None and evaluate is None:
@@ -118,18 +123,20 @@ class Trainer:
         micro = max(1, plan.per_rank // (plan.accumulation.k if self._splits else 1))
         self._classify = classify
         self._flops, self._roofline = self._count(model, data, micro)
+        self._copy = copied(model) if plan.accumulation.optimal else None
+        self._data, self._measured_k = data, cast("dict[str, JsonValue] | None", None)
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
-        self._variance: GradientVariance | None = None
-        if plan.accumulation.adaptive:
-            self._variance = GradientVariance(self.engine.module.parameters(), world)
+        self._gradients = GradientWatch(
+            self.engine.module.parameters(), plan, compiled="compile" in self.stack
+        )
         self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
         self._steady, self._scaled = plan.schedule.constant, plan.precision.scaled
         self._run: Any = None
-        self._mfu: tuple[float | None, str] = None, ""
+        self._utilisation = flops.Utilisation(None)
         self._memory: dict[str, int] = {}  # bytes by component, seen in the first step
 
     def report(self) -> Any:
@@ -169,6 +176,7 @@ class Trainer:
         """
         if resume:
             self._restore()
+        self._search_k()
         watching = probe.watch(
             self.engine.module,
             self.engine.optimizer,
@@ -181,12 +189,13 @@ class Trainer:
             config={
                 **self._config,
                 "stack": self.stack.name,
-                "techniques": self.stack.as_json(),
+                "techniques": self.stack.as_json(self.plan),
                 "batch_size": self.plan.batch_size,
                 "lr": self.plan.lr,
                 "seed": self._seed,
                 "samples": self._samples,
                 "roofline": self._roofline,
+                **({} if self._measured_k is None else {"measured_k": self._measured_k}),
             },
         )
         before = 0 if self.device == "cuda" else resident_memory()
@@ -195,13 +204,24 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
-                self._log_at_end(run, before)
+                self._utilisation = self._utilised()
+                run.log(
+                    **last_values(
+                        self._at,
+                        self.device,
+                        self._memory,
+                        before,
+                        self._utilisation,
+                        self._flops,
+                        self._progress,
+                    )
+                )
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 raise TrainingFailed(
                     f"no memory left in step {self._at.step + 1}: smaller batch_size, or the "
-                    f"techniques accumulation, checkpointing, precision ({_one_line(error)})"
+                    f"techniques accumulation, checkpointing, precision ({one_line(error)})"
                 ) from error
         at, progress = self._at, self._progress
         return Result(
@@ -214,28 +234,41 @@ class Trainer:
             run.path,
             progress.first if progress and progress.reached else None,
             ended,
-            *self._mfu,
+            self._utilisation.mfu,
+            self._utilisation.peak,
+            self._utilisation.reason,
+            at.train_seconds,
         )
 
-    def _utilisation(self) -> tuple[float | None, str]:
-        """(MFU over the training without its evaluations, where the peak comes from)."""
-        seconds = self._at.seconds - self._at.eval_seconds
-        peak = flops.peak(self.device, self.plan.precision.dtype)
-        if self._flops is None or peak is None or seconds <= 0:
-            return None, ""
-        speed = self._flops * self._at.samples / seconds
-        return speed / (peak.per_s * self._world), peak.source
+    def _search_k(self) -> None:
+        """Find the k of eq. (9), if it was asked for and no snapshot knows it."""
+        copy_, self._copy = self._copy, None
+        if copy_ is None or self._measured_k is not None:
+            return
+        choice = search(copy_, self.plan, self._loss, self._data)
+        self._policy.k, self._measured_k = choice.k, choice.as_json()
+        self.table += f"\n{choice.table()}"
+        if not self._quiet and self.rank == 0:
+            print(choice.table(), file=sys.stderr)
+
+    def _utilised(self) -> flops.Utilisation:
+        """The share of all ranks' peak that the steps reached, evaluations left out."""
+        at = self._at
+        per_s = at.samples / self._world / at.train_seconds if at.train_seconds else 0.0
+        peak = flops.peak(self.device, self.plan.precision.dtype) if self._flops else None
+        return flops.utilisation(self._flops, per_s, peak)
 
     def _train(self, run: Any, bar: Bar) -> str:
         at, purse = self._at, Purse(self._budget, self.device, run)
         self.engine.model.train()
         next_eval = (at.samples // self._eval_every + 1) * self._eval_every
-        begin = time.perf_counter() - at.seconds
+        self._watch = watch = Stopwatch(at, self.device)
+        self._gradients.start(at)
         step_samples = self._samples_of_step()
         while at.samples + step_samples <= self._samples:
             loss = self._step(run)
-            at.seconds = time.perf_counter() - begin
             bar.step(step_samples, loss, self._policy.k)
+            watch.tick()
             if at.samples >= next_eval:
                 next_eval += self._eval_every
                 if self._evaluated(run):
@@ -244,38 +277,13 @@ class Trainer:
             if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
                 self._save(run)
             if (spent := purse.spent(at.seconds)) is not None:
+                watch.settle()
                 return spent
             step_samples = self._samples_of_step()
+        watch.settle()
         if self._evaluate and at.samples % self._eval_every:
             self._evaluated(run)
         return "samples"
-
-    def _log_at_end(self, run: Any, before: int) -> None:
-        """Log what only the end of the training shows, for comparisons of runs.
-
-        Args:
-            before: bytes that the process held before it trained; 0 on a GPU.
-        """
-        peak = peak_memory(self.device)
-        if self._memory:
-            if before:
-                self._memory["process"] = max(0, before - self._memory.get("weights", 0))
-            self._memory["workspace"] = max(0, peak - sum(self._memory.values()))
-        values: dict[str, float] = {
-            "peak_memory_bytes": peak,
-            "train_s": self._at.seconds - self._at.eval_seconds,
-        }
-        values |= {
-            f"memory_{name}_bytes": amount for name, amount in self._memory.items() if amount
-        }
-        self._mfu = self._utilisation()
-        if self._flops is not None:
-            values["flops_per_sample"] = self._flops
-        if self._mfu[0] is not None:
-            values["mfu"] = self._mfu[0]
-        if self._progress and self._progress.reached and self._progress.first:
-            values["target_samples"], values["target_s"] = self._progress.first
-        run.log(**values)
 
     def _samples_of_step(self) -> int:
         """Samples of the next step, over all ranks."""
@@ -283,7 +291,7 @@ class Trainer:
 
     def _step(self, run: Any) -> torch.Tensor:
         """One optimizer step: k micro-batches, weighted by their samples, then the update."""
-        engine, at, variance = self.engine, self._at, self._variance
+        engine, at, gradients = self.engine, self._at, self._gradients
         k = self._policy.k
         step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
@@ -291,33 +299,27 @@ class Trainer:
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
         mean_loss: torch.Tensor | None = None
-        if variance is not None:
-            variance.arm()
+        measured = gradients.begin(at, k)
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / rank_samples
             with engine.micro_batch(last=j == k - 1):
                 loss = self._loss(engine.model, batch) if self._memory else self._first_loss(batch)
                 engine.backward(loss if k == 1 else loss * share)
-            if variance is not None:
-                variance.micro_batch(share / self._world, share * engine.loss_scale)
+            if measured:
+                gradients.micro_batch(share / self._world, share * engine.loss_scale)
             part = loss.detach() if k == 1 else loss.detach() * share
             mean_loss = part if mean_loss is None else mean_loss + part
         assert mean_loss is not None
-        stepped = engine.step(want_norm=variance is not None)
+        stepped = engine.step(want_norm=measured)
         if "weights" not in self._memory:
             self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
         values: dict[str, float | torch.Tensor] = {"loss": mean_loss, "samples": rank_samples}
-        if variance is not None:
-            sigma2 = variance.result(stepped.norm) if stepped.norm is not None else None
+        if measured:
+            sigma2, seen = gradients.end(stepped, k, step_samples)
             self._policy.saw(sigma2, 1 / k if self._splits else 1.0)
-            norm = math.nan if stepped.norm is None else stepped.norm
-            values |= {
-                "k": k,
-                "grad_norm": norm,
-                **noise(sigma2, stepped.norm, k * self._world, step_samples),
-            }
+            values |= seen
         if self._scaled:
             values["loss_scale"] = engine.loss_scale
         run.log(**values)
@@ -364,39 +366,40 @@ class Trainer:
         """Evaluate the model; returns True if the target is reached."""
         if self._evaluate is None:
             return False
-        at, begin = self._at, time.perf_counter()
-        self.engine.module.eval()
-        with run.phase("eval"), torch.no_grad():
-            metrics = {
-                name: float(value) for name, value in self._evaluate(self.engine.module).items()
-            }
-        self.engine.module.train()
-        metrics = agreed(metrics)  # or one rank might end and the others wait for it
-        at.metrics = metrics
-        at.eval_seconds += time.perf_counter() - begin
+        at = self._at
+        with self._watch.paused():
+            trained_s = at.seconds
+            self.engine.module.eval()
+            with run.phase("eval"), torch.no_grad():
+                metrics = {
+                    name: float(value) for name, value in self._evaluate(self.engine.module).items()
+                }
+            self.engine.module.train()
+            at.metrics = metrics = agreed(metrics)  # or one rank might end, the others wait for it
         run.log(**{f"eval_{name}": value for name, value in metrics.items()})
         if self._progress is None:
             return False
-        self._progress.saw(metrics, at.samples, at.seconds)
+        self._progress.saw(metrics, at.samples, trained_s)
         return self._progress.reached
 
     def _save(self, run: Any) -> None:
         assert self._snapshots is not None
         at = self._at
-        state: snapshot.TrainerState = {
-            "at": at.saved(),
-            "consumed": self._batches.consumed,
-            "policy": self._policy.state(),
-            "random": snapshot.random_state(),
-            "progress": self._progress.state() if self._progress else None,
-        }
-        with run.phase("checkpoint"):
+        with self._watch.paused(), run.phase("checkpoint"):
+            state: snapshot.TrainerState = {
+                "at": at.saved(),
+                "consumed": self._batches.consumed,
+                "policy": self._policy.state(),
+                "random": snapshot.random_state(),
+                "progress": self._progress.state() if self._progress else None,
+                "measured_k": self._measured_k,
+            }
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
             except (OSError, RuntimeError) as error:  # torch's writer raises the latter
                 raise TrainingFailed(
                     f"the snapshot of step {at.step} cannot be written to "
-                    f"{self._snapshots}: {_one_line(error)}"
+                    f"{self._snapshots}: {one_line(error)}"
                 ) from error
 
     def _restore(self) -> None:
@@ -410,6 +413,7 @@ class Trainer:
         self._at, self._rate = snapshot.Position(**state["at"]), None
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])
+        self._measured_k = state.get("measured_k")
         if self._progress is not None and state["progress"] is not None:
             self._progress.restore(state["progress"])
         snapshot.set_random_state(state["random"])
@@ -418,14 +422,3 @@ class Trainer:
 def adamw(parameters: Any, *, lr: float, **arguments: Any) -> torch.optim.Optimizer:
     """The paper's §IV-B: β = (0.9, 0.999), weight decay 0.01."""
     return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.999), weight_decay=0.01, **arguments)
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    message = str(error)  # torch's CPU allocator raises a plain RuntimeError
-    return "allocate memory" in message or "not enough memory" in message
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:160]

@@ -12,6 +12,7 @@ same where they are equal.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 
 import torch
@@ -36,26 +37,37 @@ def noise(
 
 
 class GradientVariance:
-    """Measures σ² of the steps between :meth:`arm` and :meth:`result`."""
+    """Measures σ² of the steps between :meth:`arm` and :meth:`result`.
+
+    ``spent_s`` is what this took since :meth:`arm`, in seconds of this process.
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], ranks: int = 1):
         self._ranks = ranks
         self._squares: list[torch.Tensor] = []
         self._sums: list[torch.Tensor] = []
         self._armed = False
-        self._handles = [p.register_hook(self._saw) for p in parameters if p.requires_grad]
+        self._parameters = [p for p in parameters if p.requires_grad]
+        self._handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.spent_s = 0.0
 
     def arm(self) -> None:
-        """A step begins."""
+        """A step begins; hooks that are not there are set."""
+        begin = time.perf_counter()
         self._armed = True
         self._squares, self._sums = [], []
+        if not self._handles:
+            self._handles = [p.register_hook(self._saw) for p in self._parameters]
+        self.spent_s = time.perf_counter() - begin
 
     def _saw(self, gradient: torch.Tensor) -> None:
-        if self._armed:
+        if self._armed and gradient.layout is torch.strided:
+            begin = time.perf_counter()
             flat = gradient.detach().reshape(-1)
             if flat.dtype in (torch.float16, torch.bfloat16):
                 flat = flat.float()
             self._squares.append(torch.dot(flat, flat))
+            self.spent_s += time.perf_counter() - begin
 
     def micro_batch(self, weight: float, factor: float) -> None:
         """A micro-batch's backward is over.
@@ -64,10 +76,12 @@ class GradientVariance:
             weight: its share of the step's samples over all ranks.
             factor: what its loss was multiplied by (share, loss scale).
         """
+        begin = time.perf_counter()
         if self._squares:
             square = torch.stack(self._squares).to(torch.float64).sum()
             self._sums.append(square * (weight / factor**2))
             self._squares = []
+        self.spent_s += time.perf_counter() - begin
 
     def result(self, mean_norm: float) -> float | None:
         """σ² of a micro-batch's gradient; None if it cannot be computed (n < 2, not finite).

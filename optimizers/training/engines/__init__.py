@@ -23,6 +23,7 @@ class Stepped(NamedTuple):
 
     norm: float | None  # of the gradient, over all ranks, before clipping; None if not asked for
     applied: bool = True  # False: skipped, because a gradient was not finite
+    norm_s: float = 0.0  # what the norm cost; nothing where the step needs it anyway
 
 
 class Engine(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,17 @@ class PlainEngine:
     def step(self, *, want_norm: bool) -> Stepped:
         if self._masters is not None:
             self._masters.collect()
-        clip, norm = self._plan.clip_norm, None
+        clip, norm, norm_s = self._plan.clip_norm, None, 0.0
         if self._scaler is not None:
             self._scaler.unscale_(self.optimizer)
         if clip is not None:
             norm = nn.utils.clip_grad_norm_(self._stepped, clip)
         elif want_norm:
-            norm = nn.utils.get_total_norm([p.grad for p in self._stepped if p.grad is not None])
+            begin = time.perf_counter()
+            gradients = [p.grad for p in self._stepped if p.grad is not None]
+            if all(gradient.layout is torch.strided for gradient in gradients):
+                norm = nn.utils.get_total_norm(gradients)
+            norm_s = time.perf_counter() - begin
         applied = True
         if self._scaler is None:
             self.optimizer.step()
@@ -109,7 +114,8 @@ class PlainEngine:
             if self._masters is not None and self._communication.ranks_differ:
                 self._masters.publish()  # the copies are averaged
         self.optimizer.zero_grad(set_to_none=True)
-        return Stepped(None if norm is None else float(norm) if want_norm else None, applied)
+        wanted = float(norm) if want_norm and norm is not None else None
+        return Stepped(wanted, applied, norm_s)
 
     def save(self, folder: Path) -> None:
         rank = dist.get_rank() if self._plan.world > 1 else 0

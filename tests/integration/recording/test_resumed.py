@@ -54,7 +54,7 @@ def test_attempts_add_up(tmp_path: Path) -> None:
         assert done.returncode == (0 if end == "finished" else -signal.SIGKILL), done.stderr
         assert not path or path == done.stdout.strip(), done.stderr  # it is the same run
         path = done.stdout.strip()
-        assert processes.wait_until(lambda: processes.sealed(Path(path)))
+        processes.status_at_end(Path(path))
     report = report_of(tmp_path)
     assert report["run"]["status"] == "finished"
     # The step that a kill cuts off is not closed.
@@ -85,7 +85,7 @@ def test_what_cannot_be_continued_is_a_run_of_its_own(tmp_path: Path) -> None:
     code = f"import sys\nsys.path.insert(0, {str(processes.ROOT)!r})\n{LOOP}"
     first = processes.run(code, tmp_path, "100", "5", "finished", "", extra=rig.env())
     path = first.stdout.strip()
-    assert processes.wait_until(lambda: processes.sealed(Path(path)))
+    processes.status_at_end(Path(path))
     for resume, why in (
         (path, "has finished"),
         (str(tmp_path / "nowhere"), "is no run of yours"),

@@ -1,4 +1,4 @@
-"""Targets, data order, arithmetic, the search for k, the objective."""
+"""Targets, data order, arithmetic, the the objective."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from optimizers import Stack, Trainer  # noqa: E402
-from optimizers.analysis import best_k  # noqa: E402
 from optimizers.analysis import pareto as pareto_module  # noqa: E402
 from optimizers.analysis.flops import per_sample  # noqa: E402
 from optimizers.analysis.pareto import Cost, Weights, pareto, score  # noqa: E402
@@ -19,7 +18,7 @@ from optimizers.techniques.precision import MixedPrecision  # noqa: E402
 from optimizers.training.data import Batches, Order  # noqa: E402
 from optimizers.training.target_progress import Progress, Target  # noqa: E402
 
-from .models import Block, loss, samples, stacked  # noqa: E402
+from .models import loss, samples, stacked  # noqa: E402
 
 
 def test_a_target_is_reached_after_two_evaluations_and_dated_where_it_was_crossed():
@@ -130,19 +129,6 @@ def test_attention_counts_alike_on_meta_and_on_a_cpu():
     one_way = 2 * 2 * 4 * 16 * 16 * 8  # two products; a causal mask is not discounted
     assert per_sample(Attention(), lambda net, b: net(b).sum(), x) == 3 * one_way
     assert per_sample(Attention(), looking, x) == 3 * one_way
-
-
-def test_the_k_that_is_worth_most_is_found_by_running_the_model():
-    model = nn.Sequential(*(Block(64) for _ in range(6)), nn.Linear(64, 5))
-    batch = torch.randn(64, 64), torch.randint(0, 5, (64,))
-    best, trials = best_k.best_k(model, loss, batch, (1, 2, 8, 128), rounds=2)
-    assert [trial.k for trial in trials] == [1, 2, 8]
-    held = [trial.activation_bytes for trial in trials]
-    assert held[0] == pytest.approx(2 * held[1], rel=0.05)
-    assert held[0] == pytest.approx(8 * held[2], rel=0.1)
-    worth = {t.k: t.samples_per_s / (t.activation_bytes + t.fixed_bytes) for t in trials}
-    assert best == max(worth, key=worth.__getitem__)
-    assert all(p.grad is None for p in model.parameters())
 
 
 @pytest.fixture
