@@ -80,6 +80,8 @@ class TrainerState(TypedDict):
     random: RandomState
     progress: ProgressState | None
     measured_k: NotRequired[dict[str, JsonValue] | None]  # of k="optimal"
+    world: NotRequired[int]  # number of ranks
+    run: NotRequired[str]  # directory of the run that was watched
 
 
 def random_state() -> RandomState:
@@ -148,21 +150,33 @@ def latest(folder: Path) -> Path | None:
 
 
 def load(path: Path) -> TrainerState:
-    """Read this rank's state.
+    """Read this rank's state, or with another number of ranks what is the same on all of them.
+
+    Of other ranks' generators nothing can be gone on with: each rank then begins a stream of its
+    own, which depends on the rank and the samples consumed alone.
 
     Raises:
-        UsageError: it cannot be read, or was saved by another number of ranks.
+        UsageError: it cannot be read.
     """
     rank, _ = _rank()
     try:
-        state = torch.load(path / f"{rank}-{_STATE}", weights_only=True)
-    except FileNotFoundError:
-        raise UsageError(
-            f"{path} has no state for rank {rank}: resume with as many ranks as it was saved by"
-        ) from None
+        state = _read(path, 0)
+        if state.get("world", _world()) == _world():
+            return state if rank == 0 else _read(path, rank)
     except Exception as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
+    torch.manual_seed(1_000_003 * state["at"]["samples"] + rank)
+    random.seed(torch.initial_seed())
+    return {**state, "random": random_state()}
+
+
+def _read(path: Path, rank: int) -> TrainerState:
+    state = torch.load(path / f"{rank}-{_STATE}", weights_only=True)
     return cast(TrainerState, state)
+
+
+def _world() -> int:
+    return dist.get_world_size() if _rank()[1] else 1
 
 
 def _rank() -> tuple[int, bool]:

@@ -115,6 +115,7 @@ class Trainer:
         self._config, self._data_name = dict(config or {}), data_name
         self._snapshots = Path(snapshots) if snapshots else None
         self._snapshot_every = snapshot_every
+        self._watched: str | None = None  # the run that a snapshot was saved in
         self._batches = Batches(data, plan, rank=rank, seed=seed)
         self._policy = KPolicy(plan.accumulation, world)
         self._splits = plan.accumulation.mode == "split"
@@ -169,7 +170,9 @@ class Trainer:
         """Train until a budget is used up or the target is reached.
 
         Args:
-            resume: continue from the newest snapshot, if there is one.
+            resume: continue from the newest snapshot, if there is one, with as many ranks as saved
+                it or (not with DeepSpeed or local_sgd) with others. If its run was killed, this is
+                another attempt of it: see ``resume`` of :class:`probe.watch`.
 
         Raises:
             TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
@@ -186,6 +189,7 @@ class Trainer:
             data=self._data_name,
             modules=self._modules,
             classify=self._classify and self._roofline is None,
+            resume=self._watched,
             config={
                 **self._config,
                 "stack": self.stack.name,
@@ -393,6 +397,8 @@ class Trainer:
                 "random": snapshot.random_state(),
                 "progress": self._progress.state() if self._progress else None,
                 "measured_k": self._measured_k,
+                "world": self._world,
+                "run": str(Path(run.path).absolute()),
             }
             try:
                 snapshot.save(self._snapshots, at.step, state, self.engine.save)
@@ -409,7 +415,8 @@ class Trainer:
         if newest is None:
             return
         state = snapshot.load(newest)
-        self.engine.load(newest)
+        self.engine.load(newest, same_ranks=state.get("world", self._world) == self._world)
+        self._watched = state.get("run")
         self._at, self._rate = snapshot.Position(**state["at"]), None
         self._batches.resume(state["consumed"])
         self._policy.restore(state["policy"])

@@ -49,8 +49,12 @@ class Engine(Protocol):
     def save(self, folder: Path) -> None:
         """Write this rank's state into an empty folder."""
 
-    def load(self, folder: Path) -> None:
-        """Restore what :meth:`save` wrote."""
+    def load(self, folder: Path, *, same_ranks: bool) -> None:
+        """Restore what :meth:`save` wrote, with as many ranks or with others.
+
+        Raises:
+            UsageError: this engine cannot go on with another number of ranks.
+        """
 
     def close(self) -> None:
         """Free what the engine holds; no step follows."""

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ...comm_bytes import Wire
-from ...errors import TechniqueRefused
+from ...errors import TechniqueRefused, UsageError
 from ...plan import Plan
 from ...techniques.precision import accept_floats
 from ...techniques.zero import configuration
@@ -74,7 +74,12 @@ class ZeroEngine:
     def save(self, folder: Path) -> None:
         self._engine.save_checkpoint(str(folder), tag="engine")
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, *, same_ranks: bool) -> None:
+        if not same_ranks:
+            raise UsageError(
+                "zero: DeepSpeed's state is divided among the ranks that saved it: resume with as "
+                "many"
+            )
         self._engine.load_checkpoint(str(folder), tag="engine")
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from torch import nn
 
 from ...comm_bytes import Wire
 from ...communication import Communication, hook
+from ...errors import UsageError
 from ...plan import Plan
 from ...techniques.precision import Masters, accept_floats
 from . import MakeOptimizer, Stepped
@@ -131,7 +132,13 @@ class PlainEngine:
         }
         torch.save(state, self._file(folder))
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, *, same_ranks: bool) -> None:
+        if self._ranks_differ and not same_ranks:
+            raise UsageError(
+                "weights that differ between ranks (local_sgd) go on with as many ranks as saved "
+                "them only"
+            )
+
         def read(path: Path) -> dict[str, Any]:
             saved: dict[str, Any] = torch.load(
                 path, map_location=self._plan.device, weights_only=True
@@ -145,7 +152,7 @@ class PlainEngine:
             self._scaler.load_state_dict(state["scaler"])
         if self._masters is not None:
             self._masters.restore(state["masters"])
-        if self._communication is not None:
+        if self._communication is not None and same_ranks:  # else what was not sent is dropped
             self._communication.restore(read(folder / f"hook-{dist.get_rank()}.pt"))
 
     @property

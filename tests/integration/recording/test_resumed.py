@@ -86,10 +86,7 @@ def test_what_cannot_be_continued_is_a_run_of_its_own(tmp_path: Path) -> None:
     first = processes.run(code, tmp_path, "100", "5", "finished", "", extra=rig.env())
     path = first.stdout.strip()
     processes.status_at_end(Path(path))
-    for resume, why in (
-        (path, "has finished"),
-        (str(tmp_path / "nowhere"), "is no run of yours"),
-    ):
+    for resume, why in ((path, "has finished"), (str(tmp_path / "nowhere"), "is no run of yours")):
         again = processes.run(code, tmp_path, "100", "5", "finished", resume, extra=rig.env())
         assert again.returncode == 0 and again.stdout.strip() != path
         assert re.search(f"not continued: .*{why}", again.stderr), again.stderr

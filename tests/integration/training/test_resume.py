@@ -17,6 +17,7 @@ from tests.scripts import SCRIPTS
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from optimizers.training import snapshot  # noqa: E402
+from probe.report.build import run_report as report_of  # noqa: E402
 
 SCRIPT = SCRIPTS / "train_resumable.py"
 KILLS = 20 if os.environ.get("PROVE") else 1
@@ -83,3 +84,58 @@ def test_only_the_newest_snapshots_are_kept(tmp_path):
         "step-000000003",
         "step-000000004",
     ]
+
+
+def run_elastic(folder: Path, ranks: int, steps: int) -> list[str]:
+    """Train up to a step on so many ranks; the lines of this attempt."""
+    log = folder / "log"
+    before = len(lines(log))
+    script = str(SCRIPT.with_name("train_elastic.py"))
+    command = [sys.executable]
+    if ranks > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(ranks)]
+    environment = os.environ | {
+        "PROBE_DIR": str(folder / "runs"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(SCRIPT.parents[2]),
+    }
+    subprocess.run(
+        [*command, script, str(folder / "snapshots"), str(log), str(steps)],
+        env=environment,
+        timeout=180,
+        capture_output=True,
+    )
+    return lines(log)[before:]
+
+
+def test_other_numbers_of_ranks_go_on_with_the_same_losses(tmp_path: Path) -> None:
+    """4, then 2, then 3 ranks: as one process that never stopped."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    expected = [float(line.split()[1]) for line in run_elastic(alone, 1, 30)]
+    assert len(expected) == 30
+    folder = tmp_path / "elastic"
+    folder.mkdir()
+    for ranks, until, begins in ((4, 11, 0), (2, 22, 10), (3, 30, 20)):
+        attempt = run_elastic(folder, ranks, until)
+        assert [int(line.split()[0]) for line in attempt] == list(range(begins, until))
+        losses = [float(line.split()[1]) for line in attempt]
+        assert losses == pytest.approx(expected[begins:until], rel=2e-4)
+    assert len(list((folder / "runs").glob("2*"))) == 1, "all attempts are one run"
+
+
+def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
+    snapshots, log = tmp_path / "snapshots", tmp_path / "log"
+    child = start(snapshots, log)
+    deadline = time.monotonic() + 120
+    while len(lines(log)) < 60 and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert start(snapshots, log).wait(120) == 0
+    (run,) = (tmp_path / "runs").glob("2*")
+    report = report_of(run)
+    assert [row.attempt for row in report.attempts] == [0, 1]
+    assert "died" in report.attempts[0].ended_by
+    assert report.run.status == "finished"
+    assert report.run.steps >= 60 and report.attempts[0].lost_s is not None
