@@ -16,6 +16,8 @@ from ..analysis.open import open_analyses
 from ..model import SCHEMA_VERSION, Phase
 from ..report.build.report import build
 from ..report.model import Interval, PhaseRow, Report
+from ..report.numbers import duration
+from .checkpoint_interval import USUAL_S, best_interval_s, between_failures_s, checkpoint_cost_s
 
 _HEADROOM = 1.3  # memory left over before a larger batch is worth a word
 _CAPPED = 0.05  # share of the time under the power cap, likewise
@@ -31,6 +33,7 @@ class AdviceKind:
     try_: str
 
 
+_SAVING = "saving"
 _KINDS = (
     AdviceKind(
         "data wait",
@@ -55,7 +58,7 @@ _KINDS = (
         (Phase.STARTUP, Phase.COMPILE),
         "longer runs, caches of compiled code, data that is prepared once",
     ),
-    AdviceKind("saving", (Phase.CHECKPOINT,), "save less often, or beside the training"),
+    AdviceKind(_SAVING, (Phase.CHECKPOINT,), "save beside the training"),
 )
 _REMOVABLE = AdviceKind(
     "recomputation", (Phase.RECOMPUTE,), "no activation checkpointing, or of fewer layers"
@@ -139,6 +142,7 @@ def of_report(
             for kind in (_REMOVABLE, _PER_STEP)
             if (tip := _of(kind, rows, report)) is not None
         ]
+    tips = [_with_interval(tip, rows, report) if tip.what == _SAVING else tip for tip in tips]
     tips.sort(key=lambda tip: (-(tip.at_most_j or 0.0), -tip.at_most_s))
     capped = _capped(report)
     return Advice(
@@ -147,6 +151,21 @@ def of_report(
         duration_s=report.run.duration_s,
         ranked_by="energy" if measured is not None else "time",
         advice=(*tips, *([capped] if capped else [])),
+    )
+
+
+def _with_interval(tip: Tip, rows: Sequence[PhaseRow], report: Report) -> Tip:
+    """The advice on saving, with the interval that loses least at the rate of failures."""
+    cost_s = checkpoint_cost_s(rows)
+    if cost_s is None:
+        return tip
+    failure_s = between_failures_s(report)
+    every = duration(best_interval_s(cost_s, failure_s))
+    rate = f"a failure every {duration(failure_s)}" if failure_s != USUAL_S else "a failure a day"
+    return replace(
+        tip,
+        try_=f"one checkpoint takes {duration(cost_s)}: with {rate}, one every {every} loses least "
+        f"(Young, Daly); or {tip.try_}",
     )
 
 
