@@ -6,7 +6,7 @@ import contextlib
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
@@ -119,29 +119,78 @@ def save(folder: Path, step: int, state: TrainerState, engine: Callable[[Path], 
     Everything is written under another name and synced, then renamed: what has the right name is
     complete.
     """
+    partial = begin(folder, step)
+    engine(partial)
+    write(partial, {state_file(): state})
+    name_when_complete(folder, step)
+
+
+def state_file() -> str:
+    """The name of the file with this rank's :class:`TrainerState`."""
+    return f"{_rank()[0]}-{_STATE}"
+
+
+def begin(folder: Path, step: int) -> Path:
+    """Make the folder that a snapshot is written into. All ranks call it. Raises OSError."""
     rank, several = _rank()
-    final = folder / f"step-{step:09d}"
-    partial = folder / f".{final.name}.partial"
+    partial = _partial(folder, step)
     if rank == 0:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
     if several:
         dist.barrier()
-    engine(partial)
-    torch.save(state, partial / f"{rank}-{_STATE}")
+    return partial
+
+
+def write(partial: Path, files: Mapping[str, object]) -> None:
+    """Write this rank's files and say that they are complete. Raises OSError, RuntimeError."""
+    for name, content in files.items():
+        torch.save(content, partial / name)
     for file in partial.rglob("*"):
         if file.is_file():
             _sync(file)
+    (partial / f".{_rank()[0]}-complete").touch()
+
+
+def name_if_complete(folder: Path, step: int) -> bool:
+    """Whether the snapshot has its name; rank 0 gives it once all ranks have written theirs."""
+    if _final(folder, step).exists():
+        return True
+    rank, _ = _rank()
+    partial = _partial(folder, step)
+    if rank == 0 and len(list(partial.glob(".*-complete"))) == _world():
+        _name(folder, step)
+        return True
+    return False
+
+
+def name_when_complete(folder: Path, step: int) -> None:
+    """Wait for all ranks and give the snapshot its name. All ranks call it."""
+    rank, several = _rank()
     if several:
         dist.barrier()
-    if rank == 0:
-        shutil.rmtree(final, ignore_errors=True)
-        partial.rename(final)
-        _sync(folder)
-        for old in sorted(folder.glob("step-*"))[:-_KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
+    if rank == 0 and not _final(folder, step).exists():
+        _name(folder, step)
     if several:
         dist.barrier()
+
+
+def _name(folder: Path, step: int) -> None:
+    partial = _partial(folder, step)
+    for marker in partial.glob(".*-complete"):
+        marker.unlink()
+    partial.rename(_final(folder, step))
+    _sync(folder)
+    for old in sorted(folder.glob("step-*"))[:-_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _final(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:09d}"
+
+
+def _partial(folder: Path, step: int) -> Path:
+    return folder / f".step-{step:09d}.partial"
 
 
 def latest(folder: Path) -> Path | None:

@@ -25,6 +25,7 @@ from ..stack import Stack
 from ..techniques.accumulation import KPolicy, pieces, size
 from ..techniques.schedule import rate
 from . import snapshot
+from .background import BackgroundWriter
 from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
@@ -66,6 +67,7 @@ class Trainer:
         dir: str | Path | None = None,  # noqa: A002 (as in probe.watch)
         snapshots: str | Path | None = None,
         snapshot_every: int = 0,
+        snapshots_in_background: bool = False,
         config: Mapping[str, Any] | None = None,
         data_name: str | None = None,
         quiet: bool = False,
@@ -86,6 +88,8 @@ class Trainer:
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
+            snapshots_in_background: the training stands still for a copy of its state only, which a
+                thread writes; not with ``zero``. Takes as much memory as the state, on the host.
             modules: as in :class:`probe.watch`.
             classify: count which part of a step waits for memory, for ``probe compare``: of the
                 model before the techniques change it, or, where that cannot be counted, of the
@@ -115,6 +119,13 @@ class Trainer:
         self._config, self._data_name = dict(config or {}), data_name
         self._snapshots = Path(snapshots) if snapshots else None
         self._snapshot_every = snapshot_every
+        if snapshots_in_background and plan.zero_stage is not None:
+            raise UsageError(
+                "snapshots_in_background: DeepSpeed writes its state itself; leave out"
+            )
+        self._writer: BackgroundWriter | None = None
+        if snapshots_in_background and self._snapshots is not None:
+            self._writer = BackgroundWriter(self._snapshots)
         self._watched: str | None = None  # the run that a snapshot was saved in
         self._batches = Batches(data, plan, rank=rank, seed=seed)
         self._policy = KPolicy(plan.accumulation, world)
@@ -208,6 +219,9 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
+                if self._writer is not None:
+                    with run.phase("checkpoint"):
+                        self._writer.finish()
                 self._utilisation = self._utilised()
                 run.log(
                     **last_values(
@@ -280,6 +294,8 @@ class Trainer:
                 self.engine.model.train()
             if self._snapshots and self._snapshot_every and at.step % self._snapshot_every == 0:
                 self._save(run)
+            if self._writer is not None:
+                self._writer.poll()
             if (spent := purse.spent(at.seconds)) is not None:
                 watch.settle()
                 return spent
@@ -401,7 +417,11 @@ class Trainer:
                 "run": str(Path(run.path).absolute()),
             }
             try:
-                snapshot.save(self._snapshots, at.step, state, self.engine.save)
+                if self._writer is not None:
+                    files = self.engine.files() or {}
+                    self._writer.save(at.step, {**files, snapshot.state_file(): state})
+                else:
+                    snapshot.save(self._snapshots, at.step, state, self.engine.save)
             except (OSError, RuntimeError) as error:  # torch's writer raises the latter
                 raise TrainingFailed(
                     f"the snapshot of step {at.step} cannot be written to "

@@ -145,8 +145,7 @@ class AnalysisFromSamples(RunAnalysis):
             if rank is not None:
                 gauge = GaugeByPhase()
                 gauge.feed(series.time_ns, series.value)
-                gauge.spans(self._host[rank].table())
-                gauge.advance()
+                gauge.advance(self._host[rank].table())
                 levels.append(gauge.levels(rank, memory_quantity(series.source), series.source.id))
         for rank, spans in self._host.items():
             levels += self._allocator(rank, spans)
@@ -157,8 +156,7 @@ class AnalysisFromSamples(RunAnalysis):
         for name, rows in self.reader.rings(rank):
             if name.startswith("main") and (rows["kind"] == Record.MEMORY).any():
                 allocator.feed(rows, self.reader.names(rank, name))
-        allocator.spans(spans.table())
-        allocator.advance()
+        allocator.advance(spans.table())
         return allocator.levels(rank)
 
     def _between(self, rows: Rows) -> Rows:

@@ -28,6 +28,7 @@ from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
 from .joining import join
+from .messages import say
 from .names import run_name
 from .options import WatchOptions
 from .process_info import process_info
@@ -281,25 +282,3 @@ class Run:
             return
         self._declared = (f"GPU-{uuid}",)
         self._publish(request=dataclasses.replace(self._member.request, uuids=self._declared))
-
-
-def say(line: str) -> None:
-    """Print one line to standard error if that takes it at once; never raises, never blocks."""
-    stream = sys.stderr
-    if stream is None:  # print() would take standard output
-        return
-    with contextlib.suppress(Exception):
-        if _takes_a_line(stream):
-            print(line, file=stream, flush=True)
-
-
-def _takes_a_line(stream: Any) -> bool:
-    import select
-
-    try:
-        descriptor = stream.fileno()
-    except Exception:
-        return True  # a notebook's
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    return any(event & select.POLLOUT for _, event in poll.poll(0))

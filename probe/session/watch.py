@@ -21,9 +21,10 @@ from ..clock import MACHINE_CLOCK
 from ..errors import ProbeError, StoreError, UsageError
 from ..store.layout import runs_dir
 from .arguments import model_and_optimizer
+from .messages import say
 from .options import options as checked
 from .process_end import ProcessEnd, reason_of
-from .run import Run, say
+from .run import Run
 from .unwatched import UnwatchedRun, WatchedRun
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -42,7 +42,6 @@ class AllocatorByPhase:
     _names: dict[int, str] = field(default_factory=dict)
     _edges: list[_Edges] = field(default_factory=list)
     _peaks: list[tuple[int, float]] = field(default_factory=list)  # time of the edge after, bytes
-    _spans: list[SpanTable] = field(default_factory=list)
     _open_peak: float = _UNKNOWN  # seen, and no edge since
     _reserved: float = _UNKNOWN
     _running_peak: float = _UNKNOWN
@@ -95,15 +94,13 @@ class AllocatorByPhase:
         self._reserved = float(carried[-1])
         return np.asarray(carried)
 
-    def spans(self, table: SpanTable) -> None:
-        """Take spans on the host's clock that follow those before."""
-        self._spans.append(table)
+    def advance(self, table: SpanTable) -> None:
+        """Take spans on the host's clock that follow those before; use the edges that they cover.
 
-    def advance(self) -> None:
-        """Use what the spans cover by now."""
-        table = SpanTable.concat(self._spans)
+        Edges are known before the spans that they make.
+        """
         edges = _Edges.concat(self._edges or [_NO_EDGES])
-        self._spans, self._edges = [], [edges]
+        self._edges = [edges]
         if not len(table) or not len(edges):
             return
         self._between_edges(table, edges)

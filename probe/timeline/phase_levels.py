@@ -164,27 +164,23 @@ class GaugeByPhase:
     sums: dict[int, LevelSums] = field(default_factory=dict)
     floor: StepFloor = field(default_factory=StepFloor)
     _reads: list[_Reads] = field(default_factory=list)
-    _spans: list[SpanTable] = field(default_factory=list)
+    _spans: SpanTable = field(default_factory=SpanTable.empty)
 
     def feed(self, time_ns: Times, level: Floats) -> None:
         """Take reads (n,), in order."""
         self._reads.append(_Reads(time_ns, level))
 
-    def spans(self, table: SpanTable) -> None:
-        """Take spans that follow those before."""
-        self._spans.append(table)
-
-    def advance(self) -> None:
-        """Use the reads that the spans cover by now."""
+    def advance(self, table: SpanTable) -> None:
+        """Take spans that follow those before, and use the reads that they cover by now."""
         reads = _Reads.concat(self._reads or [_NO_READS])
-        table = SpanTable.concat(self._spans)
+        table = SpanTable.concat([self._spans, table])
         if len(reads) and len(table):
             ready = int(np.searchsorted(reads.time_ns, table.end_ns[-1]))
             self._use(reads.take(slice(ready)), table)
             table = table.take(table.end_ns > reads.time_ns[-1])  # no read comes before the last
             reads = reads.take(slice(ready, None))
         self._reads = [reads.take(slice(-_MOST_WAITING, None))]
-        self._spans = [table.take(slice(-_MOST_WAITING, None))]
+        self._spans = table.take(slice(-_MOST_WAITING, None))
 
     def _use(self, reads: _Reads, table: SpanTable) -> None:
         place = np.maximum(np.searchsorted(table.begin_ns, reads.time_ns, "right") - 1, 0)

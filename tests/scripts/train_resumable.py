@@ -1,4 +1,4 @@
-"""A training that can be killed: ``train_resumable.py SNAPSHOTS LOG``; goes on where it was.
+"""A training that can be killed: ``train_resumable.py SNAPSHOTS LOG [background]``; goes on.
 
 LOG gets one line a micro-batch: step, k, loss scale, fingerprint of the data, loss.
 """
@@ -47,6 +47,7 @@ trainer = Trainer(
     lr=3e-3,
     snapshots=sys.argv[1],
     snapshot_every=4,
+    snapshots_in_background="background" in sys.argv,
     quiet=True,
 )
 trainer.fit(resume=True)

@@ -49,6 +49,9 @@ class Engine(Protocol):
     def save(self, folder: Path) -> None:
         """Write this rank's state into an empty folder."""
 
+    def files(self) -> dict[str, object] | None:
+        """What :meth:`save` writes on this rank, by the file's name; None if it cannot be told."""
+
     def load(self, folder: Path, *, same_ranks: bool) -> None:
         """Restore what :meth:`save` wrote, with as many ranks or with others.
 

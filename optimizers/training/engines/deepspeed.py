@@ -74,6 +74,10 @@ class ZeroEngine:
     def save(self, folder: Path) -> None:
         self._engine.save_checkpoint(str(folder), tag="engine")
 
+    def files(self) -> None:
+        """DeepSpeed writes its state itself."""
+        return
+
     def load(self, folder: Path, *, same_ranks: bool) -> None:
         if not same_ranks:
             raise UsageError(

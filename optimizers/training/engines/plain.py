@@ -119,18 +119,23 @@ class PlainEngine:
         return Stepped(wanted, applied, norm_s)
 
     def save(self, folder: Path) -> None:
+        for name, content in self.files().items():
+            torch.save(content, folder / name)
+
+    def files(self) -> dict[str, object]:
+        """What :meth:`save` writes on this rank, by the file's name."""
         rank = dist.get_rank() if self._plan.world > 1 else 0
+        files: dict[str, object] = {}
         if self._communication is not None:  # what this rank has not sent yet
-            torch.save(self._communication.snapshot(), folder / f"hook-{rank}.pt")
-        if rank and not self._ranks_differ:
-            return  # the rest is the same on all of them
-        state = {
-            "model": self.module.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self._scaler.state_dict() if self._scaler else None,
-            "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
-        }
-        torch.save(state, self._file(folder))
+            files[f"hook-{rank}.pt"] = self._communication.snapshot()
+        if rank == 0 or self._ranks_differ:  # else it is the same on all of them
+            files[self._file_name()] = {
+                "model": self.module.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "scaler": self._scaler.state_dict() if self._scaler else None,
+                "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
+            }
+        return files
 
     def load(self, folder: Path, *, same_ranks: bool) -> None:
         if self._ranks_differ and not same_ranks:
@@ -145,7 +150,7 @@ class PlainEngine:
             )
             return saved
 
-        state = read(self._file(folder))
+        state = read(folder / self._file_name())
         self.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self._scaler is not None:
@@ -159,9 +164,9 @@ class PlainEngine:
     def _ranks_differ(self) -> bool:
         return self._communication is not None and self._communication.ranks_differ
 
-    def _file(self, folder: Path) -> Path:
+    def _file_name(self) -> str:
         """Where the state of model and optimizer is."""
-        return folder / (f"engine-{dist.get_rank()}.pt" if self._ranks_differ else "engine.pt")
+        return f"engine-{dist.get_rank()}.pt" if self._ranks_differ else "engine.pt"
 
     def close(self) -> None:
         """Nothing to free: tensors and DDP go with the engine."""

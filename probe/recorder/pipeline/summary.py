@@ -81,8 +81,6 @@ class SummaryStage:
         """Spans of each rank that follow those before."""
         for rank, spans in settled.items():
             self._spans.setdefault(rank, []).append(spans)
-            if rank in self._allocators:
-                self._allocators[rank].spans(spans.host)
             self._host.setdefault(rank, PhaseCounter()).take(spans.host)
             if spans.device is not None:
                 self._device.setdefault(rank, PhaseCounter()).take(spans.device)
@@ -125,8 +123,8 @@ class SummaryStage:
                 meter.feed_spans(table.begin_ns, table.end_ns, table.code.astype(np.int64))
             meter.advance()
         self._used |= taken.keys()
-        for allocator in self._allocators.values():
-            allocator.advance()
+        for rank, allocator in self._allocators.items():
+            allocator.advance(_on_host(taken.get(rank, ())))
 
     def _advance_gauge(
         self, source: Source, rank: int | None, taken: Mapping[int, Sequence[Settled]]
@@ -137,12 +135,9 @@ class SummaryStage:
             if source.id in self._owners:  # not this rank's for the whole run
                 del self._gauges[source.id]
             else:
-                self._gauges[source.id].advance()
-            return
-        gauge = self._gauges[source.id]
-        for spans in taken.get(rank, ()):
-            gauge.spans(spans.host)
-        gauge.advance()
+                self._gauges[source.id].advance(SpanTable.empty())
+        else:
+            self._gauges[source.id].advance(_on_host(taken.get(rank, ())))
 
     def memory(self) -> list[PhaseLevels]:
         """The levels of memory by phase so far, of all ranks."""
@@ -227,3 +222,7 @@ class SummaryStage:
                 self.memory(),
             ),
         )
+
+
+def _on_host(settled: Iterable[Settled]) -> SpanTable:
+    return SpanTable.concat([spans.host for spans in settled])

@@ -16,21 +16,23 @@ from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from optimizers.errors import TrainingFailed  # noqa: E402
 from optimizers.training import snapshot  # noqa: E402
+from optimizers.training.background import BackgroundWriter  # noqa: E402
 from probe.report.build import run_report as report_of  # noqa: E402
 
 SCRIPT = SCRIPTS / "train_resumable.py"
 KILLS = 20 if os.environ.get("PROVE") else 1
 
 
-def start(snapshots: Path, log: Path) -> subprocess.Popen[bytes]:
+def start(snapshots: Path, log: Path, *options: str) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "PROBE_DIR": str(snapshots.parent / "runs"),
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(SCRIPT.parents[2]),
     }
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(snapshots), str(log)], env=environment
+        [sys.executable, str(SCRIPT), str(snapshots), str(log), *options], env=environment
     )
 
 
@@ -48,11 +50,12 @@ def whole(tmp_path_factory) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("options", [(), ("background",)], ids=["", "background"])
 @pytest.mark.parametrize("number", range(KILLS))
-def test_a_killed_training_goes_on_as_if_nothing_had_been(number, whole, tmp_path):
+def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole, tmp_path):
     at = random.Random(number).randrange(5, len(whole) - 5)
     snapshots, log = tmp_path / "snapshots", tmp_path / "log"
-    child = start(snapshots, log)
+    child = start(snapshots, log, *options)
     deadline = time.monotonic() + 120
     while len(lines(log)) < at and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -60,7 +63,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(number, whole, tmp_pat
     child.wait()
     before = lines(log)
     assert before and before[-1] != "done"
-    assert start(snapshots, log).wait(120) == 0
+    assert start(snapshots, log, *options).wait(120) == 0
     after = lines(log)[len(before) :]
     complete = before if before[-1] in whole else before[:-1]  # a line may be torn
     assert complete == whole[: len(complete)]
@@ -139,3 +142,21 @@ def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
     assert "died" in report.attempts[0].ended_by
     assert report.run.status == "finished"
     assert report.run.steps >= 60 and report.attempts[0].lost_s is not None
+
+
+def test_a_background_snapshot_is_complete_or_not_there(tmp_path: Path) -> None:
+    """Two ranks that write at different speeds, and a disk that refuses."""
+    writer = BackgroundWriter(tmp_path)
+    state = {"step": 4, "weights": torch.ones(3)}
+    writer.save(4, {snapshot.state_file(): state})
+    state["weights"] += 1  # the training goes on: the snapshot is of before
+    writer.finish()
+    newest = snapshot.latest(tmp_path)
+    assert newest is not None and newest.name == "step-000000004"
+    stored = snapshot.load(newest)
+    assert stored["weights"].tolist() == [1.0, 1.0, 1.0]
+    assert sorted(path.name for path in newest.iterdir()) == ["0-trainer.pt"]
+    writer.save(8, {"no/folder/here.pt": state})
+    with pytest.raises(TrainingFailed, match="step 8 cannot be written"):
+        writer.finish()
+    assert snapshot.latest(tmp_path) == newest

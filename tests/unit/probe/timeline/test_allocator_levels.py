@@ -47,8 +47,7 @@ def levels_of(run: Any) -> dict[tuple[str, str], Any]:
         allocator.feed(rows, run.names)
     table = decode(run.rows, [])
     for part in np.array_split(np.arange(len(table)), 4):
-        allocator.spans(table.take(part))
-        allocator.advance()
+        allocator.advance(table.take(part))
     codes = {code: name for name, code in CODE_OF_PHASE.items()} | run.names
     return {
         (levels.quantity, codes[code]): level

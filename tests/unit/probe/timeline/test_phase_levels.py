@@ -33,8 +33,7 @@ def test_however_it_is_cut_it_equals_a_look_at_each_read(seed: int) -> None:
     while read < 500 or span < 300:
         more_reads, more_spans = random.integers(0, 60, 2).tolist()
         gauge.feed(time_ns[read : read + more_reads], level[read : read + more_reads])
-        gauge.spans(table.take(slice(span, span + more_spans)))
-        gauge.advance()
+        gauge.advance(table.take(slice(span, span + more_spans)))
         read, span = min(500, read + more_reads), min(300, span + more_spans)
     expected: dict[int, list[float]] = {}
     for at, value in zip(time_ns.tolist(), level.tolist(), strict=True):
