@@ -1,18 +1,27 @@
-"""How a process that trains joins the run of the `probe run` above it."""
+"""How a process that trains joins a run: that of the `probe run` above it, or one that was ended.
+
+A training that goes on from its last checkpoint is another attempt of its run. What a launcher does
+by itself, when it starts its ranks again, a person does by hand with ``watch(resume=…)``.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..errors import StoreError
+from ..model import RunStatus
+from ..store.files import read_fields
+from ..store.layout import RUN_FILE, node_name
 from ..store.members import read_members
-from ..store.processes import is_alive
+from ..store.new_files import is_own_folder, owner_of_new_files
+from ..store.processes import boot_id, is_alive
 from ..store.run_fields import StartFields
-from ..store.trainings import take_number
+from ..store.trainings import is_group, take_number
 from .job import Job
 from .names import run_name
 from .options import WatchOptions
@@ -76,3 +85,32 @@ def _child() -> Any:
     if module is None or module.parent_process() is None:
         return None
     return module.current_process()
+
+
+def continued(run: Path, job: Job) -> Job:
+    """The job as the next attempt of a run.
+
+    Ranks that join the same attempt one after the other agree: only members that have ended count
+    as attempts before.
+
+    Raises:
+        StoreError: the run cannot be continued; one line says why.
+    """
+    try:
+        own = is_own_folder(run, owner_of_new_files(run.parent))
+    except OSError:
+        own = False
+    meta = read_fields(run / RUN_FILE) if own else None
+    if meta is None:
+        raise StoreError(f"{run} is no run of yours")
+    if meta.get("status") == RunStatus.FINISHED:
+        raise StoreError(f"{run.name} has finished")
+    if is_group(run):
+        raise StoreError(f"{run.name} is a command with several trainings")
+    ranks = [member for member in read_members(run) if member.role == "rank"]
+    if any(member.boot_id != boot_id() or member.host != node_name() for member in ranks):
+        raise StoreError(f"{run.name} was recorded on another machine, or before this one started")
+    before = [m.attempt for m in ranks if not is_alive(m.pid, m.start_ticks)]
+    if not before:
+        raise StoreError(f"{run.name} still goes on")
+    return replace(job, attempt=max(before) + 1)

@@ -27,13 +27,12 @@ from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
-from .joining import join
+from .joining import continued, join
 from .messages import say
 from .names import run_name
 from .options import WatchOptions
 from .process_info import process_info
 from .recorder_supervisor import Supervisor
-from .resumed import continued
 from .ring_files import RingPlace
 
 if TYPE_CHECKING:
