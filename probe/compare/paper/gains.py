@@ -19,6 +19,7 @@ from ..statistics import contrast, paired
 from .both_sides import TARGET_MISSED, why_no_interval
 from .doubling_time import doubling_interval, doubling_months, speed_up
 from .model import NOT_MEASURED, FigureRow, PaperTable
+from .patterns import NOT_TOLD_APART
 from .stated import (
     CAUTIOUS_DOUBLING,
     DOUBLING,
@@ -54,6 +55,8 @@ def phases_table(comparison: Comparison, trials: Sequence[Trial]) -> PaperTable:
             rows.append(FigureRow(what=name, unit="%", ours=verdict, paper=paper))
         elif (share := comparison.four[key]) is None:
             rows.append(FigureRow(what=name, unit="%", ours=NOT_SEPARATED, paper=paper))
+        elif share == 0 and not comparison.four_intervals[key]:  # no phase of it has a figure
+            rows.append(FigureRow(what=name, unit="%", ours=NOT_TOLD_APART, paper=paper))
         else:
             limits = comparison.four_intervals[key]
             rows.append(

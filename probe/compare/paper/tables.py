@@ -101,6 +101,7 @@ def of_campaign(
         notes=_notes(
             any(is_of_paper(work, [*base, *other]) for work in works),
             results,
+            steps,
             [*report.warnings, *(second.report.warnings if second else ())],
         ),
         tables=[
@@ -145,10 +146,17 @@ def _of_ranks(campaign: Campaign, alike: Campaign) -> str:
     return f"; runs on {ranks} rank{'s' if ranks > 1 else ''}"
 
 
-def _notes(of_paper: bool, results: Sequence[PaperTable], warnings: Sequence[str]) -> list[str]:
+def _notes(
+    of_paper: bool,
+    results: Sequence[PaperTable],
+    steps: Sequence[AblationStep] | None,
+    warnings: Sequence[str],
+) -> list[str]:
     lines = [f"the paper's figures are of {HARDWARE}, without intervals"]
     if not of_paper:
         lines.append("these runs are not the paper's model and data: read changes, not sizes")
+    if steps and any(each.ours for each in components_table(steps).rows):
+        lines.append("the paper's step is beside yours where the same techniques are on so far")
     if any(table.table == "II" and table.rows[_THROUGHPUT].ours for table in results):
         lines.append("tok/s: run.log(tokens=…), or tokens_per_sample in the run's config")
     lines.append("1 GB is 10⁹ bytes; throughput is over all of a run, start-up and evaluations too")
