@@ -4,8 +4,10 @@
     python examples/gpt2_wikitext2.py --size tiny                # a laptop, under a minute
     torchrun --nproc_per_node 2 examples/gpt2_wikitext2.py --stack paper
 
-Without --data it trains on the source of Python's standard library, without --bpe on bytes, and
-says so. The baseline is the paper's §IV-B: AdamW (0.9, 0.999), weight decay 0.01, rate 1e-4,
+--data takes WikiText-2 as published (tokens, raw or parquet) or any plain text: a folder with
+train.txt and valid.txt or test.txt, or a file, whose last tenth is for validation. Without --data
+it trains on the source of Python's standard library, without --bpe on bytes, and says so. Nothing
+is downloaded. The baseline is the paper's §IV-B: AdamW (0.9, 0.999), weight decay 0.01, rate 1e-4,
 batches of 32, fp32.
 """
 
@@ -24,7 +26,10 @@ from probe.errors import ProbeError
 
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("--stack", default="baseline", help="baseline, paper, or names with commas")
-options.add_argument("--data", help="folder with WikiText-2 (tokens, raw or parquet)")
+options.add_argument("--data", help="WikiText-2 (tokens, raw, parquet) or plain text")
+options.add_argument(
+    "--modules", action="store_true", help="by kind of module too; on CUDA forward only"
+)
 options.add_argument("--bpe", help="folder with GPT-2's vocab.json and merges.txt")
 options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
 options.add_argument("--samples", type=int, help="windows to train on; tiny: 1,500")
@@ -85,6 +90,11 @@ def main():
         seed=args.seed,
         name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}",
         data_name=corpus.name,
+        config={
+            "model": "a small GPT-2" if tiny else "GPT-2 small",
+            "tokens_per_sample": window,  # `probe tables` counts tokens
+        },
+        modules=args.modules,
         snapshots=args.snapshots,
         snapshot_every=200,
     )
@@ -94,6 +104,8 @@ def main():
             f"{'a small GPT-2' if tiny else 'GPT-2 small'}, {parameters / 1e6:.1f} M parameters, "
             f"on {corpus.name} as {corpus.tokens}, {trainer.device}"
         )
+        if corpus.note:
+            print(corpus.note)
         print(trainer.table)
     result = trainer.fit(resume=args.resume)
     if trainer.rank == 0:

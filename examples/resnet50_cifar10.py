@@ -4,7 +4,10 @@
     python examples/resnet50_cifar10.py --size tiny              # a laptop, under a minute
     torchrun --nproc_per_node 2 examples/resnet50_cifar10.py --stack paper
 
-Without --data it trains on scikit-learn's digits at 32 × 32, and says so. The baseline is the
+--data takes CIFAR-10 as published (an archive, the python or the binary batches), a folder for each
+class with PNG or JPEG files of 32 × 32 (below train/ and test/, or not), or an .npz. Files with a
+published md5 are checked; the single .bin batches have none and need --unchecked. Without --data it
+trains on scikit-learn's digits at 32 × 32, and says so. Nothing is downloaded. The baseline is the
 paper's §IV-B: AdamW (0.9, 0.999), weight decay 0.01, rate 1e-4, batches of 128, fp32.
 """
 
@@ -23,8 +26,11 @@ from probe.errors import ProbeError
 
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("--stack", default="baseline", help="baseline, paper, or names with commas")
-options.add_argument("--data", help="folder with CIFAR-10")
+options.add_argument("--data", help="CIFAR-10, images in folders, or an .npz")
 options.add_argument("--unchecked", action="store_true", help="do not compare md5 sums")
+options.add_argument(
+    "--modules", action="store_true", help="by kind of module too; on CUDA forward only"
+)
 options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
 options.add_argument("--samples", type=int, help="images to train on; tiny: 4 epochs")
 options.add_argument("--batch", type=int, help="128; tiny: 64")
@@ -39,7 +45,7 @@ args = options.parse_args()
 def main():
     tiny = (args.size or ("full" if torch.cuda.is_available() else "tiny")) == "tiny"
     data = images.load(args.data, checked=not args.unchecked)
-    mirror = data.name == "CIFAR-10"  # a mirrored digit is none
+    mirror = args.data is not None  # a mirrored digit is none
     train = images.Augmented(data.train, train=True, mirror=mirror)
     test = images.Augmented(data.test, train=False, mirror=False)
 
@@ -49,7 +55,7 @@ def main():
         if tiny
         else {}
     )  # the defaults are ResNet-50's
-    model = ResNetForImageClassification(ResNetConfig(num_labels=10, **shape))
+    model = ResNetForImageClassification(ResNetConfig(num_labels=data.classes, **shape))
 
     def loss(net, batch):
         return nn.functional.cross_entropy(net(pixel_values=batch[0]).logits.float(), batch[1])
@@ -77,6 +83,8 @@ def main():
         target=args.target,
         seed=args.seed,
         data_name=data.name,
+        config={"model": "a small ResNet" if tiny else "ResNet-50"},
+        modules=args.modules,
         name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
         snapshots=args.snapshots,
         snapshot_every=200,
@@ -87,6 +95,8 @@ def main():
             f"{'a small ResNet' if tiny else 'ResNet-50'}, {parameters / 1e6:.1f} M parameters, "
             f"on {data.name}, {trainer.device}"
         )
+        if data.note:
+            print(data.note)
         print(trainer.table)
     result = trainer.fit(resume=args.resume)
     if trainer.rank == 0:

@@ -37,7 +37,7 @@ def compare(
 
     Args:
         base, others: each a directory, an id, a name (all runs of that name), or several with
-            commas.
+            commas. Where a name itself holds commas, the longest name that a run has is taken.
         directory: where runs are kept (``./runs``).
         target: ``"loss<=0.5"``; by default the one that the runs were given.
         tolerance: a gain does not count if the final quality is worse by more than this share.

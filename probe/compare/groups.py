@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UnknownRunError, UsageError
 from ..model import Phase, RunStatus
 from ..store.layout import RUN_FILE, runs_dir
-from ..store.runs import find_runs
+from ..store.runs import find_runs, references
 from ..store.untrusted import is_regular
 from ..target import Target
 from . import compatibility
@@ -163,8 +163,8 @@ def _find(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
         return find_runs(reference, directory)
     runs: list[Path] = []
     lines = []
-    parts = [part.strip() for part in reference.split(",") if part.strip()]
-    for part in parts or [reference]:
+    parts = references(reference, directory)
+    for part in parts:
         try:
             runs += find_runs(part, directory)
         except UnknownRunError as error:

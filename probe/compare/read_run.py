@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median_low
 
+import numpy as np
+
 from ..instrument.roofline import NOT_SEPARATED
 from ..model import RunStatus
 from ..report.model import JsonValue
@@ -13,7 +15,7 @@ from ..store.members import Member
 from ..store.reader import RunReader
 from ..store.thinned import thinned_until_ns
 from ..target import Target
-from .progress import Quality, Work
+from .progress import Logged, Quality, Work
 from .read_energy import Measured
 from .run_record import EARLY, LATE, Setting, Trial
 
@@ -127,6 +129,7 @@ class Recording:
             settings=_settings(config),
             techniques=_techniques(config.get("techniques")),
             g_per_kwh=(self.meta.get("carbon") or {}).get("g_per_kwh"),
+            last=_last(self.logged),
         )
 
     def _likeness(self, models: Sequence[str]) -> dict[str, Setting]:
@@ -162,6 +165,11 @@ def _mark(share: float, value: float | None, quality: Quality | None, samples: f
         return share * samples
     reached = quality.reaches(value)
     return samples if reached is None else reached
+
+
+def _last(logged: Logged) -> dict[str, float]:
+    finite = {name: values[np.isfinite(values)] for name, (_, values) in logged.items()}
+    return {name: float(values[-1]) for name, values in finite.items() if len(values)}
 
 
 def _is_rank(member: Member) -> bool:

@@ -77,7 +77,8 @@ class Trial:
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
     ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
     for runs to be comparable, by name, ``settings`` what it was trained with, ``techniques`` the
-    settings of each technique of its stack; ``g_per_kwh`` is the carbon intensity recorded with it.
+    settings of each technique of its stack; ``g_per_kwh`` is the carbon intensity recorded with it;
+    ``last`` has the last finite value of everything that it logged.
     """
 
     id: str
@@ -102,6 +103,7 @@ class Trial:
     g_per_kwh: float | None = None
     settings: Mapping[str, Setting] = field(default_factory=dict)
     techniques: Mapping[str, str] = field(default_factory=dict)
+    last: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def samples(self) -> float:

@@ -58,8 +58,9 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         config: anything that JSON can hold; stands in run.json.
         data: the data set's name.
         modules: tell forward and backward apart by kind of module (attention, MLP, convolution,
-            norm), as phases ``forward/attention`` and so on; four more records for each of them a
-            step, with which the report's overhead reckons.
+            norm), as phases ``forward/attention`` and so on; on CUDA forward only, since backward
+            runs in another thread there. Four more records for each of them a step, with which
+            the report's overhead reckons.
         classify: count the operations of the first step, so that ``probe compare`` can tell
             memory-bound work from the rest; read off autograd's graph, nothing is run again. The
             first time on a machine its rates are measured, in about 0.3 s. All of it is start-up.

@@ -167,22 +167,42 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
 
     Args:
         reference: several references with commas, a name (all runs of that name), or what
-            :func:`find_run` takes.
+            :func:`find_run` takes. Names may hold commas: see :func:`references`.
 
     Raises:
         UnknownRunError: one of them does not exist.
         UsageError: one of them is a group.
     """
-    parts = [part.strip() for part in reference.split(",") if part.strip()]
     is_path = is_regular(Path(reference) / layout.RUN_FILE)
-    if len(parts) > 1 and not is_path:
+    parts = [reference] if is_path else references(reference, directory)
+    if len(parts) > 1:
         return [run for part in parts for run in find_runs(part, directory)]
+    reference = parts[0]
     named = [run for run in list_runs(directory) if _name(run) == reference]
     exact = is_path or is_regular(directory / reference / layout.RUN_FILE)
     alone = [run for run in named if not is_group(run)]
     if alone and not exact:
         return alone[::-1]
     return [single(find_run(reference, directory))]
+
+
+def references(text: str, directory: Path) -> list[str]:
+    """The references that a text with commas names.
+
+    Names of runs may hold commas themselves: from the left, the most parts that together are the
+    name of a run are one reference.
+    """
+    parts = [part for part in text.split(",") if part.strip()]
+    if len(parts) < 2:
+        return [parts[0].strip()] if parts else [text]
+    names = {_name(run) for run in list_runs(directory)}
+    single_references: list[str] = []
+    while parts:
+        ends = range(len(parts), 1, -1)
+        end = next((end for end in ends if ",".join(parts[:end]).strip() in names), 1)
+        single_references.append(",".join(parts[:end]).strip())
+        parts = parts[end:]
+    return single_references
 
 
 def _name(run: Path) -> str | None:

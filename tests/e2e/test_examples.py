@@ -25,6 +25,7 @@ from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
+import cifar10_files  # noqa: E402
 import images  # noqa: E402
 import text  # noqa: E402
 
@@ -61,7 +62,7 @@ def watched(tmp_path, monkeypatch):
 @pytest.mark.parametrize("script", ["resnet50_cifar10.py", "gpt2_wikitext2.py"])
 @pytest.mark.parametrize("stack", [pytest.param("baseline", marks=pytest.mark.full), "paper"])
 def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
-    few = ("--samples", "1500" if script.startswith("resnet") else "320")
+    few = ("--samples", "1500" if script.startswith("resnet") else "320", "--modules")
     done = run(script, "--size", "tiny", "--stack", stack, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
@@ -71,6 +72,8 @@ def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
     phases = {row["phase"]: row for row in found["phases"]}
     assert phases["forward"]["time_s"] > 0 and phases["backward"]["time_s"] > 0
     assert phases["eval"]["count"] >= 1
+    kind = "convolution" if script.startswith("resnet") else "attention"
+    assert phases[f"forward/{kind}"]["time_s"] > 0
     if stack == "paper":
         assert phases["recompute"]["time_s"] > 0
         assert "checkpointing" in done.stdout and "nothing to divide" in done.stdout
@@ -78,7 +81,7 @@ def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
 
 def rows(count: int, seed: int) -> np.ndarray:
     source = np.random.default_rng(seed)
-    table = source.integers(0, 256, (count, images.ROW), dtype=np.uint8)
+    table = source.integers(0, 256, (count, cifar10_files.ROW), dtype=np.uint8)
     table[:, 0] %= 10
     return table
 
@@ -86,7 +89,7 @@ def rows(count: int, seed: int) -> np.ndarray:
 def binary(folder: Path, count: int = 40) -> Path:
     place = folder / "cifar-10-batches-bin"
     place.mkdir(parents=True)
-    for number, name in enumerate(images.BINARY):
+    for number, name in enumerate(cifar10_files.BINARY):
         (place / name).write_bytes(rows(count, number).tobytes())
     return folder
 
@@ -94,7 +97,7 @@ def binary(folder: Path, count: int = 40) -> Path:
 def pickled(folder: Path, count: int = 40) -> Path:
     place = folder / "cifar-10-batches-py"
     place.mkdir(parents=True)
-    for number, name in enumerate(images.PYTHON):
+    for number, name in enumerate(cifar10_files.PYTHON):
         table = rows(count, number)
         batch = {b"data": table[:, 1:], b"labels": table[:, 0].tolist()}
         (place / name).write_bytes(pickle.dumps(batch, protocol=2))
@@ -102,7 +105,7 @@ def pickled(folder: Path, count: int = 40) -> Path:
 
 
 def test_binary_and_python_batches_hold_the_same_images(tmp_path):
-    one = images.load(str(binary(tmp_path / "a")))
+    one = images.load(str(binary(tmp_path / "a")), checked=False)
     other = images.load(str(pickled(tmp_path / "b")), checked=False)
     assert one.train[0].shape == (200, 3, 32, 32)
     for a, b in zip((*one.train, *one.test), (*other.train, *other.test), strict=True):
@@ -118,7 +121,7 @@ def test_an_archive_is_read_without_being_unpacked(tmp_path):
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder / "cifar-10-batches-bin", "cifar-10-batches-bin")
     found = images.load(str(tmp_path / "cifar-10-binary.tar.gz"), checked=False)
-    assert torch.equal(found.test[0], images.load(str(folder)).test[0])
+    assert torch.equal(found.test[0], images.load(str(folder), checked=False).test[0])
     with pytest.raises(DataProblem, match="md5"):
         images.load(str(archive))
 
@@ -138,8 +141,227 @@ def test_wikitext_is_read_in_all_its_forms(form, tmp_path):
             (tmp_path / f"wiki.{part}.{form}").write_text(content)
     found = text.load(str(tmp_path))
     assert bytes(found.train.tolist()).decode() == parts["train"]
-    assert found.words == 60 and found.tokens == "bytes"
+    assert found.name == "WikiText-2" and found.words == 60 and found.tokens == "bytes"
     assert "per word" in text.perplexity(1.0, found)
+
+
+# -- data as people have them ------------------------------------------------------------
+
+
+COLOURS = np.arange(18, dtype=np.uint8)  # one for each image: its pixels say which it is
+LABELS = np.repeat([0, 1, 2], 6)
+
+
+def painted(form: str) -> np.ndarray:
+    """18 images, each of one colour in its red plane."""
+    pixels = np.zeros((18, 3, 32, 32), np.uint8)
+    pixels[:, 0] = 10 * COLOURS[:, None, None]
+    if form == "rows":
+        return pixels.reshape(18, -1)
+    return pixels if form == "planes" else pixels.transpose(0, 2, 3, 1)
+
+
+def colours(split: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
+    """Which images they are; JPEG moves a colour by less than half the way to the next."""
+    pixels, labels = split
+    found = (pixels[:, 0].float().mean((1, 2)) / 10).round().int().tolist()
+    assert labels.tolist() == [colour // 6 for colour in found]
+    return found
+
+
+def as_files(folder: Path, suffix: str, places: range) -> None:
+    from PIL import Image
+
+    for place in places:
+        file = folder / "abc"[LABELS[place]] / f"{place:02}.{suffix}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(painted("last")[place]).save(file)
+
+
+def as_jpegs(places: range) -> dict[str, np.ndarray]:
+    from PIL import Image
+
+    files = []
+    for place in places:
+        file = io.BytesIO()
+        Image.fromarray(painted("last")[place]).save(file, "JPEG", quality=95)
+        files.append(file.getvalue())
+    return {
+        "jpeg": np.frombuffer(b"".join(files), np.uint8),
+        "offset": np.cumsum([0, *map(len, files)]),
+        "label": LABELS[list(places)].astype(np.uint8),
+        "names": np.array(["a", "b", "c"]),
+    }
+
+
+EVEN, ODD = range(0, 18, 2), range(1, 18, 2)
+
+
+def split_folders(root: Path) -> None:
+    as_files(root / "train", "png", EVEN)
+    as_files(root / "test", "jpg", ODD)
+
+
+def one_folder(root: Path) -> None:
+    as_files(root, "jpeg", range(18))
+
+
+def two_archives_of_jpegs(root: Path) -> None:
+    np.savez(root / "train.npz", **as_jpegs(EVEN))
+    np.savez(root / "test.npz", **as_jpegs(ODD))
+
+
+def four_arrays(root: Path) -> None:
+    pixels = painted("last")
+    parts = {"x_train": pixels[::2], "y_train": LABELS[::2]}
+    parts |= {"x_test": pixels[1::2], "y_test": LABELS[1::2, None]}
+    np.savez(root / "mine.npz", **parts)
+
+
+def images_and_labels(root: Path) -> None:
+    np.savez(root / "mine.npz", images=painted("planes"), labels=LABELS)
+
+
+def rows_of_pixels(root: Path) -> None:
+    np.savez(root / "train.npz", x=painted("rows"), y=LABELS)
+
+
+SIXTH = [5, 11, 17]  # every sixth of each class
+REST = [place for place in range(18) if place not in SIXTH]
+
+
+@pytest.mark.parametrize(
+    ("write", "train", "test"),
+    [
+        (split_folders, list(EVEN), list(ODD)),
+        (one_folder, REST, SIXTH),
+        (two_archives_of_jpegs, list(EVEN), list(ODD)),
+        (four_arrays, list(EVEN), list(ODD)),
+        (images_and_labels, REST, SIXTH),
+        (rows_of_pixels, REST, SIXTH),
+    ],
+)
+def test_images_are_read_as_people_keep_them(write, train, test, tmp_path):
+    if write in (split_folders, one_folder, two_archives_of_jpegs):
+        pytest.importorskip("PIL", reason="Pillow is not installed")
+    write(tmp_path)
+    found = images.load(str(tmp_path))
+    assert colours(found.train) == train and colours(found.test) == test
+    assert found.classes == 3 and found.train[0].shape[1:] == (3, 32, 32)
+    assert "no published sum" in found.note and found.name.startswith(tmp_path.name)
+    assert found.name != "CIFAR-10"
+
+
+def test_binary_batches_have_no_published_sum_and_need_unchecked(tmp_path):
+    folder = binary(tmp_path / "a")
+    with pytest.raises(DataProblem, match=r"not checked: there is no published sum .*--unchecked"):
+        images.load(str(folder))
+    assert "not checked" in images.load(str(folder), checked=False).note
+
+
+def broken_jpeg(root: Path) -> None:
+    np.savez(root / "train.npz", **(as_jpegs(EVEN) | {"jpeg": np.zeros(90_000, np.uint8)}))
+
+
+def wrong_offsets(root: Path) -> None:
+    stored = as_jpegs(EVEN)
+    np.savez(root / "train.npz", **(stored | {"offset": stored["offset"] + 1}))
+
+
+def wrong_size(root: Path) -> None:
+    from PIL import Image
+
+    (root / "a").mkdir()
+    Image.new("RGB", (64, 48)).save(root / "a" / "1.png")
+
+
+def objects(root: Path) -> None:
+    np.savez(root / "train.npz", images=np.array([{}], object), labels=np.zeros(1, int))
+
+
+def floats(root: Path) -> None:
+    np.savez(root / "x.npz", images=painted("planes") / 255, labels=LABELS)
+
+
+def no_keys(root: Path) -> None:
+    np.savez(root / "x.npz", weights=np.zeros(3))
+
+
+def another_class(root: Path) -> None:
+    split_folders(root)
+    (root / "test" / "a").rename(root / "test" / "z")
+
+
+def too_few(root: Path) -> None:
+    as_files(root, "png", range(3))
+
+
+@pytest.mark.parametrize(
+    ("write", "line"),
+    [
+        (broken_jpeg, "image 0 of train.npz cannot be read as an image"),
+        (wrong_offsets, "offset that does not fit"),
+        (wrong_size, "is 64 × 48 pixels, not 32 × 32"),
+        (objects, "cannot be read as arrays"),
+        (floats, "float64, not uint8"),
+        (no_keys, "holds weights: it needs images and labels"),
+        (another_class, "has a class 'z'"),
+        (too_few, "too few to test"),
+    ],
+)
+def test_images_that_are_wrong_get_one_line(write, line, tmp_path):
+    pytest.importorskip("PIL", reason="Pillow is not installed")
+    write(tmp_path)
+    with pytest.raises(DataProblem, match=line) as problem:
+        images.load(str(tmp_path))
+    assert "\n" not in str(problem.value)
+
+
+def test_images_without_pillow_say_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.png").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(DataProblem, match="pip install pillow"):
+        images.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("names", "trained", "validated", "note"),
+    [
+        (("train", "valid", "test"), "train", "valid", "trained on train.txt"),
+        (("train", "validation"), "train", "validation", "validated on validation.txt"),
+        (("train", "test"), "train", "test", "validated on test.txt"),
+        (("valid", "test"), "valid", "test", "compares with nothing published"),
+    ],
+)
+def test_plain_text_is_divided_by_the_names_of_its_files(names, trained, validated, note, tmp_path):
+    for name in names:
+        (tmp_path / f"{name}.txt").write_text(f"this is {name}\n")
+    found = text.load(str(tmp_path))
+    assert bytes(found.train.tolist()).decode() == f"this is {trained}\n"
+    assert bytes(found.valid.tolist()).decode() == f"this is {validated}\n"
+    assert note in found.note and found.words is None
+    assert "compares only with runs on the same text" in text.perplexity(1.0, found)
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_a_single_file_of_text_gives_its_last_tenth_for_validation(as_folder, tmp_path):
+    lines = [f"line {number}\n" for number in range(40)]
+    (tmp_path / "book.txt").write_text("".join(lines))
+    found = text.load(str(tmp_path if as_folder else tmp_path / "book.txt"))
+    assert bytes(found.train.tolist()).decode() == "".join(lines[:36])
+    assert bytes(found.valid.tolist()).decode() == "".join(lines[36:])
+    assert "first 36 lines" in found.note and found.name == "book.txt"
+
+
+def test_text_that_is_not_there_says_where_it_comes_from(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DataProblem, match="WikiText-2 is at https://") as problem:
+            text.load(str(folder))
+        assert "wiki.train.raw" in str(problem.value) and "\n" not in str(problem.value)
+    (tmp_path / "wiki.train.raw").write_text("a\n")
+    with pytest.raises(DataProblem, match=r"holds no wiki\.valid"):
+        text.load(str(tmp_path))
 
 
 # -- data that are wrong -----------------------------------------------------------------
@@ -171,7 +393,7 @@ def test_wrong_binary_batches_get_one_line(spoil, line, tmp_path):
     folder = binary(tmp_path / "a")
     spoil(folder)
     with pytest.raises(DataProblem, match=line) as told:
-        images.load(str(folder))
+        images.load(str(folder), checked=False)
     assert "\n" not in str(told.value)
 
 
@@ -197,9 +419,9 @@ def test_wrong_md5_shape_and_emptiness_get_one_line(tmp_path):
     (folder / "cifar-10-batches-py" / "data_batch_1").write_bytes(pickle.dumps(batch, protocol=2))
     with pytest.raises(DataProblem, match=r"shape \(5, 99\)"):
         images.load(str(folder), checked=False)
-    with pytest.raises(DataProblem, match="holds no CIFAR-10"):
+    with pytest.raises(DataProblem, match="holds no images; CIFAR-10 is at https"):
         images.load(str(tmp_path))
-    with pytest.raises(DataProblem, match="no such folder"):
+    with pytest.raises(DataProblem, match="no such file or folder"):
         images.load(str(tmp_path / "nowhere"))
     (tmp_path / "wiki.train.raw").write_text(" \n")
     (tmp_path / "wiki.valid.raw").write_text("\n")

@@ -16,7 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "base",
         metavar="BASE",
-        help="runs before the change: an id, a name (all its runs), or several with commas",
+        help="runs before the change: an id, a name (all its runs), or several with commas; of a "
+        "name that holds commas the longest that a run has is taken",
     )
     parser.add_argument(
         "others", nargs="+", metavar="OTHER", help="runs after the change, named in the same way"

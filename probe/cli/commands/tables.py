@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import TYPE_CHECKING
 
 from ...errors import UsageError
-from ...report.formats.md import cell, grid
-from ...report.numbers import number
-from ...report.text_tables import Table, mebibytes, percent
 from ..arguments import add_dir, add_output, seconds
-from ..output import write
+from ..output import terminal, write
 
-if TYPE_CHECKING:
-    from ...compare.paper.model import PaperRow, PaperTables
+SUMMARY = "the tables of the paper from your runs, each figure beside the paper's in its unit"
+DESCRIPTION = """\
+The tables of *Systematic Training Compute Optimization for Large-Scale AI Models* from your
+runs. Below each figure of yours are its 95 % interval (from two runs a side on) and the
+paper's, in the same unit; what your runs do not have is "not measured".
 
-SUMMARY = "the tables of the paper from your runs, each beside the paper's figure"
+  I     images: time (min), peak memory (GB), throughput (img/s), final accuracy (%), FLOPs
+        utilisation (%, from the logged `mfu`); baseline, optimised, Δ, relative
+  II    text: time (h), peak memory (GB), throughput (tok/s: log tokens, or put
+        tokens_per_sample into the config), final perplexity
+  III   components, one added after the other: time, memory, quality, % faster and % less
+        memory than the baseline (--ablation, of `probe ablate --design cumulative`)
+  IV    ranks: throughput and efficiency of both sides (name runs with several numbers of
+        ranks; all other tables are then of the fewest that both sides have)
+  and   error analysis by phase, architecture patterns by kind of module
+        (watch(modules=True), on CUDA of forward only), equations (21) to (23), and what the
+        paper lacks: energy per sample, energy-delay product, CO2e
+
+Whether runs belong to I or II is decided by the name of their data, what they count and what
+metric they logged; --table decides alone. The paper's figures are of its model, data and
+hardware, whatever yours are; a table's title says what yours trained.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = DESCRIPTION
     parser.add_argument("base", metavar="BASE", help="as of `probe compare`")
     parser.add_argument("other", metavar="OTHER", help="the same")
     add_dir(parser)
     parser.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
-    parser.add_argument("--ablation", metavar="DIR", help="of `probe ablate`, for Table III")
+    parser.add_argument("--table", metavar="I|II", help="which of the two these runs are")
+    parser.add_argument(
+        "--also",
+        nargs=2,
+        metavar=("BASE", "OTHER"),
+        help="runs of another model, for the other one of Tables I and II and its patterns",
+    )
+    parser.add_argument(
+        "--ablation", metavar="DIR", help="of `probe ablate --design cumulative`, for Table III"
+    )
     parser.add_argument(
         "--months",
         type=seconds,
@@ -39,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.paper.tables import tables
-    from ...report.serialization import to_dict
+    from ...compare.paper.text import WIDTH, md, text
+    from ...report.serialization import to_json
 
     if options.format not in ("text", "md", "json"):
         raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
@@ -48,88 +73,14 @@ def run(options: argparse.Namespace) -> int:
         options.other,
         directory=options.dir,
         target=options.target,
+        also=tuple(options.also) if options.also else None,
+        table=options.table,
         ablation=options.ablation,
         months=options.months,
     )
     if options.format == "json":
-        rendered = json.dumps(to_dict(all_tables), indent=1, allow_nan=False)
-    else:
-        rendered = text(all_tables) if options.format == "text" else md(all_tables)
-    return write(rendered, options.format, options.output)
-
-
-def text(all_tables: PaperTables) -> str:
-    """All tables below each other."""
-    lines = _about(all_tables)
-    for table in _tables(all_tables):
-        lines += ["", *table.lines()]
-    return "\n".join(lines)
-
-
-def md(all_tables: PaperTables) -> str:
-    """All tables as Markdown, below each other."""
-    lines = [cell(row) + "  " for row in _about(all_tables)]
-    for table in _tables(all_tables):
-        lines += ["", f"**{cell(table.title)}**", "", *grid(table)]
-    return "\n".join(lines)
-
-
-def _about(all_tables: PaperTables) -> list[str]:
-    base, other = (
-        f"{side.name} ({len(side.ids)} runs)" for side in (all_tables.base, all_tables.other)
-    )
-    target = all_tables.target
-    work = (
-        "the same work"
-        if target is None
-        else f"until {target.metric} {target.direction} {number(target.value)}"
-    )
-    why = f": {all_tables.reason}" if all_tables.reason else ""
-    settings = {"base": all_tables.settings.base, "other": all_tables.settings.other}
-    return [
-        f"{other} against {base}, {work}; {all_tables.verdict}{why}",
-        f"on {all_tables.hardware}; data {all_tables.data}",
-        *(
-            f"{side}: {', '.join(f'{name} {value}' for name, value in values.items())}"
-            for side, values in settings.items()
-            if values
-        ),
-    ]
-
-
-def _tables(all_tables: PaperTables) -> list[Table]:
-    return [
-        Table(
-            f"Table {stated.table}: {stated.title}" if stated.table else stated.title,
-            ["", "base", "ours", "change", "95 % interval", "verdict", "paper"],
-            [_cells(row) for row in stated.rows],
-            frozenset({0, 5, 6}),
-        )
-        for stated in all_tables.tables
-    ]
-
-
-def _cells(row: PaperRow) -> list[str]:
-    return [
-        row.what,
-        "" if row.base is None else _value(row.base, row.unit),
-        row.ours or "" if row.other is None else _value(row.other, row.unit),
-        percent(row.percent),
-        _limits(row),
-        row.verdict or "",
-        row.paper or "—",
-    ]
-
-
-def _value(value: float, unit: str) -> str:
-    return mebibytes(value) if unit == "B" else f"{number(value)} {unit}".rstrip()
-
-
-def _limits(row: PaperRow) -> str:
-    if row.interval_percent:
-        low, high = row.interval_percent
-        return f"{percent(low)} … {percent(high)}"
-    if row.interval:
-        low_end, high_end = ("never" if end is None else number(end) for end in row.interval)
-        return f"{low_end} … {high_end}"
-    return ""
+        return write(to_json(all_tables), options.format, options.output)
+    if options.format == "md":
+        return write(md(all_tables), options.format, options.output)
+    width, _ = terminal(to_file=options.output is not None)
+    return write(text(all_tables, width or WIDTH), options.format, options.output)

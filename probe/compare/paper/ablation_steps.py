@@ -17,11 +17,20 @@ RESULT_FILE = "result.json"
 
 @dataclass(frozen=True, slots=True)
 class AblationStep:
-    """What one technique saves that was added to those before it."""
+    """A technique that was added to those before it.
+
+    ``time_s`` is what this step saves; ``in_all_…`` what all so far save over the baseline, in s, J
+    and bytes; ``metric`` tells the ``quality`` after it and the baseline's.
+    """
 
     technique: str
     time_s: Gain
-    energy_j: EnergyGain
+    in_all_time: Gain
+    in_all_energy: EnergyGain
+    in_all_memory: Gain
+    metric: str | None
+    base_quality: float | None
+    quality: float | None
 
 
 def read_steps(folder: str | Path) -> Sequence[AblationStep] | None:
@@ -46,14 +55,25 @@ def steps(result: dict[str, JsonValue]) -> Sequence[AblationStep] | None:
     entries = result.get("steps")
     if entries is None:
         return None
-    return [
-        AblationStep(
-            str(_object(entry)["technique"]),
-            _gain(step := _object(_object(entry)["step"]), "time_s"),
-            EnergyGain.of(_gain(step, "energy_j"), _provenance(_object(step["energy_j"]))),
-        )
-        for entry in _list(entries)
-    ]
+    return [_step(_object(entry)) for entry in _list(entries)]
+
+
+def _step(entry: dict[str, JsonValue]) -> AblationStep:
+    step, in_all = _object(entry["step"]), _object(entry["in_all"])
+    quality = _object(in_all["quality"])
+    metric = quality.get("metric")
+    return AblationStep(
+        technique=str(entry["technique"]),
+        time_s=_gain(step, "time_s"),
+        in_all_time=_gain(in_all, "time_s"),
+        in_all_energy=EnergyGain.of(
+            _gain(in_all, "energy_j"), _provenance(_object(in_all["energy_j"]))
+        ),
+        in_all_memory=_gain(in_all, "memory_bytes"),
+        metric=None if metric is None else str(metric),
+        base_quality=_number(quality.get("base")),
+        quality=_number(quality.get("other")),
+    )
 
 
 def _gain(step: dict[str, JsonValue], quantity: str) -> Gain:

@@ -1,43 +1,134 @@
-"""The paper's tables as types; field names are the keys of the JSON of ``probe tables``."""
+"""The paper's tables as types; field names are the keys of the JSON of ``probe tables``.
+
+Numbers are in the ``unit`` beside them, which is the paper's own where it states the figure.
+Changes are other minus base, relative ones in percent of the base; intervals are 95 %.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...model import SCHEMA_VERSION
 from ..gain import Interval, OpenInterval
 from ..model import ComparedSide, TargetValue
 from ..run_record import Setting
 
+NOT_MEASURED = "not measured"
+
 
 @dataclass(frozen=True, slots=True)
-class PaperRow:
-    """A figure of both sides, beside the paper's.
+class Stated:
+    """A figure of the paper: its value, and its digits as the paper prints them."""
 
-    ``ours`` stands for figures that are not there; ``percent`` and ``interval_percent`` are of the
-    change; ``interval`` is of ``other`` itself, None at an end that is never reached.
+    value: float
+    printed: str
+
+    @classmethod
+    def of(cls, printed: str) -> Stated:
+        """From what the paper prints: ``"1,240"``, ``"−11.1"``."""
+        return cls(float(printed.replace(",", "").replace("−", "-")), printed)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperFigures:
+    """What the paper states of a row; None where it states nothing. ``of``: of what, if unlike."""
+
+    base: Stated | None = None
+    other: Stated | None = None
+    change: Stated | None = None
+    percent: Stated | None = None
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperRow:
+    """A figure of both sides and how it changed.
+
+    ``ours`` stands for figures that are not there; ``no_interval`` says why there is none.
     """
 
     what: str
+    unit: str = ""
     base: float | None = None
     other: float | None = None
-    unit: str = ""
+    change: float | None = None
+    interval_change: Interval | None = None
     percent: float | None = None
     interval_percent: Interval | None = None
-    paper: str | None = None
-    ours: str | None = None
+    no_interval: str | None = None
     verdict: str | None = None
+    ours: str | None = None
+    paper: PaperFigures | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRow:
+    """One figure that belongs to both sides together.
+
+    ``ours`` stands for a value that is not there; an end of ``interval`` that is never reached is
+    None; ``paper`` is as the paper prints it.
+    """
+
+    what: str
+    unit: str = ""
+    value: float | None = None
     interval: OpenInterval | None = None
+    no_interval: str | None = None
+    ours: str | None = None
+    paper: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaperStep:
+    """A row of the paper's Table III: min, GB, % accuracy, % faster and % less memory.
+
+    ``of``: with which setting.
+    """
+
+    name: str
+    time: Stated
+    memory: Stated
+    quality: Stated
+    faster: Stated | None = None
+    less_memory: Stated | None = None
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentRow:
+    """A step of a cumulative ablation: min, GB and quality, and what it saves over the baseline.
+
+    ``faster``, ``less_memory`` and ``less_energy`` (measured only) are percent of the baseline's
+    mean; ``ours`` stands for figures that are not there.
+    """
+
+    what: str
+    time: float | None = None
+    memory: float | None = None
+    quality: float | None = None
+    faster: float | None = None
+    interval_faster: Interval | None = None
+    less_memory: float | None = None
+    interval_less_memory: Interval | None = None
+    less_energy: float | None = None
+    interval_less_energy: Interval | None = None
+    verdict: str | None = None
+    ours: str | None = None
+    paper: PaperStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """Rows under a title; ``table`` is the paper's number, empty where it has none."""
+    """Rows of one kind under a title.
+
+    ``table`` is the paper's number, empty where it has none; ``of``: what its quality column is.
+    """
 
     table: str
     title: str
-    rows: Sequence[PaperRow]
+    rows: Sequence[PaperRow] | Sequence[FigureRow] | Sequence[ComponentRow]
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +141,7 @@ class BothSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTables:
-    """All tables of one comparison."""
+    """All tables of one comparison; ``notes`` are what a reader of them must know."""
 
     base: ComparedSide
     other: ComparedSide
@@ -62,4 +153,5 @@ class PaperTables:
     data: str
     settings: BothSettings
     tables: Sequence[PaperTable]
-    schema: int = SCHEMA_VERSION
+    notes: Sequence[str] = ()
+    schema: int = field(default=SCHEMA_VERSION)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
-from probe.cli.commands import tables as paper_text
 from probe.compare.groups import Campaign
-from probe.compare.paper.ablation_steps import steps
-from probe.compare.paper.model import PaperRow, PaperTables
+from probe.compare.paper import text as render
+from probe.compare.paper.ablation_steps import AblationStep, steps
+from probe.compare.paper.model import PaperRow, PaperTable, PaperTables
 from probe.compare.paper.tables import of_campaign
 from probe.compare.run_record import EARLY, LATE, Stage, Trial, Use
 from probe.compare.sides import Side
+from probe.errors import UsageError
 
 
 def run(block: int, seconds: float, joules: float, **more: Any) -> Trial:
@@ -37,7 +41,7 @@ def run(block: int, seconds: float, joules: float, **more: Any) -> Trial:
     given: dict[str, Any] = {
         "quality": 2.0,
         "meters": frozenset({"u"}),
-        "memory": {"peak": 400.0},
+        "memory": {"peak": 400e6},
         "g_per_kwh": 360.0,
         "is_like": {"hardware": "H", "data": "D"},
         "settings": {"stack": "s", "lr": 0.1},
@@ -50,125 +54,253 @@ def campaign(other: list[Trial], base: list[Trial] | None = None) -> Campaign:
     return Campaign([Side("base", mine), Side("ours", other)], None, ("eval_loss", False), {}, [])
 
 
-def rows(found: PaperTables) -> dict[str, PaperRow]:
-    return {row.what: row for table in found.tables for row in table.rows}
+def rows(tables: PaperTables) -> dict[str, Any]:
+    return {row.what: row for table in tables.tables for row in table.rows}
 
 
-def tables(one: Campaign, ablation: Any = None) -> PaperTables:
-    return of_campaign(one, one.compared(0.005), None if ablation is None else steps(ablation))
+def table(tables: PaperTables, title: str) -> PaperTable:
+    return next(each for each in tables.tables if title in f"Table {each.table}: {each.title}")
 
 
 # 73.8 s of 100: the paper's −26.2 %.
 BETTER = [
-    run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300.0}) for i in range(3)
+    run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300e6}) for i in range(3)
 ]
 
 
 def test_every_figure_is_what_it_must_be() -> None:
-    found = tables(campaign(BETTER))
-    told = rows(found)
-    assert [table.table for table in found.tables][:4] == ["I", "II", "III", "IV"]
-    assert told["time"].percent == pytest.approx(-26.2, abs=0.05)
-    assert told["time"].interval_percent[0] < -26.2 < told["time"].interval_percent[1]
-    assert told["peak memory"].percent == pytest.approx(-25.0)
-    assert told["peak memory"].paper == "−25 %"
-    assert told["energy per sample"].base == pytest.approx(10.0)
-    assert told["energy per sample"].other == pytest.approx(6.0)
-    assert told["energy-delay product"].base == pytest.approx(10_000 * 100, rel=1e-4)
-    assert told["CO2e"].base == pytest.approx(10_000 / 3.6e6 * 360)
-    assert told["throughput"].other == pytest.approx(1000 / 73.8, rel=1e-3)
-    assert told["net speed-up (21)"].other == pytest.approx(1.355, abs=0.002)
-    assert told["without recomputation"].other == pytest.approx(1.355 / 0.9, abs=0.003)
-    doubling = told["doubling time (22)(23), over 5 months"]
-    assert doubling.other == pytest.approx(11.4, abs=0.1)
-    assert doubling.interval[0] < doubling.other < doubling.interval[1]
-    assert doubling.paper == "14.8 months"
-    assert told["attention"].base == pytest.approx(0.2 * 100 / 1000)
-    assert told["attention"].percent == pytest.approx(-26.2, abs=0.05)
-    assert told["early training"].other == pytest.approx(100 / 3)
+    tables = of_campaign(campaign(BETTER))
+    by_name = rows(tables)
+    assert [each.table for each in tables.tables][:4] == ["I", "II", "III", "IV"]  # nothing tells
+    time = table(tables, "Table I:").rows[0]
+    assert isinstance(time, PaperRow) and time.unit == "min"
+    assert (time.base, time.other) == (pytest.approx(100 / 60), pytest.approx(73.8 / 60))
+    assert time.percent == pytest.approx(-26.2, abs=0.05)
+    # Blocks differ by −26, −26.2 and −26.4 s.
+    differences = np.array([-26.0, -26.2, -26.4])
+    half = stats.t.ppf(0.975, 2) * differences.std(ddof=1) / math.sqrt(3)
+    assert time.interval_change == pytest.approx(((-26.2 - half) / 60, (-26.2 + half) / 60))
+    assert time.interval_percent == pytest.approx((-26.2 - half, -26.2 + half))
+    assert by_name["peak memory"].percent == pytest.approx(-25.0)
+    assert by_name["peak memory"].base == pytest.approx(0.4)
+    assert by_name["energy per sample"].base == pytest.approx(10.0)
+    assert by_name["energy per sample"].other == pytest.approx(6.0)
+    assert by_name["energy-delay product"].base == pytest.approx(10_000 * 100, rel=1e-4)
+    assert by_name["CO2e"].base == pytest.approx(10_000 / 3.6e6 * 360)
+    throughput = table(tables, "Table I:").rows[2]
+    assert throughput.other == pytest.approx(1000 / 73.8, rel=1e-3)
+    assert by_name["attention: time"].base == pytest.approx(1e3 * 0.2 * 100 / 1000)
+    assert by_name["attention: energy"].other == pytest.approx(0.2 * 6000 / 1000, rel=1e-3)
+    assert by_name["attention: time"].paper.percent.value == -25
+    assert by_name["early training"].value == pytest.approx(100 / 3)
+
+
+def test_speed_up_and_doubling_have_their_intervals() -> None:
+    by_name = rows(of_campaign(campaign(BETTER)))
+    net = by_name["net speed-up (21)"]
+    assert net.value == pytest.approx(100 / 73.8) and net.interval[0] < net.value < net.interval[1]
+    gross = by_name["without recomputation"]
+    assert gross.value == pytest.approx(100 / 73.8 / 0.9)
+    assert gross.interval[0] < gross.value < gross.interval[1]
+    assert by_name["recomputation, of the rest"].value == pytest.approx(100 * 0.1 / 0.9)
+    assert by_name["recomputation, of the rest"].paper == "12"
+    assert by_name["after 3 cycles, 15 months (22)"].value == pytest.approx((100 / 73.8) ** 3)
+    doubling = by_name["doubling time (22)(23)"]
+    assert doubling.value == pytest.approx(5 * math.log(2) / math.log(100 / 73.8))
+    assert doubling.interval[0] < doubling.value < doubling.interval[1]
+    assert doubling.paper.startswith("14.8 (exactly 15.0")
+    cautious = by_name["the same at 20 % a cycle"]
+    assert cautious.value == pytest.approx(19.0, abs=0.02) and cautious.paper == "19"
+
+
+def test_no_evidence_and_losses_have_intervals_too() -> None:
+    same = [run(i, 100.0 + (1 - i) / 5, 10_000.0) for i in range(3)]
+    by_name = rows(of_campaign(campaign([replace(t, id=t.id + "b") for t in same])))
+    net, doubling = by_name["net speed-up (21)"], by_name["doubling time (22)(23)"]
+    assert net.interval[0] < 1 < net.interval[1]
+    assert doubling.interval[0] > 0 and doubling.interval[1] is None
+    worse = [run(i, 120.0 + (1 - i) / 10, 12_000.0) for i in range(3)]
+    by_name = rows(of_campaign(campaign(worse)))
+    net, doubling = by_name["net speed-up (21)"], by_name["doubling time (22)(23)"]
+    assert net.value == pytest.approx(100 / 120) and net.interval[1] < 1
+    assert doubling.ours == "never" and doubling.interval == (None, None)
+
+
+def test_one_run_a_side_says_why_it_has_no_interval() -> None:
+    by_name = rows(of_campaign(campaign(BETTER[:1], [run(0, 100.0, 10_000.0)])))
+    assert by_name["peak memory"].interval_change is None
+    assert by_name["peak memory"].no_interval == "one run a side"
+    assert by_name["net speed-up (21)"].no_interval == "one run a side"
 
 
 def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
     blind = [replace(t, energy=None, memory={}, quality=None, g_per_kwh=None) for t in BETTER]
     base = [replace(run(i, 100.0, 1.0), energy=None, memory={}, quality=None) for i in range(3)]
-    told = rows(tables(campaign(blind, base)))
+    tables = of_campaign(campaign(blind, base))
+    by_name = rows(tables)
     for what in (
         "energy",
         "peak memory",
+        "final accuracy",
+        "final perplexity",
+        "FLOPs utilisation",
         "energy per sample",
         "energy-delay product",
         "CO2e",
-        "convolution",
-        "norm",
-        "each technique",
+        "attention: energy",
+        "memory by kind",
+        "2 ranks: throughput",
+        "+ mixed precision",
     ):
-        assert told[what].ours == "not measured" and told[what].other is None, what
-    assert told["communication"].ours == "n/a"
-    assert told["1 rank, communication"].ours == "n/a"
+        row = by_name[what]
+        assert row.ours == "not measured", what
+        assert getattr(row, "other", None) is None and getattr(row, "time", None) is None, what
+    assert by_name["communication-bound"].ours == "n/a: one rank"
+    text = next(each for each in tables.tables if each.table == "II")
+    assert text.rows[2].ours == "not measured"
+    assert any("tokens_per_sample" in note for note in tables.notes)
 
 
-def test_no_gain_is_no_speed_up() -> None:
-    same = [run(i, 100.0 + (1 - i) / 5, 10_000.0) for i in range(3)]
-    told = rows(tables(campaign([replace(t, id=t.id + "b") for t in same])))
-    assert told["speed-up (21)"].ours == "no evidence in time"
-    assert told["doubling time (22)(23)"].ours == "no evidence in time"
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"is_like": {"data": "CIFAR-10"}}, ["I"]),
+        ({"is_like": {"data": "WikiText-2"}}, ["II"]),
+        ({"last": {"eval_accuracy": 0.5}}, ["I"]),
+        ({"last": {"eval_perplexity": 50.0}}, ["II"]),
+        ({"unit": "tokens"}, ["II"]),
+        ({"settings": {"tokens_per_sample": 64}}, ["II"]),
+        ({}, ["I", "II"]),
+    ],
+)
+def test_the_runs_decide_which_table_they_are(changes: dict[str, Any], expected: list[str]) -> None:
+    base = [replace(run(i, 100.0 + i, 1.0), **changes) for i in range(2)]
+    other = [replace(run(i, 90.0 + i, 1.0), **changes) for i in range(2)]
+    tables = of_campaign(campaign(other, base))
+    assert [each.table for each in tables.tables if each.table in ("I", "II")] == expected
+    forced = of_campaign(campaign(other, base), table="ii")
+    assert [each.table for each in forced.tables if each.table in ("I", "II")] == ["II"]
+    with pytest.raises(UsageError, match="--table V"):
+        of_campaign(campaign(other, base), table="V")
 
 
-def test_scaling() -> None:
-    def ranked(ranks: int, seconds: float, block: int) -> Trial:
-        one = run(block, seconds, 100.0, ranks=ranks)
-        late = one.stages[LATE]
-        return replace(
-            one,
-            id=f"{ranks}-{block}",
-            block=f"{ranks}-{block}",
-            stages={
-                EARLY: one.stages[EARLY],
-                LATE: replace(
-                    late, phases={**late.phases, "communication": Use(seconds / 10, 1.0)}
-                ),
-            },
-        )
-
-    told = rows(tables(campaign([ranked(1, 100.0, 0), ranked(2, 60.0, 0), ranked(4, 40.0, 0)])))
-    assert told["1 rank, communication"].ours == "n/a"
-    assert told["2 ranks, efficiency"].other == pytest.approx(100 * 100 / 60 / 2)
-    assert told["4 ranks, efficiency"].other == pytest.approx(100 * 100 / 40 / 4)
-    assert told["4 ranks, communication"].other == pytest.approx(100 * 0.1 / 1.1)
+def test_tokens_per_sample_makes_tokens_per_second() -> None:
+    more = {"settings": {"tokens_per_sample": 64}, "last": {"eval_perplexity": 20.0}}
+    base = [run(i, 100.0 + i, 1.0, **more) for i in range(2)]
+    other = [run(i, 50.0 + i, 1.0, **more) for i in range(2)]
+    row = table(of_campaign(campaign(other, base)), "Table II:").rows[2]
+    assert row.unit == "tok/s"
+    assert row.base == pytest.approx(64 * 1000 * (1 / 100 + 1 / 101) / 2)
 
 
-def test_an_ablations_steps() -> None:
-    g = {
-        "gain": 10.0,
-        "interval": [5.0, 15.0],
-        "percent": 10.0,
-        "base": 100.0,
-        "other": 90.0,
+def test_only_the_papers_model_and_data_bear_its_title() -> None:
+    papers = {"is_like": {"data": "CIFAR-10"}, "settings": {"model": "ResNet-50"}}
+    base = [run(i, 100.0 + i, 1.0, **papers) for i in range(2)]
+    other = [run(i, 90.0 + i, 1.0, **papers) for i in range(2)]
+    assert table(of_campaign(campaign(other, base)), "Table I:").title == "CIFAR-10, ResNet-50"
+    small = {"is_like": {"data": "CIFAR-10"}, "settings": {"model": "a small ResNet"}}
+    base = [run(i, 100.0 + i, 1.0, **small) for i in range(2)]
+    title = table(of_campaign(campaign(other, base)), "Table I:").title
+    assert title == "CIFAR-10, a small ResNet; the paper: CIFAR-10, ResNet-50"
+
+
+def ranked(ranks: int, seconds: float, block: int) -> Trial:
+    trial = run(block, seconds, 100.0, ranks=ranks)
+    late = trial.stages[LATE]
+    waiting = replace(late, phases={**late.phases, "communication": Use(seconds / 10, 1.0)})
+    return replace(
+        trial,
+        id=f"{ranks}-{block}-{seconds}",
+        stages={EARLY: trial.stages[EARLY], LATE: waiting if ranks > 1 else late},
+    )
+
+
+def test_scaling_of_both_sides() -> None:
+    base = [ranked(1, 100.0 + i, i) for i in range(2)] + [ranked(2, 60.0 + i, i) for i in range(2)]
+    other = [ranked(1, 80.0 + i, i) for i in range(2)] + [ranked(2, 42.0 + i, i) for i in range(2)]
+    tables = of_campaign(campaign(other, base))
+    by_name = rows(tables)
+    assert "runs on 1 rank" in tables.tables[0].title and len(tables.base.ids) == 2
+
+    def rates(seconds: list[float]) -> np.ndarray:
+        return 1000 / np.array(seconds)
+
+    throughput = by_name["2 ranks: throughput"]
+    spent = 1 + 1 / 10  # the time of communication comes on top
+    assert throughput.base == pytest.approx(rates([60.0, 61.0]).mean() / spent)
+    efficiency = by_name["2 ranks: efficiency"]
+    one, two = rates([80.0, 81.0]), rates([42.0, 43.0]) / spent
+    assert efficiency.other == pytest.approx(100 * two.mean() / 2 / one.mean())
+    assert efficiency.interval_change[0] < efficiency.change < efficiency.interval_change[1]
+    assert (efficiency.paper.base.printed, efficiency.paper.other.printed) == ("93.1", "96.2")
+    assert by_name["1 rank: efficiency"].other == 100.0
+    assert by_name["2 ranks: communication"].base == pytest.approx(100 * 0.1 / 1.1)
+    four = by_name["4 ranks: throughput"]
+    assert four.ours == "not measured" and four.paper.base.value == 4250
+
+
+def gained(base: float, other: float, half: float) -> dict[str, Any]:
+    gain = base - other
+    return {
+        "gain": gain,
+        "interval": [gain - half, gain + half],
+        "percent": 100 * gain / base,
+        "base": base,
+        "other": other,
         "verdict": "gain",
         "provenance": "measured",
     }
-    told = rows(
-        tables(
-            campaign(BETTER),
-            {
-                "steps": [
-                    {
-                        "technique": "precision",
-                        "step": {"time_s": g, "energy_j": g | {"provenance": "modelled"}},
-                    }
-                ]
-            },
-        )
-    )
-    row = told["+ precision, time"]
-    assert (row.percent, row.interval_percent, row.verdict) == (-10.0, (-15.0, -5.0), "gain")
-    assert told["+ precision, energy"].ours == "not measured"
 
 
-def test_as_text_and_markdown() -> None:
-    found = tables(campaign(BETTER))
-    text, md = paper_text.text(found), paper_text.md(found)
-    assert "ours (3 runs) against base (3 runs), the same work; gain" in text
-    assert "on H; data D" in text and "other: stack s, lr 0.1" in text
-    assert "Table I: time, memory and quality" in text and "| peak memory |" in md
-    assert "None" not in text + md
+def ablated(*techniques: str) -> list[AblationStep]:
+    entries = []
+    for place, technique in enumerate(techniques, 1):
+        compared = {
+            "time_s": gained(600.0, 600.0 - 60 * place, 6.0),
+            "energy_j": gained(100.0, 100.0 - place, 0.5),
+            "memory_bytes": gained(8e9, 8e9 - 1e9 * place, 1e8),
+            "quality": {"metric": "eval_accuracy", "base": 0.9, "other": 0.9 - place / 100},
+        }
+        step = compared | {"time_s": gained(660.0 - 60 * place, 600.0 - 60 * place, 6.0)}
+        entries.append({"technique": technique, "step": step, "in_all": compared})
+    found = steps({"steps": entries})
+    assert found is not None
+    return list(found)
+
+
+def test_components_are_beside_the_papers_where_the_same_techniques_are_on() -> None:
+    tables = of_campaign(campaign(BETTER), ablated("precision", "accumulation", "clipping"))
+    three = table(tables, "Table III:")
+    by_name = {row.what: row for row in three.rows}
+    baseline = by_name["baseline"]
+    assert (baseline.time, baseline.memory, baseline.quality) == (10.0, 8.0, 90.0)
+    assert baseline.paper.memory.printed == "8.24"
+    first, second = by_name["+ precision"], three.rows[2]
+    assert second.what == "+ accumulation"
+    assert first.paper is None and second.paper.faster.printed == "18.4"
+    assert second.time == pytest.approx(8.0) and second.memory == pytest.approx(6.0)
+    assert second.quality == pytest.approx(88.0) and second.faster == pytest.approx(20.0)
+    assert second.interval_faster == pytest.approx((19.0, 21.0))
+    assert second.less_memory == pytest.approx(25.0) and second.less_energy == pytest.approx(2.0)
+    assert by_name["+ clipping"].paper is None
+    for name, faster in (
+        ("+ accumulation", "9.9"),
+        ("+ schedule", "22.5"),
+        ("+ checkpointing", "26.2"),
+    ):
+        assert by_name[name].ours == "not measured"
+        assert by_name[name].paper.faster.printed == faster
+    share = rows(tables).get("precision's part of the speed-up")
+    assert share is None  # of a CNN only: these runs attend
+
+
+def test_text_fits_eighty_columns_and_markdown_has_all_tables() -> None:
+    tables = of_campaign(campaign(BETTER), ablated("accumulation", "precision"))
+    text, md = render.text(tables, 80), render.md(tables)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("ours (3 runs) against base (3 runs), the same work; gain")
+    assert "on H; data D" in text and "optimised: stack s, lr 0.1" in text
+    assert "Table I: D, a model without a name; the paper: CIFAR-10, ResNet-50" in text
+    rules = [line for line in md.splitlines() if line.startswith("| --- |")]
+    assert len(rules) == len(tables.tables)
+    assert "None" not in text + md and "nan" not in text + md
