@@ -18,7 +18,9 @@ def lost(interval_s: float, cost_s: float, failure_s: float, failures: np.ndarra
     return wall / kept if kept else float("inf")
 
 
-@pytest.mark.parametrize("cost_s, failure_s", [(1.0, 1_000.0), (20.0, 3_600.0), (60.0, 2_000.0)])
+@pytest.mark.parametrize(
+    ("cost_s", "failure_s"), [(1.0, 1_000.0), (20.0, 3_600.0), (60.0, 2_000.0)]
+)
 def test_no_other_interval_loses_less(cost_s: float, failure_s: float) -> None:
     failures = np.random.default_rng(5).exponential(1.0, 60_000)
     best = best_interval_s(cost_s, failure_s)
