@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 from prometheus_client import push_to_gateway
 
@@ -20,6 +20,7 @@ from .prometheus import registry_of
 
 JOB = "phasewatt"
 _TIMEOUT_S = 5.0
+_LONGEST = 500  # bytes of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Pushgateway:
             push_to_gateway(self.url, JOB, registry_of(run), {"run": run.id}, timeout=_TIMEOUT_S)
         except (OSError, URLError, ValueError) as error:
             why = getattr(error, "reason", error)
+            if isinstance(error, HTTPError):
+                why = f"{why}: {error.read(_LONGEST).decode(errors='replace').strip()}"
             raise ExportRefused(
                 redact_text(f"{self.url} did not take the figures: {why}")
             ) from None

@@ -111,7 +111,7 @@ def _final_energies(report: Report) -> Iterator[tuple[str, float]]:
 
 def _final_activity(report: Report) -> Iterator[tuple[str, float]]:
     for row in report.memory:
-        name = f"memory_final/rank{row.rank}/{row.phase}_{row.quantity}"
+        name = f"memory_final/{row.device}/{row.phase}_{row.quantity}"
         yield f"{name}_peak_bytes", row.peak_bytes
         yield f"{name}_mean_bytes", row.mean_bytes
     for rate in report.rates:

@@ -131,8 +131,9 @@ def live_points(page: LivePage) -> Iterator[Point]:
 
 
 def _memory(row: MemoryRow | LiveMemory, rank: Mapping[str, int]) -> Iterator[Point]:
+    at = {_PHASE: row.phase, _QUANTITY: row.quantity, "hw.name": row.device}
     for definition, value in memory_of(row):
-        yield Point(definition, value, {_PHASE: row.phase, _QUANTITY: row.quantity, **rank})
+        yield Point(definition, value, {**at, **rank})
 
 
 def _hardware(device: str, id_: str, model: str, kind: str) -> dict[str, str | int]:

@@ -111,7 +111,8 @@ def _add_phase_usage(families: Families, own: Labels, page: LivePage) -> None:
     phases = list(dict.fromkeys(time.phase for time in by_time))[:MOST_PHASES]
     for held in page.memory:
         if held.phase in phases:
-            labels = {**own, **which_rank(held.rank), "phase": held.phase}
+            place = {"device": held.device, "phase": held.phase}
+            labels = {**own, **which_rank(held.rank), **place}
             for definition, value in memory_of(held):
                 families.add(definition, value, {**labels, "quantity": held.quantity})
     for rate in page.rates:

@@ -57,7 +57,12 @@ def report_families(report: Report) -> Iterator[Metric]:
         labels = own | {"device": rate.device, "phase": rate.phase, "quantity": rate.quantity}
         families.bounded(activity_of(rate), rate.value, rate.interval, labels)
     for held in report.memory:
-        labels = own | {"rank": str(held.rank), "phase": held.phase, "quantity": held.quantity}
+        labels = own | {
+            "rank": str(held.rank),
+            "device": held.device,
+            "phase": held.phase,
+            "quantity": held.quantity,
+        }
         for definition, value in memory_of(held):
             families.add(definition, value, labels)
     yield from families

@@ -21,7 +21,7 @@ from ..store.segment_reader import segment_files
 from ..timeline.allocator_levels import AllocatorByPhase
 from ..timeline.ddp_reductions import DdpReductions, ReductionSums
 from ..timeline.device_times import on_device
-from ..timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory, memory_quantity
+from ..timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.rank_timeline import Timeline, timeline
 from ..timeline.span_table import Rows
@@ -146,7 +146,7 @@ class AnalysisFromSamples(RunAnalysis):
                 gauge = GaugeByPhase()
                 gauge.feed(series.time_ns, series.value)
                 gauge.advance(self._host[rank].table())
-                levels.append(gauge.levels(rank, memory_quantity(series.source), series.source.id))
+                levels.append(gauge.levels(rank, series.source))
         for rank, spans in self._host.items():
             levels += self._allocator(rank, spans)
         return [row for row in levels if row.phases]

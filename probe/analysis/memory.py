@@ -23,6 +23,7 @@ def memory_rows(levels: Iterable[PhaseLevels], totals: Sequence[PhaseTotals]) ->
     return [
         MemoryRow(
             rank=of_gauge.rank,
+            device=of_gauge.device,
             quantity=of_gauge.quantity,
             source=of_gauge.source,
             phase=names[of_gauge.rank].name(code),
@@ -62,6 +63,7 @@ def growth(levels: PhaseLevels) -> MemoryGrowth | None:
         steady = bool(test.pvalue < _STEADY_P)
     return MemoryGrowth(
         rank=levels.rank,
+        device=levels.device,
         quantity=levels.quantity,
         source=levels.source,
         steps=int(step[-1] - step[0]),

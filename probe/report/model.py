@@ -270,12 +270,14 @@ class MemoryRow:
     """Bytes that a rank held in a phase: their mean, and their peak over the run.
 
     ``quantity`` is ``allocated`` or ``reserved`` (torch's allocator of the rank's GPU), ``used``
-    (all of the GPU, by NVML) or ``resident`` (the rank's process, by the operating system).
+    (all of the GPU ``device``, by NVML) or ``resident`` (the rank's process, by the operating
+    system); where it is no GPU's, ``device`` is ``rank0``.
     ``peak_bytes`` is the highest that was seen; where memory between two looks may have been
     higher and a limit is known, ``peak_at_most_bytes`` is that limit.
     """
 
     rank: int
+    device: str
     quantity: str
     source: str
     phase: str
@@ -293,6 +295,7 @@ class MemoryGrowth:
     """
 
     rank: int
+    device: str
     quantity: str
     source: str
     steps: int

@@ -51,7 +51,32 @@ class RankProcessSensor:
                 self._statm[rank] = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
         if not self._statm:
             raise SensorUnavailable("no rank has joined yet")
-        return [source for rank in self._statm for source in _sources(rank)]
+        return [source for rank in self._statm for source in self.sources(rank)]
+
+    @staticmethod
+    def sources(rank: int) -> list[Source]:
+        """What is read of a rank: its CPU time, its resident memory."""
+
+        def source(
+            id_: str, quantity: str, unit: str, kind: Kind, scale: float, method: str
+        ) -> Source:
+            return Source(
+                id=f"rank{rank}:{id_}",
+                device=f"rank{rank}",
+                device_kind=DeviceKind.RANK,
+                index=rank,
+                quantity=quantity,
+                unit=unit,
+                kind=kind,
+                provenance=Provenance.MEASURED,
+                scale=scale,
+                method=method,
+            )
+
+        return [
+            source("cpu_time", "cpu_time", "s", Kind.COUNTER, 1 / NS_PER_S, "clock_gettime"),
+            source("memory", "memory_used", "B", Kind.GAUGE, 1.0, "statm"),
+        ]
 
     def read(self) -> Iterable[Reading]:
         """Both of every rank; one whose process has ended is not read any more."""
@@ -90,24 +115,3 @@ class RankProcessSensor:
 def _cpu_clock(pid: int) -> int:
     """The clock of a process's CPU time, as the kernel numbers it (CPUCLOCK_SCHED)."""
     return (~pid << 3) | 2
-
-
-def _sources(rank: int) -> list[Source]:
-    def source(id_: str, quantity: str, unit: str, kind: Kind, scale: float, method: str) -> Source:
-        return Source(
-            id=f"rank{rank}:{id_}",
-            device=f"rank{rank}",
-            device_kind=DeviceKind.RANK,
-            index=rank,
-            quantity=quantity,
-            unit=unit,
-            kind=kind,
-            provenance=Provenance.MEASURED,
-            scale=scale,
-            method=method,
-        )
-
-    return [
-        source("cpu_time", "cpu_time", "s", Kind.COUNTER, 1 / NS_PER_S, "clock_gettime"),
-        source("memory", "memory_used", "B", Kind.GAUGE, 1.0, "statm"),
-    ]

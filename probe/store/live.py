@@ -73,6 +73,7 @@ class LiveMemory:
 
     phase: str
     rank: int
+    device: str
     quantity: str
     source: str
     mean_bytes: float

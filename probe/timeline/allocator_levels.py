@@ -158,5 +158,5 @@ class AllocatorByPhase:
                 phases[code] = sums.level(at_most)
             if phases:
                 floor = self._floor if quantity == AllocatorFigure.ALLOCATED else StepFloor()
-                rows.append(PhaseLevels(rank, quantity, "", phases, floor.floor()))
+                rows.append(PhaseLevels(rank, f"rank{rank}", quantity, "", phases, floor.floor()))
         return rows

@@ -46,6 +46,7 @@ class LevelFields(TypedDict):
     """The levels of one gauge as they are stored."""
 
     rank: int
+    device: str
     quantity: str
     source: str
     phases: list[tuple[int, float, float, float, float | None]]  # code, then as Level has them
@@ -56,11 +57,12 @@ class LevelFields(TypedDict):
 class PhaseLevels:
     """The levels of one gauge, by phase code, and their floor over the steps.
 
-    ``quantity`` is allocated, reserved, resident or used; ``source`` the meter's id, or empty for
-    torch's allocator.
+    ``quantity`` is allocated, reserved, resident or used. ``source`` is the meter's id and
+    ``device`` its device; of torch's allocator they are empty and ``rank0``.
     """
 
     rank: int
+    device: str
     quantity: str
     source: str
     phases: Mapping[int, Level]
@@ -70,6 +72,7 @@ class PhaseLevels:
         """As plain data."""
         return {
             "rank": self.rank,
+            "device": self.device,
             "quantity": self.quantity,
             "source": self.source,
             "phases": [
@@ -85,6 +88,7 @@ class PhaseLevels:
         steps, lowest = zip(*stored["floor"], strict=True) if stored["floor"] else ((), ())
         return cls(
             stored["rank"],
+            stored["device"],
             stored["quantity"],
             stored["source"],
             {
@@ -193,10 +197,12 @@ class GaugeByPhase:
             self.sums.setdefault(phase, LevelSums()).add(np.ones(len(chosen)), chosen)
         self.floor.feed(table.step[place], level)
 
-    def levels(self, rank: int, quantity: str, source: str) -> PhaseLevels:
-        """All that was seen."""
+    def levels(self, rank: int, source: Source) -> PhaseLevels:
+        """All that was seen of a source of a rank."""
         phases = {code: sums.level() for code, sums in sorted(self.sums.items())}
-        return PhaseLevels(rank, quantity, source, phases, self.floor.floor())
+        return PhaseLevels(
+            rank, source.device, memory_quantity(source), source.id, phases, self.floor.floor()
+        )
 
 
 def is_memory(source: Source) -> bool:

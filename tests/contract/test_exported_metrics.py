@@ -40,8 +40,6 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
             names = ("device", "phase", "bound")
             first = sample.labels.get("source") or sample.labels.get("quantity", "")
             keys = [first, *(sample.labels.get(name, "") for name in names)]
-            if "rank" in sample.labels:
-                keys[1] = f"rank{sample.labels['rank']}"
             if sample.name != "phasewatt_phase_status":
                 written["|".join([sample.name, *keys])] = sample.value
     expected = {
@@ -73,7 +71,7 @@ def test_prometheus(label: str, stored: Open, tmp_path: Path) -> None:
         name = "cpu_cores" if rate.quantity == "cpu_time" else "activity_ratio"
         expected |= {f"phasewatt_phase_{name}|{at}{b}": v for b, v in activity.items()}
     for held in report.memory:
-        at = f"{held.quantity}|rank{held.rank}|{held.phase}|"
+        at = f"{held.quantity}|{held.device}|{held.phase}|"
         expected[f"phasewatt_phase_memory_peak_bytes|{at}"] = held.peak_bytes
         expected[f"phasewatt_phase_memory_mean_bytes|{at}"] = held.mean_bytes
     assert written == exactly(expected)
@@ -89,8 +87,7 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
     for (name, *pairs), value in figures(data.resource_metrics[0]).items():
         at = dict(pairs)
         quantity = at.get("phasewatt.quantity", "")
-        place = f"rank{at['phasewatt.rank']}" if "phasewatt.rank" in at else at.get("hw.name", "")
-        keys = (place, at.get("phasewatt.phase", ""), at.get("phasewatt.bound", ""))
+        keys = (at.get("hw.name", ""), at.get("phasewatt.phase", ""), at.get("phasewatt.bound", ""))
         written["|".join([name + quantity, *keys])] += value  # meters of the same device add up
     expected: Counter[str] = Counter(
         {
@@ -123,7 +120,7 @@ def test_otlp(label: str, stored: Open, tmp_path: Path) -> None:
         name = "cpu_cores" if rate.quantity == "cpu_time" else "activity"
         expected.update({f"phasewatt.phase.{name}{at}{b}": v for b, v in activity.items()})
     for held in report.memory:
-        at = f"{held.quantity}|rank{held.rank}|{held.phase}|"
+        at = f"{held.quantity}|{held.device}|{held.phase}|"
         expected[f"phasewatt.phase.memory_peak{at}"] = held.peak_bytes
         expected[f"phasewatt.phase.memory_mean{at}"] = held.mean_bytes
     assert written == exactly(expected)

@@ -39,7 +39,7 @@ def final_figures(report: Report) -> dict[str, float]:
         )
     expected = {f"energy_final/{name}": value for name, value in energies.items()}
     for held in report.memory:
-        name = f"memory_final/rank{held.rank}/{held.phase}_{held.quantity}"
+        name = f"memory_final/{held.device}/{held.phase}_{held.quantity}"
         expected |= {f"{name}_peak_bytes": held.peak_bytes, f"{name}_mean_bytes": held.mean_bytes}
     for rate in report.rates:
         quantity = "cpu_cores" if rate.quantity == "cpu_time" else rate.quantity

@@ -43,6 +43,7 @@ def with_rates(run: StoredRun) -> StoredRun:
     again = StoredRun(run.path)
     held = MemoryRow(
         rank=0,
+        device="rank0",
         quantity="allocated",
         source="",
         phase="forward",
@@ -52,7 +53,7 @@ def with_rates(run: StoredRun) -> StoredRun:
     )
     again.report = replace(
         run.report,
-        memory=(held, replace(held, quantity="resident", rank=1, peak_bytes=5e9)),
+        memory=(held, replace(held, quantity="resident", rank=1, device="rank1", peak_bytes=5e9)),
         rates=(
             rate_row("cpu_time", "forward", 2.0, 1.75),
             rate_row("sm_activity", "forward", 2.0, 0.75),

@@ -177,6 +177,7 @@ def _memory(
             yield LiveMemory(
                 phase_name_of(code, names.get(of_gauge.rank, {})),
                 of_gauge.rank,
+                of_gauge.device,
                 of_gauge.quantity,
                 of_gauge.source,
                 level.mean,

@@ -18,7 +18,7 @@ from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
 from ...ring.layout import PHASE_OF_CODE, Code
 from ...store.members import Member
 from ...timeline.allocator_levels import AllocatorByPhase
-from ...timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory, memory_quantity
+from ...timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory
 from ...timeline.phase_totals import PhaseCounter, PhaseTotals
 from ...timeline.span_table import Rows, SpanTable
 from ..drain import RingDrain
@@ -144,9 +144,7 @@ class SummaryStage:
         levels = [row for rank, each in self._allocators.items() for row in each.levels(rank)]
         for id_, gauge in self._gauges.items():
             if id_ in self._owners:
-                levels.append(
-                    gauge.levels(self._owners[id_], memory_quantity(self._sources[id_]), id_)
-                )
+                levels.append(gauge.levels(self._owners[id_], self._sources[id_]))
         return [row for row in levels if row.phases]
 
     def _feed(self, source: Source, meter: MeterSummarizer | SampleStatistics) -> None:

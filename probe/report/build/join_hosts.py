@@ -89,6 +89,8 @@ def _named(host: str, report: Report, begin_s: float) -> Report:
         phases=named(report.phases, lambda row, name: replace(row, device=name)),
         groups=named(report.groups, lambda row, name: replace(row, device=name)),
         rates=named(report.rates, lambda row, name: replace(row, device=name)),
+        memory=named(report.memory, lambda row, name: replace(row, device=name)),
+        memory_growth=named(report.memory_growth, lambda row, name: replace(row, device=name)),
         power=tuple(
             replace(row, device=f"{host}/{row.device}", begin_s=row.begin_s + begin_s)
             for row in report.power

@@ -55,7 +55,11 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
     )
     carbon = stored_intensity(reader)
     devices = () if live is None else live.devices
-    memory = tuple(_memory_row(row) for page in pages for row in page.memory)
+    memory = tuple(
+        _memory_row(row, f"{page.node}/" if len(pages) > 1 else "")
+        for page in pages
+        for row in page.memory
+    )
     rates, rank_of = tuple(_rates(pages)), _rank_of(pages)
     phases = with_memory(list(_phases(pages)), memory, rank_of)
     return Report(
@@ -90,9 +94,10 @@ def _rank_of(pages: Sequence[LivePage]) -> dict[str, int]:
     return rank_of
 
 
-def _memory_row(row: LiveMemory) -> MemoryRow:
+def _memory_row(row: LiveMemory, prefix: str) -> MemoryRow:
     return MemoryRow(
         rank=row.rank,
+        device=row.device if row.device.startswith("rank") else prefix + row.device,
         quantity=row.quantity,
         source=row.source,
         phase=row.phase,

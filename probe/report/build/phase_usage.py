@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...model import DeviceKind, device_kind
 from ..model import MemoryGrowth, MemoryRow, PhaseActivity, PhaseRow, RateRow
 from ..sentences import growing_memory
-
-_OF_A_GPU = ("allocated", "used")  # the first that is there
-_OF_A_PROCESS = ("resident",)
 
 
 def with_memory(
@@ -23,26 +21,27 @@ def with_memory(
     Args:
         rank_of: the rank whose phases the rows of a device are.
     """
-    by_phase = {(row.rank, row.phase, row.quantity): row for row in memory}
+    by_place = {(row.device, row.phase, row.quantity): row for row in memory}
+    alone = Counter(rank for device, rank in rank_of.items() if _is_gpu(device))
     filled = []
     for row in rows:
         rank = rank_of.get(row.device)
-        gpu = device_kind(row.device) is DeviceKind.ACCELERATOR
-        quantities = _OF_A_GPU if gpu else _OF_A_PROCESS
-        held = next(
-            (
-                by_phase[rank, row.phase, quantity]
-                for quantity in quantities
-                if rank is not None and (rank, row.phase, quantity) in by_phase
-            ),
-            None,
-        )
-        filled.append(
-            row
-            if held is None
-            else replace(row, memory_peak_bytes=held.peak_bytes, memory_mean_bytes=held.mean_bytes)
-        )
+        places = [(f"rank{rank}", "resident")]
+        if _is_gpu(row.device):  # torch's allocator says which rank's, not which GPU's
+            allocated = [(f"rank{rank}", "allocated")] if rank is None or alone[rank] < 2 else []
+            places = [*allocated, (row.device, "used")]
+        found = (by_place.get((device, row.phase, quantity)) for device, quantity in places)
+        held = next((known for known in found if known is not None), None)
+        if held is None:
+            filled.append(row)
+        else:
+            peak, mean = held.peak_bytes, held.mean_bytes
+            filled.append(replace(row, memory_peak_bytes=peak, memory_mean_bytes=mean))
     return filled
+
+
+def _is_gpu(device: str) -> bool:
+    return device_kind(device) is DeviceKind.ACCELERATOR
 
 
 def with_activity(

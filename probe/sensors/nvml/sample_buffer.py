@@ -24,6 +24,7 @@ from .session import Failed, Session, attempt, failed
 DRAIN_NS = 2 * NS_PER_S
 NOT_FOUND = 6  # NVML: nothing newer than asked for
 _STALE_NS = 5 * NS_PER_S
+_BEFORE_NS = NS_PER_S  # sensors open some tenths of a second after the run's begin
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 
@@ -81,7 +82,7 @@ class SampleBuffer:
         self._nvml, self._handle = session.nvml, handle
         self._offset = _OFFSETS[clock_name]
         self._drain_ns = drain_ns
-        self._seen_us = 0
+        self._seen_us = (now_ns - _BEFORE_NS + self._offset()) // NS_PER_US
         self._last_ns: int | None = None
         self._gaps = GapLog(source.id, now_ns)
         self.next_ns = now_ns

@@ -7,9 +7,11 @@ import pytest
 
 from probe.analysis.memory import growth
 from probe.ring.layout import Code
+from probe.sensors.rank_process import RankProcessSensor
 from probe.timeline.phase_levels import Floor, GaugeByPhase, Level, PhaseLevels, StepFloor
 from probe.timeline.span_table import SpanTable
 
+SOURCE = RankProcessSensor.sources(0)[1]
 CODES = np.array([Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OUTSIDE])
 
 
@@ -40,7 +42,7 @@ def test_however_it_is_cut_it_equals_a_look_at_each_read(seed: int) -> None:
         for begin, end, code in zip(table.begin_ns, table.end_ns, table.code, strict=True):
             if begin <= at < end and code != Code.OUTSIDE:
                 expected.setdefault(int(code), []).append(value)
-    levels = gauge.levels(0, "resident", "rank0:memory")
+    levels = gauge.levels(0, SOURCE)
     assert {c: p.weight for c, p in levels.phases.items()} == {
         c: len(v) for c, v in expected.items()
     }
@@ -66,7 +68,7 @@ def test_the_floor_is_the_lowest_of_each_block_of_steps() -> None:
 
 def levels_of(lowest: np.ndarray) -> PhaseLevels:
     floor = Floor(np.arange(len(lowest)) * 16, lowest)
-    return PhaseLevels(0, "resident", "rank0:memory", {1: Level(1, 0, 0)}, floor)
+    return PhaseLevels(0, "rank0", "resident", "rank0:memory", {1: Level(1, 0, 0)}, floor)
 
 
 def test_a_leak_is_named_with_its_slope_and_noise_is_not() -> None:
