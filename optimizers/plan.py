@@ -69,6 +69,14 @@ class Schedule:
         return self.warmup == 0 and self.floor == 1 and self.scaling == "none"
 
 
+@dataclass(frozen=True, slots=True)
+class ActivationBudget:
+    """Bytes that a micro-batch's activations may take; the layers are measured before training."""
+
+    bytes: float
+    placement: Literal["greedy", "chen", "optimal"]
+
+
 class LoaderOptions(TypedDict, total=False):
     """Arguments of torch's ``DataLoader``."""
 
@@ -93,6 +101,7 @@ class Plan:
     zero_stage: int | None = None
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
+    activations: ActivationBudget | None = None
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
     loader: LoaderOptions = field(default_factory=LoaderOptions)

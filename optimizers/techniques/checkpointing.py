@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ..errors import TechniqueRefused
-from ..plan import Plan
+from ..plan import ActivationBudget, Plan
 from ..technique import Base
 
 _FEWEST = 2  # blocks that make a stack
@@ -38,26 +39,52 @@ class Checkpointing(Base):
     every: int | None = None
     layers: tuple[str, ...] | None = None  # names of the stacks; None: all of them
     blocks: tuple[str, ...] | None = None  # names of single layers, each dropped by itself
+    segments: tuple[tuple[str, ...], ...] | None = None  # names of layers dropped together
+    budget: str | None = None  # of activations: 2GiB; then the layers are measured and chosen
+    placement: Literal["greedy", "chen", "optimal"] = "optimal"  # how, with a budget
 
     def plan(self, plan: Plan) -> Plan:
         if self.every is not None and self.every < 1:
             raise TechniqueRefused(f"checkpointing: every={self.every}: at least 1")
+        if self.placement not in ("greedy", "chen", "optimal"):
+            raise TechniqueRefused(
+                f"checkpointing: placement={self.placement!r}: write greedy, chen or optimal"
+            )
+        if self.budget is not None:
+            return replace(plan, activations=ActivationBudget(_bytes(self.budget), self.placement))
+        segments = self.segments or tuple((name,) for name in self.blocks or ())
 
         def change(model: nn.Module) -> nn.Module:
-            if self.blocks is None:
+            if self.blocks is None and self.segments is None:
                 apply(model, self.every, self.layers)
-            else:
-                for name in self.blocks:
-                    _join([model.get_submodule(name)])
+            for names in segments:
+                _join([model.get_submodule(name) for name in names])
             return model
 
         return replace(plan, models=(*plan.models, change))
 
     def predicts(self, plan: Plan) -> str:
-        if self.blocks is not None:
-            return f"activations of {len(self.blocks)} layers → their inputs; their forward again"
+        if self.budget is not None:
+            return f"activations ≤ {self.budget}; the forward of the layers that are dropped again"
+        dropped = self.blocks or tuple(name for part in self.segments or () for name in part)
+        if dropped:
+            return f"activations of {len(dropped)} layers → their inputs; their forward again"
         every = "√L" if self.every is None else str(self.every)
         return f"activations of L layers → those of L/s + s (s = {every}); one more forward"
+
+
+def _bytes(text: str) -> float:
+    """``2GiB``, ``500MiB``. Raises TechniqueRefused."""
+    match = re.fullmatch(r"([\d.]+)\s*([KMGT]?)(i?)B", text.strip())
+    try:
+        if match is None:
+            raise ValueError
+        power = " KMGT".index(match[2] or " ")
+        return float(match[1]) * (1024.0 if match[3] else 1000.0) ** power
+    except ValueError:
+        raise TechniqueRefused(
+            f"checkpointing: budget={text!r}: write bytes with a unit, such as 2GiB"
+        ) from None
 
 
 def stacks(model: nn.Module, names: Sequence[str] | None = None) -> dict[str, list[nn.Module]]:

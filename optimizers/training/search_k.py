@@ -25,8 +25,8 @@ def copied(model: nn.Module) -> nn.Module:
         return copy.deepcopy(model)
     except Exception as error:
         raise TechniqueRefused(
-            "accumulation: k=optimal measures a copy of the model, which cannot be copied "
-            f"({type(error).__name__}: {error}): give k a number"
+            "a copy of the model is measured (accumulation k=optimal, checkpointing budget=), and "
+            f"it cannot be copied ({type(error).__name__}: {error}): leave that option out"
         ) from error
 
 

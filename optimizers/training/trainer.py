@@ -30,6 +30,7 @@ from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
 from .failures import one_line, out_of_memory
+from .fit_activations import fitted
 from .gradients import LOOK_EVERY, GradientWatch
 from .last_values import last_values
 from .progress import Bar
@@ -137,6 +138,9 @@ class Trainer:
         self._flops, self._roofline = self._count(model, data, micro)
         self._copy = copied(model) if plan.accumulation.optimal else None
         self._data, self._measured_k = data, cast("dict[str, JsonValue] | None", None)
+        if plan.activations is not None:
+            self.plan, fitting = fitted(model, plan, loss, data, micro)
+            plan, self.table = self.plan, f"{self.table}\n{fitting}"
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
