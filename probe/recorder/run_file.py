@@ -18,6 +18,7 @@ from ..store.runs import status_file
 from .drain import RingDrain
 from .job_end import Outcome
 from .machine_info import machine
+from .manifest import Manifest
 from .sensors.node_sensors import NodeSensors
 from .trainings import of_run, steps
 
@@ -42,6 +43,7 @@ class RunFile:
         self._run, self._epoch, self._clock = run, epoch, clock
         self._file = status_file(run)
         self._machine = machine()
+        self._manifest: Manifest | None = None  # begins with the first member
         self._written: RunFields = {}  # should it be damaged later
         self._began_s, self._start_cpu_s = clock.monotonic_s(), cpu_seconds()
 
@@ -58,6 +60,9 @@ class RunFile:
         sensors, drains, members = state.sensors, state.drains, state.members
         value = files.read_fields(self._file) or self._written.copy()
         ranks = [m for m in members if m.role == "rank"]
+        if self._manifest is None and members:
+            self._manifest = Manifest((ranks or list(members))[0].pid)
+        manifest = self._manifest
         warnings = [*sensors.warnings(), *state.problems]
         for member in members:
             warnings += member.info.get("warnings") or ()
@@ -73,6 +78,8 @@ class RunFile:
             "carbon": sensors.carbon.row or None,
             "carbon_problem": redact_text(sensors.carbon.problem) or None,
             "machine": self._machine,
+            "code": manifest.code if manifest else None,
+            "packages": manifest.packages if manifest else None,
             "alive_ns": self._clock.now_ns(),
             "recorder": {
                 "pid": os.getpid(),
@@ -100,6 +107,8 @@ class RunFile:
         """
         from ..analysis.open import glance
 
+        if self._manifest is not None:
+            self._manifest.settle()
         value = files.read_fields(self._file) or {}
         begin_ns = int(value.get("begin_ns", outcome.end_ns))
         self.write_status(

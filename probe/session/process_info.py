@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..instrument import PhaseEngine
 from ..redact import redact_text
 from .joining import ended_by_parent
 
 if TYPE_CHECKING:
+    from ..report.model import JsonValue
     from ..store.run_fields import ProcessFields
+
+# What changes results or speed of torch, CUDA and the libraries below them.
+_VARIABLES = {
+    *("PYTHONHASHSEED", "CUBLAS_WORKSPACE_CONFIG", "LD_PRELOAD", "MALLOC_CONF", "DNNL_VERBOSE"),
+    *("OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "ATEN_CPU_CAPABILITY"),
+}
+_PREFIXES = ("CUDA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "NCCL_", "GLOO_", "OMP_", "MKL_",
+             "KMP_", "CUDNN_", "NVIDIA_TF32", "DS_", "DNNL_")  # fmt: skip
+_LONGEST = 200
 
 
 def process_info(engine: PhaseEngine) -> ProcessFields:
@@ -20,6 +33,8 @@ def process_info(engine: PhaseEngine) -> ProcessFields:
     counted = engine.step_roofline
     return {
         "torch": str(getattr(torch, "__version__", "unknown")),
+        "torch_state": _torch_state(torch),
+        "environment": environment(),
         "model_hash": engine.parameters_hash or "unknown",
         "model_found": engine.model_found or "unknown",
         "warnings": [redact_text(line) for line in engine.all_warnings()],
@@ -27,3 +42,32 @@ def process_info(engine: PhaseEngine) -> ProcessFields:
         "roofline": None if counted is None else counted.to_dict(),
         "ended_by_parent": ended_by_parent() or None,
     }
+
+
+def environment() -> dict[str, str]:
+    """The variables of this process that change what torch and CUDA do, without secrets."""
+    return {
+        name: redact_text(value)[:_LONGEST]
+        for name, value in sorted(os.environ.items())
+        if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
+
+
+def _torch_state(torch: Any) -> dict[str, JsonValue]:
+    """Seed and flags, as far as this torch can say; nothing is initialised by asking."""
+    if torch is None:
+        return {}
+    asked: dict[str, Callable[[], JsonValue]] = {
+        "seed": lambda: int(torch.initial_seed()),
+        "deterministic": lambda: bool(torch.are_deterministic_algorithms_enabled()),
+        "cudnn_benchmark": lambda: bool(torch.backends.cudnn.benchmark),
+        "cudnn_deterministic": lambda: bool(torch.backends.cudnn.deterministic),
+        "matmul_precision": lambda: str(torch.get_float32_matmul_precision()),
+        "threads": lambda: int(torch.get_num_threads()),
+        "default_dtype": lambda: str(torch.get_default_dtype()),
+    }
+    state: dict[str, JsonValue] = {}
+    for name, ask in asked.items():
+        with contextlib.suppress(Exception):
+            state[name] = ask()
+    return state

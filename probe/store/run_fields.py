@@ -56,14 +56,28 @@ class PowerFields(TypedDict, total=False):
     power_w: Sequence[float]
 
 
+class CodeFields(TypedDict):
+    """Which code was run: the commit of its repository, and a hash of what was changed since."""
+
+    commit: str
+    branch: str
+    changed_files: int | None
+    diff_hash: str  # empty: nothing
+
+
 class ProcessFields(TypedDict, total=False):
     """What a process that trains says of itself; most of it becomes the run's.
+
+    ``torch_state``: seed, determinism and precision flags; ``environment``: variables that change
+    what torch and CUDA do.
 
     ``job`` is the id of the run of the job's first host. ``error`` is why it failed, in one line;
     ``left``: it left the watched block by itself; ``ended_by_parent``: its parent terminates it.
     """
 
     torch: str
+    torch_state: Mapping[str, JsonValue]
+    environment: Mapping[str, str]
     model_hash: str
     model_found: str
     warnings: Sequence[str]
@@ -126,6 +140,8 @@ class RunFields(ProcessFields, StartFields, total=False):
     carbon: CarbonFields | None
     carbon_problem: str | None
     machine: Mapping[str, JsonValue]
+    code: CodeFields | None
+    packages: Mapping[str, str] | None
     alive_ns: int
     recorder: RecorderFields
     end_ns: int

@@ -1,0 +1,37 @@
+"""``probe diff A B``: what two runs were made with, where it differs."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...errors import UsageError
+from ..arguments import add_dir, add_output
+from ..output import terminal, write
+
+SUMMARY = "why two runs may differ: code, packages, torch, environment, config, data, machine"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("first", metavar="A", help="a directory, id prefix, name or `latest`")
+    parser.add_argument("second", metavar="B", help="the same")
+    add_dir(parser)
+    parser.add_argument("--format", default="text", help="text or json")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code. Raises UsageError, StoreError."""
+    from ...compare.run_differences import run_differences, text
+    from ...report.serialization import to_json
+    from ...store.layout import runs_dir
+    from ...store.runs import find_run
+
+    if options.format not in ("text", "json"):
+        raise UsageError(f"no format {options.format!r} of differences: text or json")
+    where = runs_dir(options.dir)
+    result = run_differences(find_run(options.first, where), find_run(options.second, where))
+    if options.format == "json":
+        return write(to_json(result), options.format, options.output)
+    width, _ = terminal(to_file=options.output is not None)
+    return write(text(result, width or 100), options.format, options.output)

@@ -1,0 +1,119 @@
+"""What a run keeps of how it was made, and `probe diff` of two runs that differ in one thing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from probe.recorder.manifest import code_of
+from tests.fakes import processes
+
+pytestmark = pytest.mark.alone
+
+LOOP = """
+import sys, torch, probe
+if "deterministic" in sys.argv:
+    torch.use_deterministic_algorithms(True)
+torch.manual_seed(3)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+with probe.watch(model, optimizer, name="made", config={"lr": 0.1}) as run:
+    for _ in range(20):
+        model(torch.ones(1, 8)).sum().backward()
+        optimizer.step()
+print(run.id)
+"""
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *words],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "train.py").write_text("one\n")
+    (tmp_path / ".gitignore").write_text("runs\n*.txt\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def trained(folder: Path, *words: str, **extra: str) -> str:
+    done = processes.run(LOOP, folder, *words, extra=extra)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1]
+
+
+def test_each_difference_is_named_and_nothing_else(repository: Path) -> None:
+    base = trained(repository)
+    alike = trained(repository)
+    changed = trained(repository, "deterministic", OMP_NUM_THREADS="1", NCCL_DEBUG="INFO")
+    (repository / "train.py").write_text("two\n")
+    dirty = trained(repository)
+
+    def differences(other: str) -> dict[tuple[str, str], tuple[str, str]]:
+        done = processes.probe(repository, "diff", base, other, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        return {
+            (row["group"], row["what"]): (row["first"], row["second"])
+            for row in json.loads(done.stdout)["differences"]
+        }
+
+    assert differences(alike) == {}
+    assert "were made alike" in processes.probe(repository, "diff", base, alike).stdout
+    found = differences(changed)
+    assert found["torch", "deterministic"] == ("False", "True")
+    assert found["environment", "NCCL_DEBUG"] == ("absent", "INFO")
+    assert {group for group, _ in found} <= {"torch", "environment", "command"}
+    found = differences(dirty)
+    assert found["code", "changed_files"] == ("0", "1")
+    assert set(found) == {("code", "changed_files"), ("code", "diff_hash")}
+    packages = json.loads((repository / "runs" / base / "run.json").read_text())["packages"]
+    assert "torch" in packages and "numpy" in packages
+
+
+def test_secrets_are_not_kept(repository: Path) -> None:
+    run = trained(repository, NCCL_SECRET_TOKEN="ghp_" + "a" * 36, CUDA_NOTE="plain")
+    kept = "".join(path.read_text() for path in (repository / "runs" / run).rglob("*.json"))
+    assert "CUDA_NOTE" in kept and "ghp_aaaa" not in kept
+
+
+def test_a_hostile_repository_runs_nothing(repository: Path) -> None:
+    trap = repository / "trap.sh"
+    trap.write_text("#!/bin/sh\ntouch " + str(repository / "sprung.txt") + "\n")
+    trap.chmod(0o755)
+    keys = "core.fsmonitor diff.external core.pager core.hooksPath diff.x.textconv diff.x.command"
+    for key in (*keys.split(), "filter.x.clean", "filter.x.smudge"):
+        git(repository, "config", key, str(trap))
+    (repository / ".gitattributes").write_text("*.py diff=x filter=x\n")
+    (repository / "train.py").write_text("three\n")
+    code = code_of(repository)
+    assert not (repository / "sprung.txt").exists()
+    assert code is not None and code["changed_files"] == 1 and len(code["commit"]) == 40
+
+
+def test_changes_are_those_that_git_sees(repository: Path) -> None:
+    (repository / "more").mkdir()
+    for number in range(4):
+        (repository / "more" / f"{number}.py").write_text(f"{number}\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "more")
+    clean = code_of(repository)
+    assert clean is not None and clean["changed_files"] == 0 and clean["diff_hash"] == ""
+    (repository / "more" / "1.py").unlink()
+    (repository / "train.py").write_text("two\n")
+    (repository / "new.py").write_text("not in the commit\n")
+    dirty = code_of(repository / "more")  # from any folder in it
+    assert dirty is not None and dirty["changed_files"] == 2
+    (repository / "train.py").write_text("three\n")
+    again = code_of(repository)
+    assert again is not None and again["diff_hash"] != dirty["diff_hash"]
+    (repository / "train.py").write_text("two\n")
+    assert code_of(repository) == dirty
