@@ -9,8 +9,6 @@ from typing import Any
 
 from probe.compare import compare
 from probe.compare.model import ComparisonReport
-from probe.compare.objective.read_configurations import configurations
-from probe.compare.objective.scores import TERMS, Objective, objective
 from probe.errors import UsageError
 from probe.store import files
 from probe.store.layout import RUN_FILE
@@ -49,24 +47,6 @@ class Comparisons:
                     base, list(others), directory=self._directory, target=target or None
                 ),
             )
-
-    def objective(self, base: str, others: Sequence[str]) -> Objective:
-        """The result of ``probe objective``: all terms that the base has weigh alike.
-
-        Raises:
-            UsageError, StoreError: it cannot be made, and why.
-        """
-        for reference in (base, *others):
-            self._check(reference)
-
-        def scored() -> Objective:
-            read = configurations([base, *others], self._directory)
-            known = [name for name in TERMS if min(read[0].values(name), default=0.0) > 0]
-            return objective(read, dict.fromkeys(known, 1.0))
-
-        with self._lock:
-            key = ("objective", base, tuple(others))
-            return self._cache.get(key, self._stamps(base, *others), scored)
 
     def ablations(self) -> list[dict[str, Any]]:
         """Results of ``probe ablate`` beside the runs, newest first."""

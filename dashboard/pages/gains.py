@@ -11,13 +11,12 @@ from flask import request
 
 from probe.compare.formats import Part, parts
 from probe.compare.model import ComparisonReport
-from probe.compare.objective.text import headline, tables
 from probe.compare.statistics import FEWEST_RUNS
 from probe.errors import ProbeError
 from probe.report.text_tables import Table
 
 from ..chart_data import Chart
-from ..components import card, notice, shell, table, trouble, with_code
+from ..components import card, notice, shell, table, trouble
 from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
 from ..figures.gains import by_cell, by_kind, by_phase
@@ -104,13 +103,10 @@ def _callbacks(app: Dash) -> None:
             )
         context, query = app_context(), comparison_query(base, others, target)
         try:
-            return [
-                *_comparison(
-                    context.comparisons.compare(base, others, target),
-                    lambda name: context.chart_links("gains", name, asked=query),
-                ),
-                *_objective(context, base, others),
-            ]
+            return _comparison(
+                context.comparisons.compare(base, others, target),
+                lambda name: context.chart_links("gains", name, asked=query),
+            )
         except (ProbeError, OSError) as error:
             return trouble(error)
         except Exception as error:
@@ -156,25 +152,6 @@ def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]
             *_folded(part),
         ]
     return [*shown, html.Div([chart_card("pareto")], className="cards")]
-
-
-def _objective(context: AppContext, base: str, others: Sequence[str]) -> list[Any]:
-    """Weighted cost and front of the configurations, as `probe objective` has them."""
-    try:
-        result = context.comparisons.objective(base, others)
-    except ProbeError as error:  # the comparison stands without it
-        return [html.H3("Weighted cost"), html.P(str(error), className="soft")]
-    caption = (
-        "Each term is divided by the base's and weighs the same. `probe objective` takes other "
-        "weights, and constraints: --weights time=1,memory=0.5 --max memory=6GiB."
-    )
-    return [
-        html.H3("Weighted cost"),
-        html.P(headline(result)),
-        _figures(tables(result)[0]),
-        html.P(with_code(caption), className="caption"),
-        html.Ul([html.Li(note) for note in result.notes], className="soft"),
-    ]
 
 
 def _folded(part: Part) -> list[Any]:
