@@ -50,7 +50,7 @@ class Campaign:
         """
         where = runs_dir(directory)
         left_out: list[str] = []
-        sides = [(name, runs_of_side(name, where, left_out)) for name in (base, *others)]
+        sides = [(name, _find(name, where, left_out)) for name in (base, *others)]
         return cls.over(sides, target, left_out)
 
     @classmethod
@@ -157,15 +157,8 @@ class Campaign:
         )
 
 
-def runs_of_side(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
-    """All runs of a side: a directory, an id, a name, or several of them with commas.
-
-    Args:
-        left_out: gets a line about each of several references that does not exist.
-
-    Raises:
-        UnknownRunError: there is no such run.
-    """
+def _find(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
+    """All runs of a side; of several references those that exist, the others become lines."""
     if is_regular(Path(reference) / RUN_FILE):
         return find_runs(reference, directory)
     runs: list[Path] = []

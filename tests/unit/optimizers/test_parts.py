@@ -8,15 +8,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from optimizers import Stack, Trainer  # noqa: E402
+from optimizers.analysis import pareto as pareto_module  # noqa: E402
 from optimizers.analysis.flops import per_sample  # noqa: E402
+from optimizers.analysis.pareto import Cost, Weights, pareto, score  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
 from optimizers.techniques.accumulation import pieces, size  # noqa: E402
 from optimizers.techniques.precision import MixedPrecision  # noqa: E402
 from optimizers.training.data import Batches, Order  # noqa: E402
 from optimizers.training.target_progress import Progress, Target  # noqa: E402
-from probe.compare.objective.run_cost import run_cost  # noqa: E402
-from probe.compare.objective.scores import Configuration, Limit, Met, objective  # noqa: E402
 
 from .models import loss, samples, stacked  # noqa: E402
 
@@ -153,20 +153,27 @@ def runs(tmp_path, monkeypatch):
     return paths
 
 
-def test_the_objective_of_trained_runs(runs):
-    costs = [run_cost(run) for run in runs]
-    base, other = (Configuration(name, [c]) for name, c in zip("ab", costs, strict=True))
+def test_the_objective_is_a_weighted_sum_of_ratios_and_refuses_what_is_missing(runs):
     with pytest.raises(UsageError, match="no measured energy"):
-        objective([base, other], {"time": 1, "energy": 1})
-    result = objective(
-        [base, other], {"time": 0.5, "memory": 0.5}, [Limit("loss", 2.0), Limit("gradient", 9.0)]
-    )
-    assert costs[0].memory_bytes > 50e6 and costs[0].quantity("loss") == 1.5
-    found = {score.name: score.cost.value for score in result.scores}
-    assert found["a"] == pytest.approx(1.0)
-    ratios = costs[1].time_s / costs[0].time_s, costs[1].memory_bytes / costs[0].memory_bytes
-    assert found["b"] == pytest.approx(sum(ratios) / 2)
-    assert {limit.met for score in result.scores for limit in score.limits[:1]} == {Met.YES}
+        score(runs[0], runs[1:])
+    scores = score(runs[0], runs[1:], Weights(0.5, 0.5, 0.0), loss_target=2.0)
+    base, other = pareto_module.measure(runs[0]), pareto_module.measure(runs[1])
+    assert base.memory_bytes > 50e6 and base.loss == 1.5
+    found = {s.of.run: s.cost for s in scores}
+    assert found[base.run] == pytest.approx(1.0)
+    wanted = 0.5 * other.time_s / base.time_s + 0.5 * other.memory_bytes / base.memory_bytes
+    assert found[other.run] == pytest.approx(wanted)
+    assert "on the front" in pareto_module.table(scores)
+    broken = score(runs[0], runs[1:], Weights(1, 0, 0), loss_target=1.0)
+    assert all(s.broken == ("L 1.5 > 1",) and not s.on_front for s in broken)
+
+
+def test_the_front_holds_what_nobody_beats():
+    def cost(name, time_s, memory, energy):
+        return Cost(name, name, time_s, memory, energy, None, None)
+
+    costs = [cost("a", 1, 5, 5), cost("b", 2, 2, 2), cost("c", 3, 3, 3), cost("d", 0.5, None, 9)]
+    assert [c.run for c in pareto(costs)] == ["a", "b", "d"]
 
 
 @pytest.mark.parametrize("bf16", [True, False])
