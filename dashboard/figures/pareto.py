@@ -190,7 +190,7 @@ def _limit_lines(
     notes: list[JsonValue] = []
     for limit in report.limits:
         at = _scaled(limit.quantity, limit.value)
-        line = {"color": GREY, "width": 1.5, "dash": "dash"}
+        line: Fragment = {"color": GREY, "width": 1.5, "dash": "dash"}
         text: dict[str, JsonValue] = {"text": plain(said(limit)), "showarrow": False}
         if limit.quantity == x:
             shapes.append({"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1,
@@ -219,7 +219,7 @@ def _edp_lines(
         if keep.sum() < 8:
             continue
         label = int(0.6 * keep.sum())
-        grey = {"color": GREY, "width": 1, "dash": "dot"}
+        grey: Fragment = {"color": GREY, "width": 1, "dash": "dot"}
         lines += [
             {"type": "scatter", "mode": "lines", "x": listed(x[keep]), "y": listed(y[keep]),
              "hoverinfo": "skip", "line": grey},
