@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from probe.compare.objective.model import Configuration, ObjectiveReport, Place, State, Term
+from probe.compare.objective.model import Configuration, ObjectiveReport, Place, Term
 from probe.compare.objective.quantities import said, unit, written
 from probe.compare.objective.text import answer, basis, front_words, quantity_words
 from probe.report.model import JsonValue
@@ -40,16 +40,13 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
     rows = [_row(report, each, x, y) for each in report.configurations]
     points = [each for each in report.configurations if _at(each, x, y) is not None]
     if not points:
-        caption = (
-            f"{quantity_words(report, x)} and {quantity_words(report, y)} are not known of any "
-            "configuration, so there is nothing to draw: choose other axes."
-        )
-        return Chart(caption[:1].upper() + caption[1:], None, columns, rows)
+        return Chart(_nothing(report, x, y), None, columns, rows)
     span_x, span_y = (_span(report, points, axis) for axis in (x, y))
     data = _edp_lines(report, span_x, span_y) if (x, y) == ("time", "energy") else []
     for place, each in enumerate(report.configurations):
         if each in points:
-            data.append(_marker(report, each, place, x, y))
+            text = _text_place(each, place, x, span_x)
+            data.append({**_marker(report, each, place, x, y), "textposition": text})
     shapes, notes = _limit_lines(report, x, y)
     drawn = figure(
         data,
@@ -107,16 +104,18 @@ def _row(report: ObjectiveReport, each: Configuration, x: str, y: str) -> list[C
 def _span(
     report: ObjectiveReport, points: Sequence[Configuration], axis: str
 ) -> tuple[float, float]:
-    """From the least to the most, with room; a limit that lies near is in it."""
+    """From the least to the most, with room for intervals and for a limit that lies near."""
     values = [value for each in points if (value := _value(each, axis)) is not None]
     least, most = min(values), max(values)
-    reach = 2 * (most - least) or 0.5 * abs(most) or 1.0
-    for limit in report.limits:
-        at = _scaled(axis, limit.value)
-        if limit.quantity == axis and least - reach <= at <= most + reach:
-            least, most = min(least, at), max(most, at)
-    room = max(_ROOM * (most - least), 0.5 * _ROOM * abs(most)) or 1.0
-    return least - room, most + room
+    reach = (most - least) or 0.25 * abs(most) or 1.0
+    ends = [limit.value for limit in report.limits if limit.quantity == axis]
+    for each in points:
+        term = each.term(axis)
+        ends += term.interval or () if term is not None else ()
+    near = [at for end in ends if least - reach <= (at := _scaled(axis, end)) <= most + reach]
+    low, high = min(least, *near, most), max(most, *near, least)
+    room = max(_ROOM * (high - low), 0.05 * abs(high)) or 1.0
+    return low - room, high + room
 
 
 def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y: str) -> Fragment:
@@ -135,7 +134,6 @@ def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y:
         "x": [at[0]],
         "y": [at[1]],
         "text": [f"{plain(each.name, 24)}{note}"],
-        "textposition": "top center",
         "cliponaxis": False,
         "marker": {
             "size": size,
@@ -148,6 +146,12 @@ def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y:
         "hovertext": [f"{plain(each.name)}<br>{words}{score}<br>{plain(front_words(each), 200)}"],
         "hoverinfo": "text",
     }
+
+
+def _text_place(each: Configuration, place: int, x: str, span: tuple[float, float]) -> str:
+    """Beside the whiskers, to the side with more room; above and below in turn, for neighbours."""
+    side = "left" if (_value(each, x) or 0.0) > (span[0] + span[1]) / 2 else "right"
+    return f"{'bottom' if place % 2 else 'top'} {side}"
 
 
 def _raw(each: Configuration, quantity: str) -> float | None:
@@ -224,11 +228,27 @@ def _edp_lines(
             {"type": "scatter", "mode": "lines", "x": listed(x[keep]), "y": listed(y[keep]),
              "hoverinfo": "skip", "line": grey},
             {"type": "scatter", "mode": "text", "x": listed(x[keep][label : label + 1]),
-             "y": listed(y[keep][label : label + 1]), "textposition": "top right",
+             "y": listed(y[keep][label : label + 1]), "textposition": "bottom left",
              "text": [f"{factor:g} × the base's EDP"], "hoverinfo": "skip",
              "textfont": {"size": 11, "color": GREY}},
         ]  # fmt: skip
     return lines
+
+
+def _nothing(report: ObjectiveReport, x: str, y: str) -> str:
+    """Why there is nothing to draw."""
+    unknown = [
+        quantity_words(report, name)
+        for name in dict.fromkeys((x, y))
+        if all(_value(each, name) is None for each in report.configurations)
+    ]
+    if unknown:
+        verb = "is" if len(unknown) == 1 else "are"
+        why = f"{' and '.join(unknown)} {verb} not known of any configuration"
+    else:
+        both = f"{quantity_words(report, x)} and {quantity_words(report, y)}"
+        why = f"no configuration has both {both}"
+    return f"There is nothing to draw, since {why}: choose other axes."
 
 
 def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y: str) -> str:
@@ -238,17 +258,9 @@ def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y
         sentences.append(f"Filled markers are on the front: {', '.join(front[:4])}.")
     if "memory" not in (x, y):
         sentences.append("The size of a marker is its peak memory.")
-    unsaid = [
-        short(each.name, 60)
-        for each in points
-        if any(one.state is State.UNSAID for one in each.constraints)
-    ]
-    if unsaid:
-        sentences.append(f"It cannot be said whether {', '.join(unsaid[:4])} keep all constraints.")
     if len(points) < len(report.configurations):
         left = [short(e.name, 60) for e in report.configurations if e not in points]
         sentences.append(f"Not drawn, since one of both is not known: {', '.join(left[:4])}.")
     if (x, y) == ("time", "energy"):
         sentences.append("Dotted lines join the same energy × delay (EDP).")
-    text = " ".join(sentences)
-    return text[:1].upper() + text[1:]
+    return " ".join(sentences)

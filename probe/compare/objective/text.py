@@ -80,8 +80,9 @@ def basis(report: ObjectiveReport) -> str:
     )
     limits = ", ".join(said(limit) for limit in report.limits)
     until = f", until {report.target}" if report.target else ""
+    under = f" under {limits}" if limits else ""
     return (
-        f"C = {terms}{f' under {limits}' if limits else ''}; ₀ is {_name(report.base)}{until}; "
+        f"C = {terms}{under}, relative to {_name(report.base)}{until}; "
         f"Pareto front of {_listed([label(name) for name in report.front])}"
     )
 

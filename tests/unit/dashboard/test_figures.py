@@ -265,7 +265,7 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
 def test_a_front_of_what_is_not_known_is_said_in_words() -> None:
     chart = checked(pareto(every_kind("kind"), "time", "energy"))
     assert chart.figure is None and len(chart.rows) == 3
-    assert "energy are not known of any configuration" in chart.caption
+    assert "since energy is not known of any configuration" in chart.caption
     assert "choose other axes" in chart.caption
 
 
