@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from probe.compare import compare
 from probe.compare.model import ComparisonReport
+from probe.compare.objective.configurations import Configurations
+from probe.compare.objective.model import Limit, ObjectiveReport
 from probe.errors import UsageError
 from probe.store import files
 from probe.store.layout import RUN_FILE
@@ -47,6 +49,30 @@ class Comparisons:
                     base, list(others), directory=self._directory, target=target or None
                 ),
             )
+
+    def objective(
+        self,
+        references: Sequence[str],
+        target: str | None,
+        weights: Mapping[str, float] | None,
+        limits: Sequence[Limit],
+    ) -> ObjectiveReport:
+        """The result of ``probe objective``; the runs are read once for all weights and limits.
+
+        Raises:
+            UsageError, NothingToReport, StoreError: it cannot be made, and why.
+        """
+        for reference in references:
+            self._check(reference)
+        with self._lock:
+            configurations = self._cache.get(
+                ("objective", tuple(references), target),
+                self._stamps(*references),
+                lambda: Configurations.read(
+                    references, directory=self._directory, target=target or None
+                ),
+            )
+        return configurations.evaluated(weights, limits)
 
     def ablations(self) -> list[dict[str, Any]]:
         """Results of ``probe ablate`` beside the runs, newest first."""

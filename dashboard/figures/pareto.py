@@ -1,181 +1,266 @@
-"""Energy against time: what should I pick?"""
+"""Configurations by two of their costs: which should I pick?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from probe.compare.gain import Gain, closed
-from probe.compare.model import ComparisonReport
-from probe.model import Provenance
-from probe.report.numbers import duration, energy
+from probe.compare.objective.model import Configuration, ObjectiveReport, Place, Term
+from probe.compare.objective.quantities import said, unit, written
+from probe.compare.objective.text import answer, basis, front_words, quantity_words
+from probe.report.model import JsonValue
 from probe.report.sentences import short
 
-from ..chart_data import Chart, Column
+from ..chart_data import Cell, Chart, Column, Fragment
 from .style import GREY, SERIES, figure, listed, plain
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
+_SCALES = {"B": (2.0**20, "MiB")}  # other units stay as they are
+_ROOM = 0.12  # beside the outermost points, as a share
+_SMALLEST, _LARGEST = 11.0, 30.0  # diameter of a marker, in pixels
+_EDP = (0.5, 0.75, 1.0, 1.5, 2.0)
 
 
-def pareto(report: ComparisonReport) -> Chart:
-    """Each side by time and energy, with lines of the same energy × delay product (EDP)."""
+def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart:
+    """Each configuration by two quantities; its marker's size is its memory, if no axis is.
+
+    Filled markers are on the Pareto front; constraints on an axis are lines.
+    """
     columns = [
         Column("name", "name"),
-        Column("time_s", "time (s)"),
-        Column("energy_j", "energy (J)"),
-        Column("edp", "energy × delay (J·s)"),
-        Column("quality", "quality"),
-        Column("best", "no other is better in both"),
+        Column("runs", "runs"),
+        Column("score", "C"),
+        Column("score_low", "C from (95 %)"),
+        Column("score_high", "C to (95 %)"),
+        *(Column(name, _titled(report, name)) for name in _shown(x, y)),
+        Column("constraints", "constraints"),
+        Column("place", "Pareto front"),
     ]
-    points = _points(report)
+    rows = [_row(report, each, x, y) for each in report.configurations]
+    points = [each for each in report.configurations if _at(each, x, y) is not None]
     if not points:
-        return Chart(
-            "No energy is known, so there is nothing to weigh against time.", None, columns
-        )
-    front = {p.name for p in points if not any(p.worse_than(other) for other in points)}
-    rows = [
-        [p.name, p.time_s, p.energy_j, p.time_s * p.energy_j, p.quality, p.name in front]
-        for p in points
-    ]
-    times = [p.time_s for p in points]
-    energies = [p.energy_j for p in points]
-    span = 0.12
-    low_t, high_t = min(times) * (1 - span), max(times) * (1 + span)
-    low_e, high_e = min(energies) * (1 - span), max(energies) * (1 + span)
-    data: list[dict[str, Any]] = []
-    for factor in (0.5, 0.75, 1.0, 1.5, 2.0):
-        edp = times[0] * energies[0] * factor
-        x = np.linspace(low_t, high_t, 60)
-        y = edp / x
-        keep = (y >= low_e) & (y <= high_e)
-        if keep.sum() < 8:
-            continue
-        label = int(0.6 * keep.sum())
-        data += [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": listed(x[keep]),
-                "y": listed(y[keep]),
-                "hoverinfo": "skip",
-                "line": {"color": GREY, "width": 1, "dash": "dot"},
-            },
-            {
-                "type": "scatter",
-                "mode": "text",
-                "x": listed(x[keep][label : label + 1]),
-                "y": listed(y[keep][label : label + 1]),
-                "textposition": "top right",
-                "text": [f"{factor:g} × the base's EDP"],
-                "hoverinfo": "skip",
-                "textfont": {"size": 11, "color": GREY},
-            },
-        ]
-    for place, point in enumerate(points):
-        quality = f"<br>quality {point.quality:.4g}" if point.quality is not None else ""
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers+text",
-                "x": [point.time_s],
-                "y": [point.energy_j],
-                "text": [plain(point.name, 24)],
-                "textposition": "top center",
-                "cliponaxis": False,
-                "marker": {
-                    "size": 12,
-                    "color": SERIES[place % len(SERIES)],
-                    "symbol": _SYMBOLS[place % len(_SYMBOLS)],
-                },
-                "error_x": _error_bar(point.time_error),
-                "error_y": _error_bar(point.energy_error),
-                "hovertext": [
-                    f"{plain(point.name)}<br>{duration(point.time_s)}, {energy(point.energy_j)}"
-                    + quality
-                ],
-                "hoverinfo": "text",
-            }
-        )
+        return Chart(_nothing(report, x, y), None, columns, rows)
+    span_x, span_y = (_span(report, points, axis) for axis in (x, y))
+    data = _edp_lines(report, span_x, span_y) if (x, y) == ("time", "energy") else []
+    for place, each in enumerate(report.configurations):
+        if each in points:
+            text = _text_place(each, place, x, span_x)
+            data.append({**_marker(report, each, place, x, y), "textposition": text})
+    shapes, notes = _limit_lines(report, x, y)
     drawn = figure(
         data,
-        height=380,
-        x="time (s)",
-        y="energy (J)",
-        xaxis={"range": [low_t, high_t]},
-        yaxis={"range": [low_e, high_e]},
+        height=420,
+        x=_titled(report, x),
+        y=_titled(report, y),
+        xaxis={"range": list(span_x)},
+        yaxis={"range": list(span_y)},
+        shapes=shapes,
+        annotations=notes,
     )
-    modelled = any(c.energy_j.provenance is Provenance.MODELLED for c in report.comparisons)
-    best = sorted(short(name, 60) for name in front)
-    caption = (
-        f"No side is better in both time and energy than {', '.join(best[:4])}. "
-        "Dotted lines join the same energy × delay."
-    )
-    return Chart(
-        caption + (" The energy is modelled, not measured." if modelled else ""),
-        drawn,
-        columns,
-        rows,
-    )
+    return Chart(_caption(report, points, x, y), drawn, columns, rows)
 
 
-def _error_bar(limits: Sequence[float] | None) -> dict[str, Any]:
-    if limits is None:
+def _shown(x: str, y: str) -> list[str]:
+    return list(dict.fromkeys(("time", "memory", "energy", x, y)))
+
+
+def _titled(report: ObjectiveReport, quantity: str) -> str:
+    """With its unit on an axis or over a column."""
+    name = unit(quantity)
+    shown = _SCALES.get(name, (1.0, name))[1]
+    return quantity_words(report, quantity) + (f" ({shown})" if shown else "")
+
+
+def _scaled(quantity: str, value: float) -> float:
+    return value / _SCALES.get(unit(quantity), (1.0, ""))[0]
+
+
+def _value(each: Configuration, quantity: str) -> float | None:
+    term = each.term(quantity)
+    return None if term is None or term.value is None else _scaled(quantity, term.value)
+
+
+def _at(each: Configuration, x: str, y: str) -> tuple[float, float] | None:
+    across, up = _value(each, x), _value(each, y)
+    return None if across is None or up is None else (across, up)
+
+
+def _row(report: ObjectiveReport, each: Configuration, x: str, y: str) -> list[Cell]:
+    low, high = each.score_interval or (None, None)
+    kept = [f"{said(one.limit)}: {one.state}" for one in each.constraints]
+    return [
+        each.name,
+        len(each.ids),
+        each.score,
+        low,
+        high,
+        *(_value(each, name) for name in _shown(x, y)),
+        "; ".join(kept),
+        front_words(each),
+    ]
+
+
+def _span(
+    report: ObjectiveReport, points: Sequence[Configuration], axis: str
+) -> tuple[float, float]:
+    """From the least to the most, with room for intervals and for a limit that lies near."""
+    values = [value for each in points if (value := _value(each, axis)) is not None]
+    least, most = min(values), max(values)
+    reach = (most - least) or 0.25 * abs(most) or 1.0
+    ends = [limit.value for limit in report.limits if limit.quantity == axis]
+    for each in points:
+        term = each.term(axis)
+        ends += term.interval or () if term is not None else ()
+    near = [at for end in ends if least - reach <= (at := _scaled(axis, end)) <= most + reach]
+    low, high = min(least, *near, most), max(most, *near, least)
+    room = max(_ROOM * (high - low), 0.05 * abs(high)) or 1.0
+    return low - room, high + room
+
+
+def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y: str) -> Fragment:
+    at = _at(each, x, y)
+    assert at is not None
+    symbol = _SYMBOLS[place % len(_SYMBOLS)]
+    memory = each.term("memory")
+    size, note = _SMALLEST, ""
+    if "memory" not in (x, y) and memory is not None and memory.value is not None:
+        size, note = _size(report, memory.value), f", {written('memory', memory.value)}"
+    score = "" if each.score is None else f"<br>C {each.score:.4g}"
+    words = f"{written(x, _raw(each, x))}, {written(y, _raw(each, y))}{note}"
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [at[0]],
+        "y": [at[1]],
+        "text": [f"{plain(each.name, 24)}{note}"],
+        "cliponaxis": False,
+        "marker": {
+            "size": size,
+            "color": SERIES[place % len(SERIES)],
+            "symbol": symbol if each.place is Place.FRONT else f"{symbol}-open",
+            "line": {"width": 2},
+        },
+        "error_x": _error_bar(each.term(x)),
+        "error_y": _error_bar(each.term(y)),
+        "hovertext": [f"{plain(each.name)}<br>{words}{score}<br>{plain(front_words(each), 200)}"],
+        "hoverinfo": "text",
+    }
+
+
+def _text_place(each: Configuration, place: int, x: str, span: tuple[float, float]) -> str:
+    """Beside the whiskers, to the side with more room; above and below in turn, for neighbours."""
+    side = "left" if (_value(each, x) or 0.0) > (span[0] + span[1]) / 2 else "right"
+    return f"{'bottom' if place % 2 else 'top'} {side}"
+
+
+def _raw(each: Configuration, quantity: str) -> float | None:
+    term = each.term(quantity)
+    return None if term is None else term.value
+
+
+def _size(report: ObjectiveReport, memory: float) -> float:
+    """Of a marker whose area grows with memory, from the least to the most."""
+    known = [
+        term.value
+        for each in report.configurations
+        if (term := each.term("memory")) is not None and term.value
+    ]
+    most = max(known, default=0.0)
+    return max(_SMALLEST, _LARGEST * (memory / most) ** 0.5) if most else _SMALLEST
+
+
+def _error_bar(term: Term | None) -> Fragment:
+    if term is None or term.value is None or term.interval is None:
         return {"visible": False}
+    low, high = (_scaled(term.quantity, end) for end in term.interval)
+    middle = _scaled(term.quantity, term.value)
     return {
         "type": "data",
         "symmetric": False,
-        "array": [limits[1]],
-        "arrayminus": [limits[0]],
+        "array": listed([high - middle]),
+        "arrayminus": listed([middle - low]),
         "color": "#6b6b70",
         "thickness": 1.2,
         "width": 4,
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """A side; errors are distances to the ends of the interval of what it saved."""
+def _limit_lines(
+    report: ObjectiveReport, x: str, y: str
+) -> tuple[list[JsonValue], list[JsonValue]]:
+    """Constraints on one of the axes as broken lines, with their words."""
+    shapes: list[JsonValue] = []
+    notes: list[JsonValue] = []
+    for limit in report.limits:
+        at = _scaled(limit.quantity, limit.value)
+        line: Fragment = {"color": GREY, "width": 1.5, "dash": "dash"}
+        text: dict[str, JsonValue] = {"text": plain(said(limit)), "showarrow": False}
+        if limit.quantity == x:
+            shapes.append({"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1,
+                           "yref": "paper", "line": line})  # fmt: skip
+            notes.append(text | {"x": at, "y": 1, "yref": "paper", "xanchor": "left",
+                                 "yanchor": "top"})  # fmt: skip
+        if limit.quantity == y:
+            shapes.append({"type": "line", "y0": at, "y1": at, "x0": 0, "x1": 1,
+                           "xref": "paper", "line": line})  # fmt: skip
+            notes.append(text | {"y": at, "x": 1, "xref": "paper", "xanchor": "right",
+                                 "yanchor": "bottom"})  # fmt: skip
+    return shapes, notes
 
-    name: str
-    time_s: float
-    energy_j: float
-    quality: float | None
-    time_error: Sequence[float] | None = None
-    energy_error: Sequence[float] | None = None
 
-    def worse_than(self, other: _Point) -> bool:
-        """In one of both, and better in none."""
-        own, theirs = (self.time_s, self.energy_j), (other.time_s, other.energy_j)
-        return theirs[0] <= own[0] and theirs[1] <= own[1] and theirs != own
-
-
-def _points(report: ComparisonReport) -> list[_Point]:
-    points: list[_Point] = []
-    for pair in report.comparisons:
-        time, joules = pair.time_s, pair.energy_j
-        if time.base is None or time.other is None or joules.base is None or joules.other is None:
+def _edp_lines(
+    report: ObjectiveReport, span_x: tuple[float, float], span_y: tuple[float, float]
+) -> list[Fragment]:
+    """Dotted lines of the same energy × delay product, by the base's."""
+    at = _at(report.configurations[0], "time", "energy")
+    lines: list[Fragment] = []
+    for factor in _EDP if at is not None else ():
+        assert at is not None
+        x = np.linspace(max(span_x[0], 1e-9), span_x[1], 60)
+        y = at[0] * at[1] * factor / x
+        keep = (y >= span_y[0]) & (y <= span_y[1])
+        if keep.sum() < 8:
             continue
-        if not points:
-            points.append(_Point(report.base.name, time.base, joules.base, pair.quality.base))
-        points.append(
-            _Point(
-                pair.other.name,
-                time.other,
-                joules.other,
-                pair.quality.other,
-                _errors(time),
-                _errors(joules),
-            )
-        )
-    return points
+        label = int(0.6 * keep.sum())
+        grey: Fragment = {"color": GREY, "width": 1, "dash": "dot"}
+        lines += [
+            {"type": "scatter", "mode": "lines", "x": listed(x[keep]), "y": listed(y[keep]),
+             "hoverinfo": "skip", "line": grey},
+            {"type": "scatter", "mode": "text", "x": listed(x[keep][label : label + 1]),
+             "y": listed(y[keep][label : label + 1]), "textposition": "bottom left",
+             "text": [f"{factor:g} × the base's EDP"], "hoverinfo": "skip",
+             "textfont": {"size": 11, "color": GREY}},
+        ]  # fmt: skip
+    return lines
 
 
-def _errors(saved: Gain) -> Sequence[float] | None:
-    """An interval of what was saved is one of what was used, the other way round."""
-    limits = closed(saved.interval)
-    if limits is None or saved.gain is None:
-        return None
-    return max(0.0, limits[1] - saved.gain), max(0.0, saved.gain - limits[0])
+def _nothing(report: ObjectiveReport, x: str, y: str) -> str:
+    """Why there is nothing to draw."""
+    unknown = [
+        quantity_words(report, name)
+        for name in dict.fromkeys((x, y))
+        if all(_value(each, name) is None for each in report.configurations)
+    ]
+    if unknown:
+        verb = "is" if len(unknown) == 1 else "are"
+        why = f"{' and '.join(unknown)} {verb} not known of any configuration"
+    else:
+        both = f"{quantity_words(report, x)} and {quantity_words(report, y)}"
+        why = f"no configuration has both {both}"
+    return f"There is nothing to draw, since {why}: choose other axes."
+
+
+def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y: str) -> str:
+    front = [short(each.name, 60) for each in points if each.place is Place.FRONT]
+    sentences = [f"{answer(report)}.", f"{basis(report)}."]
+    if front:
+        sentences.append(f"Filled markers are on the front: {', '.join(front[:4])}.")
+    if "memory" not in (x, y):
+        sentences.append("The size of a marker is its peak memory.")
+    if len(points) < len(report.configurations):
+        left = [short(e.name, 60) for e in report.configurations if e not in points]
+        sentences.append(f"Not drawn, since one of both is not known: {', '.join(left[:4])}.")
+    if (x, y) == ("time", "energy"):
+        sentences.append("Dotted lines join the same energy × delay (EDP).")
+    return " ".join(sentences)

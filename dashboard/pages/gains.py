@@ -20,11 +20,13 @@ from ..components import card, notice, shell, table, trouble
 from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
 from ..figures.gains import by_cell, by_kind, by_phase
-from ..figures.pareto import pareto
 from ..page import Address, ChartTable, Page
+from . import _objective
+from ._objective import Asked
 
 _PATH = "/gains"
 _BASE, _OTHERS, _TARGET, _COMPARISON = "base", "others", "target", "comparison"  # ids
+_OBJECTIVE = "objective"
 _ASKED = "gains-asked"  # of a store
 _MAX_CHOICES = 2000
 
@@ -34,7 +36,7 @@ def _layout(context: AppContext, address: Address) -> Any:
     base, target = _text(address.get("base")), _text(address.get("target"))
     other = address.get("other", "")
     others = [text for text in ([other] if isinstance(other, str) else other) if _text(text)]
-    choices = _choices(context, [base, *others])
+    choices, asked = _choices(context, [base, *others]), Asked.of(address)
     form = html.Form(
         [
             html.Div(
@@ -67,6 +69,7 @@ def _layout(context: AppContext, address: Address) -> Any:
                     dcc.Input(id=_TARGET, name="target", value=target, type="text", maxLength=100),
                 ]
             ),
+            _objective.fields(asked),
             html.Button("Compare", type="submit"),
         ],
         className="form",
@@ -75,8 +78,13 @@ def _layout(context: AppContext, address: Address) -> Any:
     )
     return shell(
         form,
-        dcc.Store(id=_ASKED, data={"base": base, "others": others, "target": target}),
-        dcc.Loading(html.Div(id=_COMPARISON, className="results"), type="dot", delay_show=300),
+        dcc.Store(
+            id=_ASKED, data={"base": base, "others": others, "target": target} | dict(asked.query())
+        ),
+        *(
+            dcc.Loading(html.Div(id=name, className="results"), type="dot", delay_show=300)
+            for name in (_COMPARISON, _OBJECTIVE)
+        ),
         *_ablations(context),
         title="Gains",
         wide=True,
@@ -92,27 +100,57 @@ def _callbacks(app: Dash) -> None:
 
     @app.callback(Output(_COMPARISON, "children"), Input(_ASKED, "data"))
     def compared(asked: Any) -> Any:
-        asked = asked if isinstance(asked, dict) else {}
-        base, target = str(asked.get("base") or ""), str(asked.get("target") or "")
-        others = asked.get("others")
-        others = [str(other) for other in others] if isinstance(others, list) else []
+        base, others, target = _sides(asked)
         if not base or not others:
             return notice(
                 "Choose a base and what to compare with it. A name stands for all runs so named; "
                 f"a verdict needs {FEWEST_RUNS} or more runs a side."
             )
         context, query = app_context(), comparison_query(base, others, target)
-        try:
-            return _comparison(
+        return _or_trouble(
+            lambda: _comparison(
                 context.comparisons.compare(base, others, target),
                 lambda name: context.chart_links("gains", name, asked=query),
             )
-        except (ProbeError, OSError) as error:
-            return trouble(error)
-        except Exception as error:
-            return trouble(
-                f"This cannot be compared: {type(error).__name__}. A run may be damaged."
+        )
+
+    @app.callback(Output(_OBJECTIVE, "children"), Input(_ASKED, "data"))
+    def weighed(asked: Any) -> Any:
+        base, others, target = _sides(asked)
+        if not base or not others:
+            return notice(
+                "The Pareto front of time, memory and energy is drawn when runs are chosen."
             )
+        context, of = app_context(), Asked.of(asked)
+        links = context.chart_links(
+            "gains", "pareto", asked=comparison_query(base, others, target) + of.query()
+        )
+        return _or_trouble(
+            lambda: _objective.shown(
+                context.comparisons.objective([base, *others], target, *of.parsed()), of, links
+            )
+        )
+
+
+def _sides(asked: object) -> tuple[str, list[str], str]:
+    """Base, others and target of what a browser sent."""
+    asked = asked if isinstance(asked, dict) else {}
+    others = asked.get("others")
+    return (
+        str(asked.get("base") or ""),
+        [str(other) for other in others] if isinstance(others, list) else [],
+        str(asked.get("target") or ""),
+    )
+
+
+def _or_trouble(make: Callable[[], list[Any]]) -> Any:
+    """What is made, or a line that says why it cannot be."""
+    try:
+        return make()
+    except (ProbeError, OSError) as error:
+        return trouble(error)
+    except Exception as error:
+        return trouble(f"This cannot be compared: {type(error).__name__}. A run may be damaged.")
 
 
 def comparison_query(base: str, others: Sequence[str], target: str) -> list[tuple[str, str]]:
@@ -123,7 +161,7 @@ def comparison_query(base: str, others: Sequence[str], target: str) -> list[tupl
 
 def charts(report: ComparisonReport) -> dict[str, tuple[str, Chart]]:
     """All charts of a comparison: name → title and chart."""
-    named = {"pareto": ("Energy and time", pareto(report))}
+    named: dict[str, tuple[str, Chart]] = {}
     for place, comparison in enumerate(report.comparisons):
         named[f"phases-{place}"] = "Saved in which phase", by_phase(report, comparison)
         named[f"cells-{place}"] = "By stage and class of work", by_cell(comparison)
@@ -151,7 +189,7 @@ def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]
             html.Ul([html.Li(line) for line in part.remarks], className="soft"),
             *_folded(part),
         ]
-    return [*shown, html.Div([chart_card("pareto")], className="cards")]
+    return shown
 
 
 def _folded(part: Part) -> list[Any]:
@@ -233,7 +271,12 @@ def _ablations(context: AppContext) -> list[Any]:
 
 def _comparison_table(context: AppContext, name: str) -> ChartTable:
     base, target = request.args.get("base", ""), request.args.get("target")
-    report = context.comparisons.compare(base, request.args.getlist("other"), target)
+    others = request.args.getlist("other")
+    if name == "pareto":
+        asked = Asked.of(request.args)
+        weighed = context.comparisons.objective([base, *others], target, *asked.parsed())
+        return ChartTable("Pareto front", f"gains-{name}", asked.chart(weighed))
+    report = context.comparisons.compare(base, others, target)
     title, chart = charts(report)[name]
     return ChartTable(title, f"gains-{name}", chart)
 

@@ -50,7 +50,7 @@ class Campaign:
         """
         where = runs_dir(directory)
         left_out: list[str] = []
-        sides = [(name, _find(name, where, left_out)) for name in (base, *others)]
+        sides = [(name, find_side(name, where, left_out)) for name in (base, *others)]
         return cls.over(sides, target, left_out)
 
     @classmethod
@@ -74,7 +74,7 @@ class Campaign:
         for name, paths in sides:
             recordings = [Recording(path) for path in dict.fromkeys(paths)]
             finished = [run for run in recordings if run.finished]
-            lines += [_unfinished(run) for run in recordings if not run.finished]
+            lines += [left_out_line(run) for run in recordings if not run.finished]
             remarks += [
                 f"{run.id}: its raw data were thinned; its phases are known where edges were kept"
                 for run in finished
@@ -88,10 +88,10 @@ class Campaign:
                 lines.append(f"{name} is left out: none of its runs finished")
         if len(read) < 2:
             raise UsageError(f"only {read[0][0]!r} has a finished run: nothing to compare it with")
-        _must_be_apart(read)
+        check_apart(read)
         asked = Target.of(target) if isinstance(target, str) else target
         if asked is None:
-            asked = _common_target([run for _, runs in read for run in runs])
+            asked = common_target([run for _, runs in read for run in runs])
         every = [run for _, runs in read for run in runs]
         if asked is not None:
             missing = next(
@@ -107,7 +107,7 @@ class Campaign:
         marks = _marks(read[0][1], asked, judged)
         return cls(
             [
-                Side(_label(name, runs), [run.trial(asked, judged, marks) for run in runs])
+                Side(common_label(name, runs), [run.trial(asked, judged, marks) for run in runs])
                 for name, runs in read
             ],
             asked,
@@ -157,7 +157,7 @@ class Campaign:
         )
 
 
-def _find(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
+def find_side(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
     """All runs of a side; of several references those that exist, the others become lines."""
     if is_regular(Path(reference) / RUN_FILE):
         return find_runs(reference, directory)
@@ -177,12 +177,14 @@ def _find(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
     return runs
 
 
-def _unfinished(run: Recording) -> str:
+def left_out_line(run: Recording) -> str:
+    """Why a run that did not finish is left out."""
     verb = "is still" if run.status is RunStatus.RUNNING else "was"
     return f"{run.id} is left out: it {verb} {run.status}"
 
 
-def _must_be_apart(sides: Sequence[tuple[str, Sequence[Recording]]]) -> None:
+def check_apart(sides: Sequence[tuple[str, Sequence[Recording]]]) -> None:
+    """Raises UsageError if one run is on two sides."""
     seen: dict[str, str] = {}
     for name, runs in sides:
         for run in runs:
@@ -198,7 +200,7 @@ def _has_startup(trial: Trial) -> bool:
     return any(Phase.STARTUP in stage.phases for stage in trial.stages.values())
 
 
-def _common_target(recordings: Sequence[Recording]) -> Target | None:
+def common_target(recordings: Sequence[Recording]) -> Target | None:
     """The target of all runs; None if they differ, which the comparison then names."""
     targets = {run.target for run in recordings} - {None}
     if len(targets) != 1 or any(run.target is None for run in recordings):
@@ -229,7 +231,7 @@ def _marks(
     return {share: None if quality is None else quality.at(share * samples) for share in MARKS}
 
 
-def _label(reference: str, runs: Sequence[Recording]) -> str:
+def common_label(reference: str, runs: Sequence[Recording]) -> str:
     """The runs' common name, else what the user wrote."""
     names = {run.name for run in runs}
     return names.pop() if len(names) == 1 and "" not in names else reference

@@ -352,6 +352,22 @@ def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> Non
         until(page, "!location.search.includes('target=')")
 
 
+def test_the_objective_is_asked_for_in_the_form(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, "gains?base=plain&other=faster") as page:
+        page.wait_for_selector("#objective .js-plotly-plot .main-svg")
+        page.get_by_text("Objective: weights, constraints, axes").click()
+        page.get_by_label("weights, like").fill("time=1,energy=2")
+        page.get_by_label("at most, like").fill("time=20s")
+        page.locator("#objective-y").select_option("time_per_sample")
+        page.get_by_role("button", name="Compare").click()
+        until(page, "location.search.includes('weights=time%3D1%2Cenergy%3D2')")
+        page.wait_for_selector("#objective .shapelayer path")  # the constraint
+        assert "has the lowest C" in page.locator("#objective h2").first.inner_text()
+        axis = page.locator("#objective .ytitle").text_content()
+        assert axis.startswith("time per step"), axis
+        assert page.locator("#objective .scroll table tbody tr").count() >= 2
+
+
 def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)

@@ -28,6 +28,7 @@ from dashboard.figures.pareto import pareto
 from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
+from probe.compare.objective.model import Place
 from probe.compare.sides import Question
 from probe.model import Provenance, Status
 from probe.report.all_devices import all_devices
@@ -44,6 +45,7 @@ from probe.report.model import (
 from tests.contract.test_comparisons import HOSTILE, KINDS, found
 from tests.fakes.reports import phase_row, report_of_rows
 from tests.unit.optimizers.test_ablation import SAVED, trials
+from tests.unit.probe.compare.test_objective import every_kind
 
 ROWS = (
     phase_row("forward", 600.0, time_s=2.0, interval=(580.0, 620.0)),
@@ -212,7 +214,6 @@ def test_memory_says_how_full() -> None:
 @pytest.mark.parametrize("name", ["base", HOSTILE])
 def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
     told = found(name, kind)
-    checked(pareto(told))
     for one in told.comparisons:
         by_phase = checked(gains.by_phase(told, one))
         sample = one.per_sample
@@ -226,6 +227,46 @@ def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
             assert math.isclose(
                 sum(row[3] for row in chart.rows), total, rel_tol=1e-6, abs_tol=1e-6
             )
+
+
+@pytest.mark.parametrize("name", ["kind", HOSTILE])
+def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
+    report = every_kind(name)
+    chart = checked(pareto(report, "time", "loss"))
+    assert chart.figure is not None
+    markers = {
+        trace["text"][0]: trace for trace in chart.figure["data"] if trace["mode"] != "lines"
+    }
+    assert len(markers) == 3
+    filled = [
+        each.place is Place.FRONT and not symbol.endswith("-open")
+        for each, symbol in zip(
+            report.configurations,
+            [trace["marker"]["symbol"] for trace in markers.values()],
+            strict=True,
+        )
+    ]
+    assert filled == [each.place is Place.FRONT for each in report.configurations]
+    assert any(filled) and not all(filled)
+    (line,) = chart.figure["layout"]["shapes"]
+    assert line["y0"] == line["y1"] == 2.5 and line["xref"] == "paper"
+    # The same numbers as the command's.
+    keys = [column.key for column in chart.columns]
+    for row, each in zip(chart.rows, report.configurations, strict=True):
+        told = dict(zip(keys, row, strict=True))
+        assert told["score"] == each.score and told["name"] == each.name
+        assert told["time"] == each.term("time").value
+        assert told["memory"] == each.term("memory").value / 2**20
+    sizes = [trace["marker"]["size"] for trace in markers.values()]
+    assert sizes[2] > sizes[0] > sizes[1]  # 6, 5 and 4 GB
+    assert "<script" not in json.dumps(chart.figure)
+
+
+def test_a_front_of_what_is_not_known_is_said_in_words() -> None:
+    chart = checked(pareto(every_kind("kind"), "time", "energy"))
+    assert chart.figure is None and len(chart.rows) == 3
+    assert "since energy is not known of any configuration" in chart.caption
+    assert "choose other axes" in chart.caption
 
 
 def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:

@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from optimizers import Stack, Trainer  # noqa: E402
-from optimizers.analysis import pareto  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
 from optimizers.training.engines import Stepped  # noqa: E402
 from optimizers.training.gradients import GradientWatch  # noqa: E402
 from optimizers.training.snapshot import Position  # noqa: E402
+from probe.compare.objective.read import GRADIENT_NORM, gradient  # noqa: E402
+from probe.compare.read_run import Recording  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
 
 from .models import loss, samples, stacked, two_pass  # noqa: E402
@@ -84,7 +85,7 @@ def test_with_micro_batches_there_is_a_variance_and_the_objective_finds_it(stack
     steps = [i for i in range(10, 60) if any(abs(norms[i] - v) < 1e-6 * v for v in
              values["grad_norm"])]  # fmt: skip
     squares = [norms[i] ** 2 - two_pass(model, batches[4 * i : 4 * i + 4]) / 4 for i in steps]
-    found = pareto.measure(result.run).gradient_norm
+    found = gradient(Recording(result.run).logged, 1)[GRADIENT_NORM]
     assert found == pytest.approx(math.sqrt(max(float(np.mean(squares)), 0.0)), rel=0.02)
 
 

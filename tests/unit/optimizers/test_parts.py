@@ -1,4 +1,4 @@
-"""Targets, data order, arithmetic, the the objective."""
+"""Targets, data order, arithmetic."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from optimizers import Stack, Trainer  # noqa: E402
-from optimizers.analysis import pareto as pareto_module  # noqa: E402
+from optimizers import Stack  # noqa: E402
 from optimizers.analysis.flops import per_sample  # noqa: E402
-from optimizers.analysis.pareto import Cost, Weights, pareto, score  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
 from optimizers.techniques.accumulation import pieces, size  # noqa: E402
@@ -18,7 +16,7 @@ from optimizers.techniques.precision import MixedPrecision  # noqa: E402
 from optimizers.training.data import Batches, Order  # noqa: E402
 from optimizers.training.target_progress import Progress, Target  # noqa: E402
 
-from .models import loss, samples, stacked  # noqa: E402
+from .models import loss, samples  # noqa: E402
 
 
 def test_a_target_is_reached_after_two_evaluations_and_dated_where_it_was_crossed():
@@ -129,51 +127,6 @@ def test_attention_counts_alike_on_meta_and_on_a_cpu():
     one_way = 2 * 2 * 4 * 16 * 16 * 8  # two products; a causal mask is not discounted
     assert per_sample(Attention(), lambda net, b: net(b).sum(), x) == 3 * one_way
     assert per_sample(Attention(), looking, x) == 3 * one_way
-
-
-@pytest.fixture
-def runs(tmp_path, monkeypatch):
-    """Two real runs."""
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    torch.set_num_threads(1)
-    paths = []
-    for stack in (Stack.baseline(), Stack([MixedPrecision("bf16", "master")])):
-        trainer = Trainer(
-            stacked(),
-            samples(256),
-            loss,
-            stack=stack,
-            samples=2048,
-            batch_size=32,
-            evaluate=lambda m: {"loss": 1.5},
-            quiet=True,
-            lr=1e-3,
-        )
-        paths.append(trainer.fit().run)
-    return paths
-
-
-def test_the_objective_is_a_weighted_sum_of_ratios_and_refuses_what_is_missing(runs):
-    with pytest.raises(UsageError, match="no measured energy"):
-        score(runs[0], runs[1:])
-    scores = score(runs[0], runs[1:], Weights(0.5, 0.5, 0.0), loss_target=2.0)
-    base, other = pareto_module.measure(runs[0]), pareto_module.measure(runs[1])
-    assert base.memory_bytes > 50e6 and base.loss == 1.5
-    found = {s.of.run: s.cost for s in scores}
-    assert found[base.run] == pytest.approx(1.0)
-    wanted = 0.5 * other.time_s / base.time_s + 0.5 * other.memory_bytes / base.memory_bytes
-    assert found[other.run] == pytest.approx(wanted)
-    assert "on the front" in pareto_module.table(scores)
-    broken = score(runs[0], runs[1:], Weights(1, 0, 0), loss_target=1.0)
-    assert all(s.broken == ("L 1.5 > 1",) and not s.on_front for s in broken)
-
-
-def test_the_front_holds_what_nobody_beats():
-    def cost(name, time_s, memory, energy):
-        return Cost(name, name, time_s, memory, energy, None, None)
-
-    costs = [cost("a", 1, 5, 5), cost("b", 2, 2, 2), cost("c", 3, 3, 3), cost("d", 0.5, None, 9)]
-    assert [c.run for c in pareto(costs)] == ["a", "b", "d"]
 
 
 @pytest.mark.parametrize("bf16", [True, False])
