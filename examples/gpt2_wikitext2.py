@@ -76,11 +76,12 @@ def main():
 
     batch = args.batch or (16 if tiny else 32)
     samples = args.samples or (1500 if tiny else 3 * len(train))
+    stack = Stack.of(args.stack)
     trainer = Trainer(
         model,
         train,
         loss,
-        stack=Stack.of(args.stack),
+        stack=stack,
         samples=samples,
         batch_size=batch,
         lr=args.lr or (2e-3 if tiny else 1e-4),
@@ -88,7 +89,7 @@ def main():
         eval_every=max(batch, samples // 6),
         target=args.target,
         seed=args.seed,
-        name=f"{'gpt-tiny' if tiny else 'gpt2'}-{args.stack}",
+        name=f"{'gpt-tiny' if tiny else 'gpt2'}-{stack.name}",
         data_name=corpus.name,
         config={
             "model": "a small GPT-2" if tiny else "GPT-2 small",

@@ -70,11 +70,12 @@ def main():
 
     batch = args.batch or (64 if tiny else 128)
     samples = args.samples or (4 if tiny else 90) * len(train)
+    stack = Stack.of(args.stack)
     trainer = Trainer(
         model,
         train,
         loss,
-        stack=Stack.of(args.stack),
+        stack=stack,
         samples=samples,
         batch_size=batch,
         lr=args.lr or (3e-3 if tiny else 1e-4),
@@ -85,7 +86,7 @@ def main():
         data_name=data.name,
         config={"model": "a small ResNet" if tiny else "ResNet-50"},
         modules=args.modules,
-        name=f"{'resnet-tiny' if tiny else 'resnet50'}-{args.stack}",
+        name=f"{'resnet-tiny' if tiny else 'resnet50'}-{stack.name}",
         snapshots=args.snapshots,
         snapshot_every=200,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .style import GREY, SERIES, figure, listed, plain
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
 _SCALES = {"B": (2.0**20, "MiB")}  # other units stay as they are
 _ROOM = 0.12  # beside the outermost points, as a share
+_NEAR = 0.25  # of the most: a limit so far off is still in the picture
 _SMALLEST, _LARGEST = 11.0, 30.0  # diameter of a marker, in pixels
 _EDP = (0.5, 0.75, 1.0, 1.5, 2.0)
 
@@ -58,7 +59,8 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
         shapes=shapes,
         annotations=notes,
     )
-    return Chart(_caption(report, points, x, y), drawn, columns, rows)
+    caption = _caption(report, points, x, y) + _outside(report, {x: span_x, y: span_y})
+    return Chart(caption, drawn, columns, rows)
 
 
 def _shown(x: str, y: str) -> list[str]:
@@ -104,15 +106,19 @@ def _row(report: ObjectiveReport, each: Configuration, x: str, y: str) -> list[C
 def _span(
     report: ObjectiveReport, points: Sequence[Configuration], axis: str
 ) -> tuple[float, float]:
-    """From the least to the most, with room for intervals and for a limit that lies near."""
+    """From the least to the most, with room for intervals and limits that end near."""
     values = [value for each in points if (value := _value(each, axis)) is not None]
     least, most = min(values), max(values)
-    reach = (most - least) or 0.25 * abs(most) or 1.0
-    ends = [limit.value for limit in report.limits if limit.quantity == axis]
+    spread = (most - least) or _NEAR * abs(most) or 1.0
+    near_limit = max(spread, _NEAR * abs(most))
+    ends = [(limit.value, near_limit) for limit in report.limits if limit.quantity == axis]
     for each in points:
         term = each.term(axis)
-        ends += term.interval or () if term is not None else ()
-    near = [at for end in ends if least - reach <= (at := _scaled(axis, end)) <= most + reach]
+        if term is not None and term.interval is not None:
+            ends += [(end, spread) for end in term.interval]
+    near = [
+        at for end, reach in ends if least - reach <= (at := _scaled(axis, end)) <= most + reach
+    ]
     low, high = min(least, *near, most), max(most, *near, least)
     room = max(_ROOM * (high - low), 0.05 * abs(high)) or 1.0
     return low - room, high + room
@@ -249,6 +255,19 @@ def _nothing(report: ObjectiveReport, x: str, y: str) -> str:
         both = f"{quantity_words(report, x)} and {quantity_words(report, y)}"
         why = f"no configuration has both {both}"
     return f"There is nothing to draw, since {why}: choose other axes."
+
+
+def _outside(report: ObjectiveReport, spans: Mapping[str, tuple[float, float]]) -> str:
+    """The constraints whose lines are beyond the picture, as a sentence."""
+    beyond = [
+        short(said(limit), 60)
+        for limit in report.limits
+        if limit.quantity in spans
+        and not spans[limit.quantity][0]
+        <= _scaled(limit.quantity, limit.value)
+        <= spans[limit.quantity][1]
+    ]
+    return f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
 
 
 def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y: str) -> str:

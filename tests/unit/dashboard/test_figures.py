@@ -29,6 +29,7 @@ from dashboard.figures.style import TimeScale
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.objective.model import Place
+from probe.compare.objective.quantities import limit_of
 from probe.compare.sides import Question
 from probe.model import Provenance, Status
 from probe.report.all_devices import all_devices
@@ -260,6 +261,17 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
     sizes = [trace["marker"]["size"] for trace in markers.values()]
     assert sizes[2] > sizes[0] > sizes[1]  # 6, 5 and 4 GB
     assert "<script" not in json.dumps(chart.figure)
+
+
+@pytest.mark.parametrize(("limit", "drawn"), [("time=11s", True), ("time=500s", False)])
+def test_a_constraint_is_in_the_picture_or_said_to_be_beyond_it(limit: str, drawn: bool) -> None:
+    chart = checked(pareto(every_kind("kind", [limit_of(limit, upper=True)]), "time", "memory"))
+    assert chart.figure is not None
+    (line,) = chart.figure["layout"]["shapes"]
+    low, high = chart.figure["layout"]["xaxis"]["range"]
+    assert (low < line["x0"] < high) is drawn
+    assert ("Beyond the picture: time" in chart.caption) is not drawn
+    assert 6.0 < low < 7.0  # the points are to be seen all the same
 
 
 def test_a_front_of_what_is_not_known_is_said_in_words() -> None:

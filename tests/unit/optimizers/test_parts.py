@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from optimizers import Stack  # noqa: E402
+from optimizers import Stack, Trainer  # noqa: E402
 from optimizers.analysis.flops import per_sample  # noqa: E402
 from optimizers.errors import DataProblem, UsageError  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
-from optimizers.techniques.accumulation import pieces, size  # noqa: E402
+from optimizers.techniques.accumulation import GradientAccumulation, pieces, size  # noqa: E402
 from optimizers.techniques.precision import MixedPrecision  # noqa: E402
 from optimizers.training.data import Batches, Order  # noqa: E402
 from optimizers.training.target_progress import Progress, Target  # noqa: E402
+from probe.compare.objective import objective  # noqa: E402
+from probe.compare.objective.model import State  # noqa: E402
+from probe.compare.objective.quantities import limit_of  # noqa: E402
+from probe.store.reader import RunReader  # noqa: E402
 
-from .models import loss, samples  # noqa: E402
+from .models import loss, samples, stacked  # noqa: E402
 
 
 def test_a_target_is_reached_after_two_evaluations_and_dated_where_it_was_crossed():
@@ -127,6 +132,44 @@ def test_attention_counts_alike_on_meta_and_on_a_cpu():
     one_way = 2 * 2 * 4 * 16 * 16 * 8  # two products; a causal mask is not discounted
     assert per_sample(Attention(), lambda net, b: net(b).sum(), x) == 3 * one_way
     assert per_sample(Attention(), looking, x) == 3 * one_way
+
+
+def test_the_objective_reads_what_the_trainer_logs(tmp_path, monkeypatch):
+    """Under adaptive accumulation the gradient's norm and variance, else neither."""
+    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
+    torch.set_num_threads(1)
+    paths = []
+    for stack in (Stack([GradientAccumulation(k=2, adaptive=True)]), Stack.baseline()):
+        trainer = Trainer(
+            stacked(),
+            samples(256),
+            loss,
+            stack=stack,
+            samples=2048,
+            batch_size=32,
+            evaluate=lambda m: {"loss": 1.5},
+            quiet=True,
+            lr=1e-3,
+        )
+        paths.append(trainer.fit().run)
+    weights = {"time": 0.5, "memory": 0.5}
+    limits = [limit_of(text, upper=True) for text in ("loss=1", "gradient_norm=1e-9")]
+    adaptive, plain = objective([str(path) for path in paths], weights, limits).configurations
+    assert adaptive.term("memory").value > 50e6
+    logged = RunReader(paths[0]).values()
+    norm, variance, k = (logged[name][1][-20:] for name in ("grad_norm", "grad_variance", "k"))
+    known = np.isfinite(variance)
+    squares = norm[known] ** 2 - variance[known] / k[known]
+    assert adaptive.term("gradient_norm").value == pytest.approx(max(squares.mean(), 0) ** 0.5)
+    assert adaptive.term("gradient_variance").value == pytest.approx(variance[known].mean())
+    assert plain.term("gradient_norm").value is None
+    # That of the evaluation, not of the steps; one run decides nothing.
+    assert [each.value for each in (adaptive.constraints[0], plain.constraints[0])] == [1.5, 1.5]
+    assert {each.state for each in (*adaptive.constraints, *plain.constraints)} == {State.UNSAID}
+    ratios = [plain.term(name).value / adaptive.term(name).value for name in weights]
+    assert plain.score == pytest.approx(0.5 * sum(ratios))
+    with pytest.raises(UsageError, match="energy has a weight, but no meter measured it"):
+        objective([str(path) for path in paths], {"energy": 1.0})
 
 
 @pytest.mark.parametrize("bf16", [True, False])

@@ -427,14 +427,14 @@ def test_who_missed_the_target_has_no_score() -> None:
         evaluate([late])
 
 
-def every_kind(name: str) -> ObjectiveReport:
+def every_kind(name: str, more: Sequence[Limit] = ()) -> ObjectiveReport:
     """Three configurations of all states, named so."""
     groups = [
         group(f"{name} 0", {"time": [9.0, 9.1], "memory": [5e9, 5e9], "loss": [2.0, 2.1]}),
         group(f"{name} 1", {"time": [8.0, 8.1], "memory": [4e9, 4e9], "loss": [3.0, 3.01]}),
         group(f"{name} 2", {"time": [7.0], "memory": [6e9], "loss": [1.0]}),
     ]
-    return evaluate(groups, {"time": 1.0}, [limit_of("loss=2.5", upper=True)])
+    return evaluate(groups, {"time": 1.0}, [limit_of("loss=2.5", upper=True), *more])
 
 
 def test_the_text_names_every_state_and_no_unknown_is_a_zero() -> None:
