@@ -55,8 +55,8 @@ def evaluate(
             if name not in weights
         ]
     lines += [
-        f"{short(group.name, 60)} has one run: no interval, so none of its constraints is judged and "
-        "nothing is dominated by it, or dominates it"
+        f"{short(group.name, 60)} has one run: no interval, so none of its constraints is judged "
+        "and nothing is dominated by it, or dominates it"
         for group in groups
         if len(group.runs) < FEWEST_RUNS
     ]
