@@ -20,7 +20,17 @@ from probe.report.build import run_report
 from tests.contract.test_dashboard_access import callback
 from tests.fixtures.archives import STORED_RUNS, unpack
 
-NEEDED = ("base", "half", "wait", "plain", "quick", "modelled-only", "unmeasured", "failed")
+NEEDED = (
+    "base",
+    "half",
+    "wait",
+    "plain",
+    "quick",
+    "modelled-only",
+    "unmeasured",
+    "failed",
+    "hostile-name",
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +149,7 @@ def test_ids_names_and_latest_are_resolved(runs: Path, capfd: pytest.CaptureFixt
         (["modelled", "--weights", "energy=1"], 1, "no meter measured it, a model did"),
         (["failed", "base"], 1, "has no finished run, so it cannot be the base"),
         (["failed"], 2, "none of these runs finished"),
+        (["20260101-120000-hostile-name", "--weights", "memory=1"], 1, "peak memory has a weight"),
         ([], 1, "arguments are required: RUN"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from ...errors import NothingToReport, UsageError
+from ...report.sentences import short
 from ...store.layout import runs_dir
 from ...target import Target
 from .. import compatibility
@@ -84,6 +85,7 @@ def _finished(
 ) -> list[tuple[str, list[Recording]]]:
     """The finished runs of each reference that has any; all others become lines."""
     found: list[tuple[str, list[Recording]]] = []
+    empty = []
     for reference in references:
         recordings = [
             Recording(path) for path in dict.fromkeys(find_side(reference, directory, lines))
@@ -93,12 +95,13 @@ def _finished(
         if finished:
             found.append((reference, finished))
         else:
-            lines.append(f"{reference} is left out: none of its runs finished")
+            empty.append(reference)
     if not found:
         raise NothingToReport(f"none of these runs finished: {'; '.join(lines)}")
     if found[0][0] != references[0]:
         raise UsageError(f"{references[0]!r} has no finished run, so it cannot be the base")
     check_apart(found)
+    lines += [f"{reference} is left out: none of its runs finished" for reference in empty]
     return found
 
 
@@ -108,13 +111,14 @@ def _unlike(
     """A line for whatever makes a configuration unlike the base, or its own runs unlike."""
     lines = []
     for group, theirs in zip(groups, trials, strict=True):
+        name, base = short(group.name, 60), short(groups[0].name, 60)
         mixed = compatibility.inner(theirs, targeted=targeted)
-        lines += [f"the runs of {group.name} are of several kinds: {line}" for line in mixed]
+        lines += [f"the runs of {name} are of several kinds: {line}" for line in mixed]
         unlike = compatibility.differences(trials[0], theirs, targeted=targeted)
         if not unlike and not targeted and _samples_differ(trials[0], theirs):
             unlike = ["other numbers of samples: weigh time_per_sample and energy_per_sample"]
         if theirs is not trials[0]:
-            lines += [f"{group.name} is not like {groups[0].name}: {line}" for line in unlike]
+            lines += [f"{name} is not like {base}: {line}" for line in unlike]
     return lines
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ...errors import NothingToReport, UsageError
+from ...report.sentences import short
 from ..statistics import FEWEST_RUNS
 from . import intervals
 from .front import places
@@ -54,16 +55,16 @@ def evaluate(
             if name not in weights
         ]
     lines += [
-        f"{group.name} has one run: no interval, so none of its constraints is judged and nothing "
-        "is dominated by it, or dominates it"
+        f"{short(group.name, 60)} has one run: no interval, so none of its constraints is judged "
+        "and nothing is dominated by it, or dominates it"
         for group in groups
         if len(group.runs) < FEWEST_RUNS
     ]
     weights = {name: weight for name, weight in weights.items() if weight}
     _check(groups, weights)
     base = groups[0]
-    found = [_configuration(group, base, weights, limits) for group in groups]
     quantities = list(front) or list(weights)
+    found = [_configuration(group, base, weights, limits, quantities) for group in groups]
     where = places(groups, quantities, [each.name for each in found if not each.feasible])
     lowest = min(
         (each for each in found if each.feasible and each.score is not None),
@@ -134,7 +135,9 @@ def _known(group: Group, quantity: str) -> bool:
 def _why(groups: Sequence[Group], quantity: str) -> str:
     """Why a quantity is not known of all these runs, with the first configuration without it."""
     without = next((group for group in groups if not _known(group, quantity)), None)
-    return "" if without is None else f"{_why_not(without, quantity)} (of {without.name})"
+    return (
+        "" if without is None else f"{_why_not(without, quantity)} (of {short(without.name, 60)})"
+    )
 
 
 def _why_not(group: Group, quantity: str) -> str:
@@ -147,14 +150,14 @@ def _why_not(group: Group, quantity: str) -> str:
 
 
 def _configuration(
-    group: Group, base: Group, weights: Mapping[str, float], limits: Sequence[Limit]
+    group: Group,
+    base: Group,
+    weights: Mapping[str, float],
+    limits: Sequence[Limit],
+    front: Sequence[str],
 ) -> Configuration:
-    shown = [
-        *COSTS,
-        GRADIENT_NORM,
-        GRADIENT_VARIANCE,
-        *(limit.quantity for limit in limits if limit.quantity not in COSTS),
-    ]
+    asked = [*(limit.quantity for limit in limits), *front]
+    shown = [*COSTS, GRADIENT_NORM, GRADIENT_VARIANCE, *asked]
     terms = [_term(group, base, name, weights.get(name, 0.0)) for name in dict.fromkeys(shown)]
     total = intervals.score(group, base, weights)
     modelled = [run.modelled_j for run in group.runs if run.modelled_j is not None]

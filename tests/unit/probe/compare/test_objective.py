@@ -282,6 +282,8 @@ def test_of_an_accuracy_more_is_better() -> None:
     good = group("good", {"time": [10.0, 10.1, 9.9], "eval_accuracy": [0.9, 0.91, 0.89]})
     poor = group("poor", {"time": [10.0, 10.1, 9.9], "eval_accuracy": [0.5, 0.51, 0.49]})
     assert placed(good, poor, front=["accuracy"]) == [Place.FRONT, Place.DOMINATED]
+    report = evaluate([good, poor], {"time": 1.0}, front=["accuracy"])
+    assert report.configurations[0].term("accuracy").value == pytest.approx(0.9)
     with pytest.raises(UsageError, match="whether more or less xyz is better is not known"):
         front_of("time,xyz")
 
