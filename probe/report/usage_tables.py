@@ -104,7 +104,7 @@ _Column = Callable[[str], str]
 
 
 def _by_phase(phases: Iterable[str], columns: Sequence[_Column]) -> list[list[str]]:
-    """Rows of the phases of which at least one column knows something."""
+    """Rows of the phases that at least one column has a value for."""
     rows = [[phase, *(column(phase) for column in columns)] for phase in sorted(phases, key=place)]
     return [row for row in rows if any(cell != _UNKNOWN for cell in row[1:])]
 
@@ -116,16 +116,16 @@ def _rate_column(
 
     def cell(phase: str) -> str:
         chosen = [row for row in rows if row.phase == phase and row.quantity == quantity]
-        known = [
+        stated = [
             (row.value, row.interval)
             for row in chosen
             if row.value is not None and row.interval is not None
         ]
-        if not known or len(known) < len(chosen):
+        if not stated or len(stated) < len(chosen):
             return _UNKNOWN
-        value = sum(value for value, _ in known) / len(known)
-        low = sum(interval[0] for _, interval in known) / len(known)
-        high = sum(interval[1] for _, interval in known) / len(known)
+        value = sum(value for value, _ in stated) / len(stated)
+        low = sum(interval[0] for _, interval in stated) / len(stated)
+        high = sum(interval[1] for _, interval in stated) / len(stated)
         return shown(value, low, high)
 
     return cell

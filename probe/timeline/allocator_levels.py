@@ -88,8 +88,8 @@ class AllocatorByPhase:
 
     def _carried(self, reserved: Floats) -> Floats:
         """The last value that was read, at every record."""
-        known = ~np.isnan(reserved)
-        last = np.maximum.accumulate(np.where(known, np.arange(len(reserved)), -1))
+        is_read = ~np.isnan(reserved)
+        last = np.maximum.accumulate(np.where(is_read, np.arange(len(reserved)), -1))
         carried = np.where(last >= 0, reserved[np.maximum(last, 0)], self._reserved)
         self._reserved = float(carried[-1])
         return np.asarray(carried)
@@ -111,12 +111,12 @@ class AllocatorByPhase:
     def _between_edges(self, table: SpanTable, edges: _Edges) -> None:
         first = np.searchsorted(edges.time_ns, table.begin_ns, "right") - 1
         last = np.searchsorted(edges.time_ns, table.end_ns, "left")
-        known = (first >= 0) & (last < len(edges)) & (table.code != Code.OUTSIDE)
+        read_at_both = (first >= 0) & (last < len(edges)) & (table.code != Code.OUTSIDE)
         first, last = np.maximum(first, 0), np.minimum(last, len(edges) - 1)
-        known &= edges.time_ns[first] == table.begin_ns
-        known &= edges.time_ns[last] == table.end_ns
-        known &= (edges.allocated[first] >= 0) & (edges.allocated[last] >= 0)
-        table, first, last = table.take(known), first[known], last[known]
+        read_at_both &= edges.time_ns[first] == table.begin_ns
+        read_at_both &= edges.time_ns[last] == table.end_ns
+        read_at_both &= (edges.allocated[first] >= 0) & (edges.allocated[last] >= 0)
+        table, first, last = table.take(read_at_both), first[read_at_both], last[read_at_both]
         seconds = (table.end_ns - table.begin_ns).astype(np.float64)
         for quantity, level in (
             (AllocatorFigure.ALLOCATED, edges.allocated),

@@ -30,8 +30,8 @@ def with_memory(
         if _is_gpu(row.device):  # torch's allocator says which rank's, not which GPU's
             allocated = [(f"rank{rank}", "allocated")] if rank is None or alone[rank] < 2 else []
             places = [*allocated, (row.device, "used")]
-        found = (by_place.get((device, row.phase, quantity)) for device, quantity in places)
-        held = next((known for known in found if known is not None), None)
+        levels = (by_place.get((device, row.phase, quantity)) for device, quantity in places)
+        held = next((level for level in levels if level is not None), None)
         if held is None:
             filled.append(row)
         else:
