@@ -39,7 +39,6 @@ _NO_EDGES = _Edges(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 class AllocatorByPhase:
     """One rank's allocator, fed with the records of its main ring and its spans as they come."""
 
-    _names: dict[int, str] = field(default_factory=dict)
     _edges: list[_Edges] = field(default_factory=list)
     _peaks: list[tuple[int, float]] = field(default_factory=list)  # time of the edge after, bytes
     _open_peak: float = _UNKNOWN  # seen, and no edge since
