@@ -205,15 +205,20 @@ def load(path: Path) -> TrainerState:
     own, which depends on the rank and the samples consumed alone.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it cannot be read, or another version saved it.
     """
     rank, _ = _rank()
     try:
         state = _read(path, 0)
-        if state.get("world", _world()) == _world():
-            return state if rank == 0 else _read(path, rank)
+        same_ranks = state.get("world", _world()) == _world()
+        if same_ranks and rank:
+            state = _read(path, rank)
     except Exception as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
+    if state.get("at", {}).keys() != PositionFields.__annotations__.keys():
+        raise UsageError(f"{path} was saved by another version: train from the begin")
+    if same_ranks:
+        return state
     torch.manual_seed(1_000_003 * state["at"]["samples"] + rank)
     random.seed(torch.initial_seed())
     return {**state, "random": random_state()}

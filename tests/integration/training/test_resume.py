@@ -16,7 +16,7 @@ from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from optimizers.errors import TrainingFailed  # noqa: E402
+from optimizers.errors import TrainingFailed, UsageError  # noqa: E402
 from optimizers.training import snapshot  # noqa: E402
 from optimizers.training.background import BackgroundWriter  # noqa: E402
 from probe.report.build import run_report as report_of  # noqa: E402
@@ -74,10 +74,17 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole
 
 
 def test_a_snapshot_that_was_not_finished_is_not_seen(tmp_path):
-    snapshot.save(tmp_path, 3, {"step": 3}, lambda folder: None)
+    state = {"at": snapshot.Position(step=3).saved()}
+    snapshot.save(tmp_path, 3, state, lambda folder: None)
     (tmp_path / ".step-000000004.partial").mkdir()
     newest = snapshot.latest(tmp_path)
-    assert newest is not None and snapshot.load(newest) == {"step": 3}
+    assert newest is not None and snapshot.load(newest) == state
+
+
+def test_a_snapshot_of_another_version_is_refused_in_a_line(tmp_path):
+    snapshot.save(tmp_path, 3, {"at": {"step": 3, "eval_seconds": 1.0}}, lambda folder: None)
+    with pytest.raises(UsageError, match="saved by another version"):
+        snapshot.load(snapshot.latest(tmp_path))
 
 
 def test_only_the_newest_snapshots_are_kept(tmp_path):
@@ -147,7 +154,7 @@ def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
 def test_a_background_snapshot_is_complete_or_not_there(tmp_path: Path) -> None:
     """Two ranks that write at different speeds, and a disk that refuses."""
     writer = BackgroundWriter(tmp_path)
-    state = {"step": 4, "weights": torch.ones(3)}
+    state = {"at": snapshot.Position(step=4).saved(), "weights": torch.ones(3)}
     writer.save(4, {snapshot.state_file(): state})
     state["weights"] += 1  # the training goes on: the snapshot is of before
     writer.finish()
