@@ -22,6 +22,7 @@ from ..units import NS_PER_MS, NS_PER_S
 from .base import SensorContext
 
 EVERY_NS, LATER_NS = 50 * NS_PER_MS, 200 * NS_PER_MS  # in the mean, in the first minute and later
+_RANKS = 2  # that are read so often; of more, each is read less often: what is read is attributed
 _FIRST_NS = 60 * NS_PER_S
 _IRREGULAR = 0.4  # shares of these by which a distance differs
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -102,7 +103,7 @@ class RankProcessSensor:
         return readings
 
     def next_read_ns(self) -> int:
-        """Some 20 times a second in the first minute, then 5 times."""
+        """Some 20 times a second in the first minute, then 5 times; less often with many ranks."""
         return self._next_ns
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         resume: the directory of a run that was ended and that this training continues from its
             last checkpoint: another attempt of the same run, whose energies add up. A run that
             finished, or was recorded on another boot of the machine, is not continued: a line says
-            so, and this is a run of its own.
+            so, and this is a run of its own. Below `probe run` it is that command's run.
 
     Re-entering while a run is active gives the same run. Also a decorator.
 
