@@ -87,6 +87,22 @@ def test_the_bound_is_that_of_every_schedule(seed: int, length: int, with_output
             assert solved.seconds == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [25, 27, 31, 83])
+def test_an_input_on_its_way_to_a_later_layer_takes_room(seed: int) -> None:
+    """Chains on which the optimum would be lower if it did not."""
+    random = np.random.default_rng(seed)
+    inputs = random.integers(1, 20, 4).astype(float).tolist()
+    kept = [size * random.uniform(0.05, 2) for size in inputs[::-1]]
+    chain = Chain(kept, inputs, random.uniform(0.1, 3, 4).tolist(), 5.0)
+    lowest, highest = least(chain), peak(chain, ())
+    for share in (-0.1, 0.0, 0.15):
+        budget = lowest + share * (highest - lowest) + 1e-9
+        expected, solved = shortest(chain, budget), bound(chain, budget)
+        assert (solved is None) == (expected is None)
+        if solved is not None:
+            assert solved.seconds == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
 def test_a_schedule_that_torch_cannot_carry_out_may_add_less_and_never_more() -> None:
     less = 0
     for seed in range(12):

@@ -74,7 +74,16 @@ def test_the_peak_is_that_of_a_simulation(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "length", "ends"),
-    [(0, 4, ()), (1, 7, (3, 7)), (2, 9, ()), (3, 12, ()), (4, 12, (5, 12)), (5, 12, ())],
+    [
+        (0, 4, ()),
+        (1, 7, (3, 7)),
+        (2, 9, ()),
+        (3, 12, ()),
+        (4, 12, (5, 12)),
+        (5, 12, ()),
+        (1, 8, (2, 5, 8)),
+        (3, 8, (2, 5, 8)),
+    ],
 )
 def test_the_optimum_is_that_of_all_plans(seed: int, length: int, ends: tuple[int, ...]) -> None:
     chain = chain_of(seed, length, ends)
