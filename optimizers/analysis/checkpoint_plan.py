@@ -1,18 +1,16 @@
 """Which layers to run again so that activations fit a budget, at the least cost in time.
 
 √L asks nothing of the model. This measures every layer: what it keeps, what it is given and how
-long its forward takes; :mod:`segments` then chooses, by one of three methods.
+long its forward takes; :mod:`segments` then chooses, by one of three methods, and
+:mod:`free_schedule` says how far the choice is from all schedules that could be thought of.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from probe.report.numbers import data_size
@@ -20,10 +18,9 @@ from probe.report.numbers import data_size
 from ..errors import TechniqueRefused
 from ..plan import Loss
 from ..techniques.checkpointing import Checkpointing, stacks
-from .memory import hooked, kept
-from .segments import METHODS, MOST_LAYERS, Chain, Dropped, Method, added, choose, peak
-
-_ROUNDS = 3
+from .free_schedule import MOST_LAYERS_FREE, bound
+from .measured_chain import chain_of
+from .segments import METHODS, MOST_LAYERS, Chain, Method, added, choose, least, peak
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,6 @@ class Measured:
 
     names: tuple[str, ...]
     chain: Chain
-    stack_ends: tuple[int, ...]  # a segment must not reach from one stack into the next
 
     def place(self, budget_bytes: float, method: Method = "optimal") -> Placement:
         """Choose what to drop.
@@ -65,15 +61,22 @@ class Measured:
                 f"(up to {MOST_LAYERS}): placement=chen"
             )
         dropped = choose(self.chain, budget_bytes, method)
-        dropped = None if dropped is None else self._within_stacks(dropped)
-        if dropped is None or peak(self.chain, dropped) > budget_bytes:
-            least = peak(self.chain, tuple(range(i, i + 1) for i in range(len(self.chain))))
+        if dropped is None:
+            lowest = least(self.chain)
+            advice = "smaller micro-batches (accumulation)"
+            if lowest <= budget_bytes:
+                advice = "placement=optimal"
             raise TechniqueRefused(
-                f"checkpointing: with every layer dropped activations take {data_size(least)}, the "
-                f"budget is {data_size(budget_bytes)} (placement={method}): smaller micro-batches "
-                "(accumulation)"
+                f"checkpointing: no plan of placement={method} fits activations into "
+                f"{data_size(budget_bytes)}; the least possible is {data_size(lowest)} "
+                f"({round(lowest)} bytes): {advice}"
             )
-        return self._placement(dropped, method)
+        return Placement(
+            tuple(tuple(self.names[layer] for layer in segment) for segment in dropped),
+            round(peak(self.chain, dropped)),
+            added(self.chain, dropped),
+            method,
+        )
 
     def every(self, budget_bytes: float) -> dict[Method, Placement | None]:
         """What each method does with the budget; None: no plan of it fits."""
@@ -85,45 +88,47 @@ class Measured:
                 placements[method] = None
         return placements
 
-    def _placement(self, dropped: Dropped, method: Method) -> Placement:
-        return Placement(
-            tuple(tuple(self.names[layer] for layer in segment) for segment in dropped),
-            round(peak(self.chain, dropped)),
-            added(self.chain, dropped),
-            method,
-        )
+    def table(self, chosen: Method, budget_bytes: float) -> str:
+        """What each method would do, the chosen one marked; for a terminal."""
+        lines = [f"checkpointing for activations of {data_size(budget_bytes)}"]
+        for method, placement in self.every(budget_bytes).items():
+            mark = "→" if method == chosen else " "
+            if placement is None:
+                lines.append(f"  {mark} {method:<8} no plan fits")
+                continue
+            lines.append(
+                f"  {mark} {method:<8} {1e3 * placement.seconds:.1f} ms a micro-batch, peak "
+                f"{data_size(placement.bytes)}, again: {_shortly(placement.segments)}"
+            )
+        return "\n".join([*lines, f"    {self._bound_line(budget_bytes)}"])
 
-    def _within_stacks(self, dropped: Dropped) -> Dropped:
-        """The segments, cut where a stack ends: less is run at once, a further input is held."""
-        parts = []
-        for segment in dropped:
-            ends = [end for end in self.stack_ends if segment[0] < end <= segment[-1]]
-            for begin, end in zip([segment[0], *ends], [*ends, segment[-1] + 1], strict=True):
-                parts.append(range(begin, end))
-        return tuple(parts)
+    def _bound_line(self, budget_bytes: float) -> str:
+        if len(self.chain) > MOST_LAYERS_FREE:
+            return f"no bound of all schedules: it is solved for up to {MOST_LAYERS_FREE} layers"
+        free = bound(self.chain, budget_bytes)
+        if free is None:
+            return "no schedule fits"
+        about = "" if free.exact else " (not proved in time: the true bound may be higher)"
+        return f"no schedule adds less than {1e3 * free.seconds:.1f} ms{about}"
 
 
 def measure(model: nn.Module, loss: Loss, batch: Any) -> Measured:
     """Run the model's forward some times and measure its layers; it must not be checkpointed yet.
 
+    Gradients, buffers and torch's random state are afterwards what they were.
+
     Raises:
-        TechniqueRefused: it has no stack of like layers.
+        TechniqueRefused: it has no stack of like layers, or they do not follow each other.
     """
     names = {id(module): name for name, module in model.named_modules()}
     of_stacks = list(stacks(model).values())
     blocks = [block for stack in of_stacks for block in stack]
-    measured = kept(model, blocks, loss, batch)
     ends, at = [], 0
     for stack in of_stacks:
         at += len(stack)
         ends.append(at)
-    return Measured(
-        tuple(names[id(block)] for block in blocks),
-        Chain(
-            measured.blocks, measured.inputs, _seconds(model, blocks, loss, batch), measured.rest
-        ),
-        tuple(ends),
-    )
+    in_order = tuple(names[id(block)] for block in blocks)
+    return Measured(in_order, chain_of(model, blocks, ends, loss, batch))
 
 
 def place(
@@ -137,39 +142,7 @@ def place(
     return measure(model, loss, batch).place(budget_bytes, method)
 
 
-def table(placements: dict[Method, Placement | None], chosen: Method, budget_bytes: float) -> str:
-    """What each method would do, the chosen one marked; for a terminal."""
-    lines = [f"checkpointing for activations of {data_size(budget_bytes)}"]
-    for method, placement in placements.items():
-        mark = "→" if method == chosen else " "
-        if placement is None:
-            lines.append(f"  {mark} {method:<8} no plan fits")
-            continue
-        lines.append(
-            f"  {mark} {method:<8} {len(placement.blocks)} layers in {len(placement.segments)} "
-            f"segments again, {1e3 * placement.seconds:.1f} ms a micro-batch, peak "
-            f"{data_size(placement.bytes)}"
-        )
-    return "\n".join(lines)
-
-
-def _seconds(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> list[float]:
-    """Forward time of each block."""
-    begins: dict[int, float] = {}
-    times: dict[int, list[float]] = {id(block): [] for block in blocks}
-
-    def now() -> float:
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-        return time.perf_counter()
-
-    def before(block: nn.Module, _given: Any) -> None:
-        begins[id(block)] = now()
-
-    def after(block: nn.Module, _given: Any, _out: Any) -> None:
-        times[id(block)].append(now() - begins[id(block)])
-
-    with hooked(blocks, before, after), torch.no_grad():
-        for _ in range(_ROUNDS):
-            loss(model, batch)
-    return [statistics.median(times[id(block)]) for block in blocks]
+def _shortly(segments: Sequence[tuple[str, ...]]) -> str:
+    """``1.0–1.2 + 1.5``: the first and last layer of each segment."""
+    ends = [segment if len(segment) == 1 else (segment[0], segment[-1]) for segment in segments]
+    return " + ".join("–".join(names) for names in ends) or "nothing"

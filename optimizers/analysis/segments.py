@@ -5,7 +5,8 @@ segment that is dropped holds its first layer's input, and its activations come 
 when backward reaches it. So at the backward of a part the plan holds what all parts before it hold,
 and that part's own activations: the largest of these sums is its peak. Every dropped layer runs its
 forward once more. (torch's ``checkpoint`` can carry out these plans. Checkmate's schedules may run
-a layer several times or drop across segments; nothing in torch does that.)
+a layer several times or drop across segments; nothing in torch does that: :mod:`free_schedule` says
+how much they would save.)
 
 ``greedy``   single layers, most bytes per second of running again first
 ``chen``     Chen et al. 2016, algorithm 3: segments that are closed when they exceed b bytes, the
@@ -26,22 +27,49 @@ Method = Literal["greedy", "chen", "optimal"]
 MOST_LAYERS = 60  # of the program: some 1,900 segments; more take minutes
 _SECONDS = 30.0  # that the solver may take
 _GAP = 1e-6  # to the optimum, as a share
+_TOLERANCE = 2e-6  # of the budget, by which the solver may miss a constraint
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers that follow each other: bytes that each keeps, bytes of its input, forward seconds.
+    """Layers that follow each other, in bytes and seconds of forward.
 
-    ``rest``: bytes kept outside of them.
+    A layer's input is often kept twice over: by the layer (a convolution) and by the one before it
+    (a ReLU, its output). It is one tensor, so it is counted by itself.
     """
 
-    kept: Sequence[float]
-    inputs: Sequence[float]
+    kept: Sequence[float]  # bytes that each layer keeps, without its input and output
+    inputs: Sequence[float]  # bytes of each layer's input
     seconds: Sequence[float]
-    rest: float = 0.0
+    rest: float = 0.0  # bytes kept outside of the layers
+    needed: Sequence[bool] = ()  # whether anybody keeps the input if nothing is dropped; (): all
+    outputs: Sequence[float] = ()  # bytes of its output that a layer's own backward asks for
+    ends: Sequence[int] = ()  # places at which a stack ends: no segment reaches across
 
     def __len__(self) -> int:
         return len(self.kept)
+
+    def needs(self, layer: int) -> bool:
+        """True if the layer's input is held when the layer is not dropped."""
+        return not self.needed or self.needed[layer]
+
+    def own(self, layer: int) -> float:
+        """Bytes of a layer that is kept: its input, if somebody keeps it, and what is inside."""
+        return self.kept[layer] + (self.inputs[layer] if self.needs(layer) else 0.0)
+
+    def part(self, begin: int, end: int, dropped: bool) -> tuple[float, float]:
+        """Bytes held by the layers ``begin`` … ``end`` − 1 until backward; bytes at their own."""
+        own = sum(self.own(layer) for layer in range(begin, end))
+        first = self.inputs[begin]
+        live = own + (first if dropped and not self.needs(begin) else 0.0)
+        out = self.outputs[end - 1] if self.outputs else 0.0
+        return (first if dropped else own), live + out
+
+    def segments(self) -> list[tuple[int, int]]:
+        """Begin and end of every segment that may be dropped."""
+        n = len(self)
+        last = [min([end for end in self.ends if end > i], default=n) for i in range(n)]
+        return [(i, j) for i in range(n) for j in range(i + 1, last[i] + 1)]
 
 
 Dropped = tuple[range, ...]
@@ -50,12 +78,23 @@ Dropped = tuple[range, ...]
 
 def peak(chain: Chain, dropped: Dropped) -> float:
     """Bytes of activations at the worst moment of backward."""
-    held, worst = chain.rest, chain.rest
+    before, worst = chain.rest, chain.rest
     for part, is_dropped in _parts(len(chain), dropped):
-        own = sum(chain.kept[layer] for layer in part)
-        worst = max(worst, held + own + (chain.inputs[part[0]] if is_dropped else 0))
-        held += chain.inputs[part[0]] if is_dropped else own
+        held, live = chain.part(part[0], part[-1] + 1, is_dropped)
+        worst = max(worst, before + live)
+        before += held
     return worst
+
+
+def least(chain: Chain) -> float:
+    """The lowest peak of all plans: from the last layer on, the best part to begin with."""
+    n = len(chain)
+    lowest = [np.inf] * n + [0.0]  # peak of the layers from each place on
+    parts = [(i, i + 1, False) for i in range(n)] + [(*s, True) for s in chain.segments()]
+    for begin, end, dropped in sorted(parts, reverse=True):
+        held, live = chain.part(begin, end, dropped)
+        lowest[begin] = min(lowest[begin], max(live, held + lowest[end]))
+    return chain.rest + float(lowest[0])
 
 
 def added(chain: Chain, dropped: Dropped) -> float:
@@ -82,7 +121,7 @@ def choose(chain: Chain, budget: float, method: Method) -> Dropped | None:
 
 def greedy(chain: Chain, budget: float) -> Dropped | None:
     """Drop layer after layer, those first that give back most bytes per second."""
-    saved = [max(0.0, a - b) for a, b in zip(chain.kept, chain.inputs, strict=True)]
+    saved = [max(0.0, chain.own(i) - chain.inputs[i]) for i in range(len(chain))]
     order = sorted(range(len(chain)), key=lambda i: chain.seconds[i] / max(saved[i], 1.0))
     chosen: list[int] = []
     for layer in order:
@@ -95,7 +134,7 @@ def greedy(chain: Chain, budget: float) -> Dropped | None:
 
 def chen(chain: Chain, budget: float) -> Dropped | None:
     """The plan of least time over all b; of equal ones that of the lowest peak."""
-    sums = np.concatenate([[0.0], np.cumsum(chain.kept)])
+    sums = np.cumsum([0.0, *(chain.own(layer) for layer in range(len(chain)))])
     sizes = np.unique(sums[:, None] - sums[None, :])
     plans = {_closed_after(chain, size) for size in sizes[sizes >= 0].tolist()}
     fitting = [plan for plan in plans if peak(chain, plan) <= budget]
@@ -105,9 +144,9 @@ def chen(chain: Chain, budget: float) -> Dropped | None:
 def _closed_after(chain: Chain, size: float) -> Dropped:
     """Segments that are closed once they hold more than ``size``; the last one is kept."""
     segments, begin, held = [], 0, 0.0
-    for layer, bytes_ in enumerate(chain.kept):
-        held += bytes_
-        if held > size:
+    for layer in range(len(chain)):
+        held += chain.own(layer)
+        if held > size or layer + 1 in chain.ends:
             segments.append(range(begin, layer + 1))
             begin, held = layer + 1, 0.0
     if begin == len(chain):  # else layers are left that no segment was closed over
@@ -116,28 +155,33 @@ def _closed_after(chain: Chain, size: float) -> Dropped:
 
 
 def optimal(chain: Chain, budget: float) -> Dropped | None:
+    """The plan of least time, by the program.
+
+    Raises:
+        ValueError: the chain is longer than ``MOST_LAYERS``.
+    """
+    if len(chain) > MOST_LAYERS:
+        raise ValueError(f"{len(chain)} layers: the program takes up to {MOST_LAYERS}")
+    if least(chain) > budget:
+        return None
+    plan = _solved(chain, budget)
+    if plan is None or peak(chain, plan) > budget:  # within the solver's tolerance
+        plan = _solved(chain, budget * (1 - _TOLERANCE))
+    return plan if plan is not None and peak(chain, plan) <= budget else None
+
+
+def _solved(chain: Chain, budget: float) -> Dropped | None:
     """Solve the program: which edges of a path through the chain, from layer to layer.
 
     An edge i → j is a dropped segment of the layers i … j − 1, or a kept layer. Exactly one edge
     leaves each place that the path reaches; at the backward of a chosen edge all edges before it
     and its own activations fit the budget.
-
-    Raises:
-        ValueError: the chain is longer than ``MOST_LAYERS``.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     n = len(chain)
-    if n > MOST_LAYERS:
-        raise ValueError(f"{n} layers: the program takes up to {MOST_LAYERS}")
-    kept = np.asarray(chain.kept, float)
-    edges = [(i, i + 1, False) for i in range(n)]
-    edges += [(i, j, True) for i in range(n) for j in range(i + 1, n + 1)]
-    own = np.array([kept[i:j].sum() for i, j, _ in edges])
-    inputs = np.array([chain.inputs[i] for i, _, _ in edges])
-    drops = np.array([is_dropped for *_, is_dropped in edges])
-    held = np.where(drops, inputs, own)
-    live = np.where(drops, own + inputs, own)
+    edges = [(i, i + 1, False) for i in range(n)] + [(*s, True) for s in chain.segments()]
+    held, live = np.array([chain.part(*edge) for edge in edges]).T
     seconds = np.array(
         [sum(chain.seconds[i:j]) if is_dropped else 0.0 for i, j, is_dropped in edges]
     )

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, default_collate
 
-from ..analysis.checkpoint_plan import measure, table
+from ..analysis.checkpoint_plan import measure
 from ..plan import Loss, Plan
 from .data import moved
 from .ranks import agreed
@@ -42,6 +42,6 @@ def fitted(
     finally:
         set_random_state(before)
     placement = measured.place(budget.bytes, budget.placement)
-    text = table(measured.every(budget.bytes), budget.placement, budget.bytes)
+    text = measured.table(budget.placement, budget.bytes)
     (change,) = placement.technique().plan(Plan()).models
     return replace(plan, models=(change, *plan.models)), text

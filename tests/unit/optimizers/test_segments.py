@@ -7,47 +7,62 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from optimizers.analysis.segments import METHODS, Chain, Dropped, added, choose, peak
+from optimizers.analysis.segments import METHODS, Chain, Dropped, added, choose, least, peak
 
 
-def every_plan(length: int, at: int = 0) -> Iterator[Dropped]:
+def every_plan(length: int, at: int = 0, ends: tuple[int, ...] = ()) -> Iterator[Dropped]:
     if at == length:
         yield ()
         return
-    for rest in every_plan(length, at + 1):
+    for rest in every_plan(length, at + 1, ends):
         yield rest  # this layer is kept
     for end in range(at + 1, length + 1):
-        for rest in every_plan(length, end):
+        for rest in every_plan(length, end, ends):
             yield (range(at, end), *rest)
+        if end in ends:
+            break
 
 
 def simulated(chain: Chain, dropped: Dropped) -> float:
     """Bytes held, event by event: forward layer by layer, then backward from the last one."""
     of = {layer: segment for segment in dropped for layer in segment}
-    held: dict[object, float] = {"rest": chain.rest}
+    needed = list(chain.needed) or [True] * len(chain)
+    outputs = list(chain.outputs) or [0.0] * len(chain)
+    held: dict[tuple[str, int], float] = {("rest", 0): chain.rest}
     worst = chain.rest
     for layer in range(len(chain)):
+        is_first = layer in of and layer == of[layer][0]
         if layer not in of:
-            held[layer] = chain.kept[layer]
-        elif layer == of[layer][0]:
-            held["input", layer] = chain.inputs[layer]
+            held["inside", layer] = chain.kept[layer]
+        if is_first or (layer not in of and needed[layer]):
+            held["tensor", layer] = chain.inputs[layer]
         worst = max(worst, sum(held.values()))
     for layer in reversed(range(len(chain))):
         if layer in of and layer == of[layer][-1]:
             for again in of[layer]:
-                held[again] = chain.kept[again]
-            worst = max(worst, sum(held.values()))
-        del held[layer]
-        held.pop(("input", layer), None)
-    assert held == {"rest": chain.rest}
+                held["inside", again] = chain.kept[again]
+                if needed[again]:
+                    held["tensor", again] = chain.inputs[again]
+        if outputs[layer]:  # one tensor with the next layer's input
+            held["tensor", layer + 1] = outputs[layer]
+        worst = max(worst, sum(held.values()))
+        del held["inside", layer]
+        held.pop(("tensor", layer + 1), None)
+        if not layer or not outputs[layer - 1]:  # else the layer before asks for it too
+            held.pop(("tensor", layer), None)
+    assert held == {("rest", 0): chain.rest}
     return worst
 
 
-def chain_of(seed: int, length: int) -> Chain:
+def chain_of(seed: int, length: int, ends: tuple[int, ...] = ()) -> Chain:
     random = np.random.default_rng(seed)
     inputs = random.integers(1, 20, length).astype(float)
-    kept = inputs * random.uniform(1, 8, length)
-    return Chain(kept.tolist(), inputs.tolist(), random.uniform(0.1, 3, length).tolist(), 5.0)
+    kept = inputs * random.uniform(0, 7, length)
+    asks = random.random(length) < 0.5
+    outputs = np.where(asks, [*inputs[1:], 7.0], 0.0)
+    needed = [bool(random.random() < 0.7 or (i and outputs[i - 1])) for i in range(length)]
+    seconds = random.uniform(0.1, 3, length).tolist()
+    return Chain(kept.tolist(), inputs.tolist(), seconds, 5.0, needed, outputs.tolist(), ends)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -57,28 +72,47 @@ def test_the_peak_is_that_of_a_simulation(seed: int) -> None:
         assert peak(chain, plan) == pytest.approx(simulated(chain, plan))
 
 
-@pytest.mark.parametrize(("seed", "length"), [(0, 4), (1, 7), (2, 9), (3, 12), (4, 12)])
-def test_the_optimum_is_that_of_all_plans(seed: int, length: int) -> None:
-    chain = chain_of(seed, length)
-    plans = [(peak(chain, plan), added(chain, plan), plan) for plan in every_plan(length)]
-    lowest = min(bytes_ for bytes_, *_ in plans)
-    highest = peak(chain, ())
+@pytest.mark.parametrize(
+    ("seed", "length", "ends"),
+    [
+        (0, 4, ()),
+        (1, 7, (3, 7)),
+        (2, 9, ()),
+        (3, 12, ()),
+        (4, 12, (5, 12)),
+        (5, 12, ()),
+        (1, 8, (2, 5, 8)),
+        (3, 8, (2, 5, 8)),
+    ],
+)
+def test_the_optimum_is_that_of_all_plans(seed: int, length: int, ends: tuple[int, ...]) -> None:
+    chain = chain_of(seed, length, ends)
+    plans = [
+        (simulated(chain, plan), sum(chain.seconds[i] for segment in plan for i in segment))
+        for plan in every_plan(length, ends=ends)
+    ]
+    lowest = min(bytes_ for bytes_, _ in plans)
+    highest = simulated(chain, ())
+    assert least(chain) == pytest.approx(lowest)
     for share in (0.0, 0.1, 0.4, 0.8, 1.0):
-        budget = lowest + share * (highest - lowest)
-        best = min(seconds for bytes_, seconds, _ in plans if bytes_ <= budget + 1e-9)
-        found = choose(chain, budget + 1e-9, "optimal")
-        assert found is not None and peak(chain, found) <= budget + 1e-6
-        assert added(chain, found) == pytest.approx(best, rel=1e-5, abs=1e-9)
+        budget = lowest + share * (highest - lowest) + 1e-9
+        best = min(seconds for bytes_, seconds in plans if bytes_ <= budget)
+        plan = choose(chain, budget, "optimal")
+        assert plan is not None
+        assert added(chain, plan) == pytest.approx(best, rel=1e-5, abs=1e-9)
         for method in METHODS:
-            plan = choose(chain, budget + 1e-9, method)
+            plan = choose(chain, budget, method)
             if plan is not None:
-                assert peak(chain, plan) <= budget + 1e-9
+                assert simulated(chain, plan) <= budget + 1e-9
                 assert added(chain, plan) >= best - 1e-9
-    assert choose(chain, lowest - 1.0, "optimal") is None
+                for segment in plan:
+                    assert not any(segment[0] < end <= segment[-1] for end in ends)
+    for method in METHODS:
+        assert choose(chain, lowest - 1.0, method) is None
 
 
 def test_chen_on_equal_layers_is_the_square_root() -> None:
-    chain = Chain([1.0] * 16, [1.0] * 16, [1.0] * 16)
+    chain = Chain([0.0] * 16, [1.0] * 16, [1.0] * 16)
     plan = choose(chain, 7, "chen")  # the last segment is kept
     assert plan is not None and [len(segment) for segment in plan] == [4, 4, 4]
     assert choose(chain, 6, "chen") is None
@@ -89,10 +123,14 @@ def test_chen_is_the_best_of_its_own_kind() -> None:
     for seed in range(6):
         chain = chain_of(seed, 10)
         budget = 0.6 * peak(chain, ())
+        own = [
+            inside + (given if needed else 0.0)
+            for inside, given, needed in zip(chain.kept, chain.inputs, chain.needed, strict=True)
+        ]
         best = np.inf
-        for threshold in np.linspace(0, sum(chain.kept), 4_000):
+        for threshold in np.linspace(0, sum(own), 4_000):
             segments, begin, held = [], 0, 0.0
-            for layer, bytes_ in enumerate(chain.kept):
+            for layer, bytes_ in enumerate(own):
                 held += bytes_
                 if held > threshold:
                     segments.append(range(begin, layer + 1))
