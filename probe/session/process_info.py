@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..instrument import PhaseEngine
-from ..redact import redact_text
+from ..redact import redact_config, redact_text
 from .joining import ended_by_parent
 
 if TYPE_CHECKING:
@@ -46,11 +46,13 @@ def process_info(engine: PhaseEngine) -> ProcessFields:
 
 def environment() -> dict[str, str]:
     """The variables of this process that change what torch and CUDA do, without secrets."""
-    return {
-        name: redact_text(value)[:_LONGEST]
+    chosen = {
+        name: value
         for name, value in sorted(os.environ.items())
         if name in _VARIABLES or name.startswith(_PREFIXES)
     }
+    hidden = redact_config(chosen)  # by name and by form
+    return {str(name): str(value)[:_LONGEST] for name, value in hidden.items()}
 
 
 def _torch_state(torch: Any) -> dict[str, JsonValue]:

@@ -80,9 +80,12 @@ def test_each_difference_is_named_and_nothing_else(repository: Path) -> None:
 
 
 def test_secrets_are_not_kept(repository: Path) -> None:
-    run = trained(repository, NCCL_SECRET_TOKEN="ghp_" + "a" * 36, CUDA_NOTE="plain")
+    run = trained(
+        repository, NCCL_TOKEN="ghp_" + "a" * 36, TORCH_PASSWORD="swordfish", CUDA_NOTE="plain"
+    )
     kept = "".join(path.read_text() for path in (repository / "runs" / run).rglob("*.json"))
-    assert "CUDA_NOTE" in kept and "ghp_aaaa" not in kept
+    assert "CUDA_NOTE" in kept and "ghp_aaaa" not in kept and "swordfish" not in kept
+    assert "TORCH_PASSWORD" in kept  # that it is set may make the difference
 
 
 def test_a_hostile_repository_runs_nothing(repository: Path) -> None:
