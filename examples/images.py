@@ -55,16 +55,16 @@ def load(folder: str | None, *, checked: bool = True) -> Images:
     if splits is not None:
         note = "" if checked else "CIFAR-10's files, not checked"
         return Images("CIFAR-10", _tensors(splits[0]), _tensors(splits[1]), note=note)
-    found = arrays(root) or pictures(root)
-    if found is None:
+    images = arrays(root) or pictures(root)
+    if images is None:
         raise DataProblem(f"--data {root} holds no images; {WHERE}")
-    looks_like = "CIFAR-10's classes" if found.names == CLASSES else root.stem
+    looks_like = "CIFAR-10's classes" if images.names == CLASSES else root.stem
     return Images(
-        f"{looks_like} ({found.form})",
-        _tensors(found.train),
-        _tensors(found.test),
-        len(found.names),
-        f"not checked: no published sum of {found.form}; {found.rule}",
+        f"{looks_like} ({images.form})",
+        _tensors(images.train),
+        _tensors(images.test),
+        len(images.names),
+        f"not checked: no published sum of {images.form}; {images.rule}",
     )
 
 

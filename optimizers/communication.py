@@ -1,4 +1,4 @@
-"""What stands in the place of DDP's all-reduce.
+"""Replacements for DDP's all-reduce of gradients.
 
 Ranks match collectives by their order. A callback of torch's futures runs in a thread of the
 backend as soon as its bucket is there, which is not the same bucket on every rank. Where it starts

@@ -81,9 +81,9 @@ def make(
         if field not in names:
             raise TechniqueRefused(f"{kind.name} has no field {field!r}; {_described(kind)}")
         ends = _span(kind).get(field)
-        if ends and (found := _RANGE.fullmatch(text)):
+        if ends and (span := _RANGE.fullmatch(text)):
             lowest, highest, switch = ends
-            low, high = int(found[1]), int(found[2])
+            low, high = int(span[1]), int(span[2])
             if low > high:
                 raise TechniqueRefused(f"{kind.name}: {field}={text}: the smaller one comes first")
             values |= {field: low, lowest: low, highest: high, switch: True}
@@ -184,10 +184,10 @@ def _value(text: str, hint: Any) -> Any:
     if origin is tuple:
         return tuple(_value(part, inner[0]) for part in re.split("[/;]", text) if part)
     if hint is types.NoneType or hint is bool:
-        known = {"none": None} if hint is types.NoneType else {"true": True, "false": False}
-        if text.lower() not in known:
-            raise _Unfit(" or ".join(known))
-        return known[text.lower()]
+        words = {"none": None} if hint is types.NoneType else {"true": True, "false": False}
+        if text.lower() not in words:
+            raise _Unfit(" or ".join(words))
+        return words[text.lower()]
     if hint in (int, float):
         try:
             return hint(unquote(text))

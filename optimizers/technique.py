@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from .errors import TechniqueRefused
 from .plan import Plan
 
-# What stands in the place of DDP's all-reduce: one of them at a time, and none under ZeRO.
+# These replace DDP's all-reduce: at most one in a stack, and none under ZeRO.
 EXCHANGES = frozenset(
     {"compression", "hierarchical", "int8", "local_sgd", "onebit", "powersgd", "topk"}
 )

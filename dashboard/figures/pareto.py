@@ -167,12 +167,12 @@ def _raw(each: Configuration, quantity: str) -> float | None:
 
 def _size(report: ObjectiveReport, memory: float) -> float:
     """Of a marker whose area grows with memory, from the least to the most."""
-    known = [
+    peaks = [
         term.value
         for each in report.configurations
         if (term := each.term("memory")) is not None and term.value
     ]
-    most = max(known, default=0.0)
+    most = max(peaks, default=0.0)
     return max(_SMALLEST, _LARGEST * (memory / most) ** 0.5) if most else _SMALLEST
 
 
@@ -279,7 +279,7 @@ def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y
         sentences.append("The size of a marker is its peak memory.")
     if len(points) < len(report.configurations):
         left = [short(e.name, 60) for e in report.configurations if e not in points]
-        sentences.append(f"Not drawn, since one of both is not known: {', '.join(left[:4])}.")
+        sentences.append(f"Not drawn, for want of one of the two figures: {', '.join(left[:4])}.")
     if (x, y) == ("time", "energy"):
         sentences.append("Dotted lines join the same energy × delay (EDP).")
     return " ".join(sentences)

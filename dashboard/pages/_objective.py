@@ -66,9 +66,9 @@ class Asked:
             (term := each.term("energy")) is not None and term.value is not None
             for each in report.configurations
         )
-        known = {term.quantity for each in report.configurations for term in each.terms}
-        x = self.x if self.x in known else "time"
-        y = self.y if self.y in known else "energy" if metered else "memory"
+        quantities = {term.quantity for each in report.configurations for term in each.terms}
+        x = self.x if self.x in quantities else "time"
+        y = self.y if self.y in quantities else "energy" if metered else "memory"
         return pareto(report, x, y)
 
     def axes(self) -> list[str]:

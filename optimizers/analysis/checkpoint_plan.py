@@ -7,7 +7,7 @@ long its forward takes; :mod:`segments` then chooses, by one of three methods, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,10 +88,12 @@ class Measured:
                 placements[method] = None
         return placements
 
-    def table(self, chosen: Method, budget_bytes: float) -> str:
+    def table(
+        self, placements: Mapping[Method, Placement | None], chosen: Method, budget_bytes: float
+    ) -> str:
         """What each method would do, the chosen one marked; for a terminal."""
         lines = [f"checkpointing for activations of {data_size(budget_bytes)}"]
-        for method, placement in self.every(budget_bytes).items():
+        for method, placement in placements.items():
             mark = "→" if method == chosen else " "
             if placement is None:
                 lines.append(f"  {mark} {method:<8} no plan fits")

@@ -8,7 +8,7 @@ torch can do.
 Stage 0 is the forward; stage s is the backward of layer n − s, before which layers may run again in
 order. Variables, all 0 or 1: layer k runs in stage s; its input is there when it would run; its
 input, and what it keeps inside, are held into stage s. After every layer that may run in a stage,
-and at the backward, what is held fits the budget. A tensor that nobody asks for again is freed at
+and at the backward, what is held fits the budget. A tensor that is not needed again is freed at
 once, as Checkmate's ``FREE`` does. As in :mod:`segments`, an input counts where backward needs it.
 """
 

@@ -42,15 +42,15 @@ def chain_of(
         TechniqueRefused: they do not run once each, in this order.
     """
     with _put_back(model):
-        found = _watched(model, blocks, loss, batch)
+        kept = _watched(model, blocks, loss, batch)
         seconds = _seconds(model, blocks, loss, batch)
     length = len(blocks)
     inside, given, outputs = [0] * length, [0] * length, [0] * length
     needed = [False] * length
     rest = 0
-    for storage, size in found.sizes.items():
-        keepers = found.keepers.get(storage, set())
-        into = [layer for layer, storages in found.inputs.items() if storage in storages]
+    for storage, size in kept.sizes.items():
+        keepers = kept.keepers.get(storage, set())
+        into = [layer for layer, storages in kept.inputs.items() if storage in storages]
         if len(into) == 1 and keepers <= {into[0], into[0] - 1} - {_OUTSIDE}:
             layer = into[0]
             given[layer] += size
@@ -69,7 +69,7 @@ def _watched(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: A
     resident = (*model.parameters(), *model.buffers(), *tensors_in(batch))
     ignored = {storage_id(tensor) for tensor in resident}
     places = {id(block): place for place, block in enumerate(blocks)}
-    found = _Kept()
+    kept = _Kept()
     running, order = [_OUTSIDE], list[int]()
     alive: list[torch.Tensor] = []  # or another tensor could get a freed storage's number
 
@@ -78,13 +78,13 @@ def _watched(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: A
         if key in ignored:
             return None
         alive.append(tensor.detach())
-        found.sizes[key] = tensor.untyped_storage().nbytes()
+        kept.sizes[key] = tensor.untyped_storage().nbytes()
         return key
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         key = count(tensor)
         if key is not None:
-            found.keepers.setdefault(key, set()).add(running[-1])
+            kept.keepers.setdefault(key, set()).add(running[-1])
         return tensor
 
     def before(block: nn.Module, given: Any) -> None:
@@ -92,7 +92,7 @@ def _watched(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: A
         order.append(place)
         running.append(place)
         keys = {count(tensor) for tensor in tensors_in(given)}
-        found.inputs[place] = {key for key in keys if key is not None}
+        kept.inputs[place] = {key for key in keys if key is not None}
 
     def after(_block: nn.Module, _given: Any, _out: Any) -> None:
         running.pop()
@@ -109,7 +109,7 @@ def _watched(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: A
             "checkpointing: the layers of the model's stacks do not run once each, one after the "
             "other, so a budget cannot be planned; use Checkpointing(every=1), or name blocks="
         )
-    return found
+    return kept
 
 
 def _seconds(model: nn.Module, blocks: Sequence[nn.Module], loss: Loss, batch: Any) -> list[float]:

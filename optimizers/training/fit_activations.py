@@ -41,7 +41,11 @@ def fitted(
             measured = agreed(measure(copy, loss, batch))
     finally:
         set_random_state(before)
-    placement = measured.place(budget.bytes, budget.placement)
-    text = measured.table(budget.placement, budget.bytes)
+    # Rank 0's: a solver that runs out of time may end elsewhere on another rank.
+    placements = agreed(measured.every(budget.bytes))
+    placement = placements[budget.placement]
+    if placement is None:
+        placement = measured.place(budget.bytes, budget.placement)  # raises, and says why
+    text = measured.table(placements, budget.placement, budget.bytes)
     (change,) = placement.technique().plan(Plan()).models
     return replace(plan, models=(change, *plan.models)), text

@@ -36,7 +36,7 @@ def search(model: nn.Module, plan: Plan, loss: Loss, data: Dataset[Any]) -> Choi
     All ranks measure at once, as they train at once. The batch is made of the first samples.
 
     Args:
-        model: a copy, which is trained by nobody.
+        model: a copy; its weights are not used after this.
     """
     before = random_state()
     try:

@@ -1,9 +1,9 @@
 """CPU time and resident memory of each rank's own process, for its phases.
 
 The kernel counts a process's CPU time in nanoseconds (``clock_gettime`` on the process's CPU clock,
-see clock_getcpuclockid(3)); its resident set stands in ``/proc/<pid>/statm``. Both are true at the
-instant of the read, so phases of milliseconds are told apart however rarely they are met. The
-reads are irregular: at even distances they could meet the same phase of every step.
+see clock_getcpuclockid(3)); its resident set stands in ``/proc/<pid>/statm``. Both are exact at
+the instant of the read, so even phases of milliseconds can be separated over many steps. The
+reads are irregular: evenly spaced, they could fall into the same phase of every step.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..attribution.arrays import ArrayTable, Floats, Times
 from ..ring.layout import AllocatorFigure, Code, Record
-from .phase_levels import LevelSums, PhaseLevels, StepFloor
+from .phase_levels import MOST_WAITING, LevelSums, PhaseLevels, StepFloor
 from .span_table import Rows, SpanTable
 
 _UNKNOWN = -1.0
@@ -99,7 +99,8 @@ class AllocatorByPhase:
         Edges are known before the spans that they make.
         """
         edges = _Edges.concat(self._edges or [_NO_EDGES])
-        self._edges = [edges]
+        self._edges = [edges.take(slice(-MOST_WAITING, None))]
+        self._peaks = self._peaks[-MOST_WAITING:]
         if not len(table) or not len(edges):
             return
         self._between_edges(table, edges)

@@ -18,7 +18,7 @@ from ..ring.layout import Code
 from .span_table import SpanTable
 
 _MOST_BLOCKS = 64  # of steps; then two become one
-_MOST_WAITING = 200_000  # reads without spans, or spans without reads
+MOST_WAITING = 200_000  # reads without spans, or spans without reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,8 @@ class GaugeByPhase:
             self._use(reads.take(slice(ready)), table)
             table = table.take(table.end_ns > reads.time_ns[-1])  # no read comes before the last
             reads = reads.take(slice(ready, None))
-        self._reads = [reads.take(slice(-_MOST_WAITING, None))]
-        self._spans = table.take(slice(-_MOST_WAITING, None))
+        self._reads = [reads.take(slice(-MOST_WAITING, None))]
+        self._spans = table.take(slice(-MOST_WAITING, None))
 
     def _use(self, reads: _Reads, table: SpanTable) -> None:
         place = np.maximum(np.searchsorted(table.begin_ns, reads.time_ns, "right") - 1, 0)

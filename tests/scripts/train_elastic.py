@@ -1,4 +1,4 @@
-"""A training on any number of ranks: ``train_elastic.py SNAPSHOTS LOG STEPS``.
+"""A training on any number of ranks: ``train_elastic.py SNAPSHOTS LOG STEPS [background]``.
 
 It is ended after so many steps in all; started again, it goes on where it was. LOG gets a line a
 step of rank 0: the step, and the mean loss of all ranks.
@@ -51,6 +51,7 @@ trainer = Trainer(
     lr=3e-3,
     snapshots=sys.argv[1],
     snapshot_every=5,
+    snapshots_in_background="background" in sys.argv,
     classify=False,
     quiet=True,
 )

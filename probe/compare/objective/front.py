@@ -22,7 +22,7 @@ def places(
     once (Bonferroni).
 
     Args:
-        excluded: names of those that break a constraint; they beat nobody.
+        excluded: names of configurations that break a constraint; they dominate none.
     """
     found: dict[str, tuple[Place, list[str]]] = {}
     means = {group.name: _means(group, quantities) for group in groups}

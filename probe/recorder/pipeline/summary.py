@@ -15,7 +15,7 @@ from ...analysis.device_owner import owner
 from ...analysis.summary_file import LoggedSums, NodeSummary, write_summary
 from ...attribution.meter.summary import MeterSummarizer, MeterSummary, SampleStatistics
 from ...model import RESTARTED, Gap, Provenance, Reading, Sample, Source
-from ...ring.layout import PHASE_OF_CODE, Code
+from ...ring.layout import PHASE_OF_CODE, Code, Record
 from ...store.members import Member
 from ...timeline.allocator_levels import AllocatorByPhase
 from ...timeline.phase_levels import GaugeByPhase, PhaseLevels, is_memory
@@ -63,7 +63,8 @@ class SummaryStage:
     @guarded
     def edges(self, rank: int, rows: Rows, names: Mapping[int, str]) -> None:
         """Records of a rank's main ring, and the names of its codes."""
-        self._allocators.setdefault(rank, AllocatorByPhase()).feed(rows, names)
+        if rank in self._allocators or (rows["kind"] == Record.MEMORY).any():  # else no GPU is used
+            self._allocators.setdefault(rank, AllocatorByPhase()).feed(rows, names)
 
     @guarded
     def readings(self, readings: Iterable[Reading]) -> None:

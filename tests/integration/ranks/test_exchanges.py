@@ -1,4 +1,4 @@
-"""Techniques in the place of DDP's all-reduce: what arrives, what is sent, and that it trains.
+"""Techniques that replace DDP's all-reduce: what arrives, what is sent, and that it trains.
 
 The mathematics are written here once more, in numpy, from the papers. The small part has one k for
 each technique, ``full`` has every k, number of ranks and place of a restart.

@@ -96,7 +96,7 @@ def test_only_the_newest_snapshots_are_kept(tmp_path):
     ]
 
 
-def run_elastic(folder: Path, ranks: int, steps: int) -> list[str]:
+def run_elastic(folder: Path, ranks: int, steps: int, *options: str) -> list[str]:
     """Train up to a step on so many ranks; the lines of this attempt."""
     log = folder / "log"
     before = len(lines(log))
@@ -110,7 +110,7 @@ def run_elastic(folder: Path, ranks: int, steps: int) -> list[str]:
         "PYTHONPATH": str(SCRIPT.parents[2]),
     }
     subprocess.run(
-        [*command, script, str(folder / "snapshots"), str(log), str(steps)],
+        [*command, script, str(folder / "snapshots"), str(log), str(steps), *options],
         env=environment,
         timeout=180,
         capture_output=True,
@@ -134,6 +134,23 @@ def test_other_numbers_of_ranks_go_on_with_the_same_losses(tmp_path: Path) -> No
     assert len(list((folder / "runs").glob("2*"))) == 1, "all attempts are one run"
 
 
+def test_two_ranks_name_a_background_snapshot_together(tmp_path: Path) -> None:
+    alone, folder = tmp_path / "alone", tmp_path / "two"
+    alone.mkdir()
+    folder.mkdir()
+    expected = [float(line.split()[1]) for line in run_elastic(alone, 1, 18)]
+    run_elastic(folder, 2, 13, "background")
+    newest = snapshot.latest(folder / "snapshots")
+    assert newest is not None and newest.name in ("step-000000005", "step-000000010")
+    names = sorted(path.name for path in newest.iterdir())
+    assert names == ["0-trainer.pt", "1-trainer.pt", "engine.pt"]
+    again = run_elastic(folder, 2, 18, "background")
+    begins = int(newest.name.rpartition("-")[2])
+    assert [int(line.split()[0]) for line in again] == list(range(begins, 18))
+    losses = [float(line.split()[1]) for line in again]
+    assert losses == pytest.approx(expected[begins:18], rel=2e-4)
+
+
 def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
     snapshots, log = tmp_path / "snapshots", tmp_path / "log"
     child = start(snapshots, log)
@@ -152,7 +169,7 @@ def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
 
 
 def test_a_background_snapshot_is_complete_or_not_there(tmp_path: Path) -> None:
-    """Two ranks that write at different speeds, and a disk that refuses."""
+    """The training goes on while it is written, and a disk refuses the next one."""
     writer = BackgroundWriter(tmp_path)
     state = {"at": snapshot.Position(step=4).saved(), "weights": torch.ones(3)}
     writer.save(4, {snapshot.state_file(): state})
