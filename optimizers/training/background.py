@@ -17,7 +17,7 @@ from .failures import one_line
 class BackgroundWriter:
     """Writes one snapshot at a time in a thread of its own, on every rank.
 
-    A snapshot gets its name when all ranks have written their part: they see that by files, since
+    A snapshot gets its name when all ranks have written their part: rank 0 sees that by files, since
     a thread must not call collectives beside the training's. All ranks call all methods, in order.
     """
 
@@ -52,14 +52,17 @@ class BackgroundWriter:
             self._error = error
 
     def poll(self) -> None:
-        """After a step: name the snapshot if it is complete. Raises TrainingFailed."""
+        """After a step: name the snapshot if it is complete. Raises TrainingFailed.
+
+        It closes nothing: ranks see the files at different steps, and all must agree whether
+        :meth:`finish` has collectives to call.
+        """
         if self._thread is not None and not self._thread.is_alive():
             self._check()
-            if snapshot.name_if_complete(self._folder, self._step):
-                self._thread = None
+            snapshot.name_if_complete(self._folder, self._step)
 
     def finish(self) -> None:
-        """Wait until the snapshot is complete. Raises TrainingFailed."""
+        """Wait until the snapshot of the last :meth:`save` is complete. Raises TrainingFailed."""
         if self._thread is not None:
             self._thread.join()
             self._check()

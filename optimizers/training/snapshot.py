@@ -152,16 +152,10 @@ def write(partial: Path, files: Mapping[str, object]) -> None:
     (partial / f".{_rank()[0]}-complete").touch()
 
 
-def name_if_complete(folder: Path, step: int) -> bool:
-    """Whether the snapshot has its name; rank 0 gives it once all ranks have written theirs."""
-    if _final(folder, step).exists():
-        return True
-    rank, _ = _rank()
-    partial = _partial(folder, step)
-    if rank == 0 and len(list(partial.glob(".*-complete"))) == _world():
+def name_if_complete(folder: Path, step: int) -> None:
+    """On rank 0: give the snapshot its name once all ranks have written their files."""
+    if _rank()[0] == 0 and len(list(_partial(folder, step).glob(".*-complete"))) == _world():
         _name(folder, step)
-        return True
-    return False
 
 
 def name_when_complete(folder: Path, step: int) -> None:

@@ -191,9 +191,15 @@ class Trainer:
 
         Raises:
             TrainingFailed: the loss is not finite, or there is no memory; the run is kept.
+            UsageError: the snapshots cannot be read, or without ``resume`` there are some.
         """
         if resume:
             self._restore()
+        elif self._snapshots is not None and (newest := snapshot.latest(self._snapshots)):
+            raise UsageError(
+                f"{newest} is the snapshot of an earlier training: go on with it by resume=True, "
+                "or name another folder for snapshots="
+            )
         self._search_k()
         watching = probe.watch(
             self.engine.module,

@@ -16,10 +16,12 @@ from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from optimizers import Trainer  # noqa: E402
 from optimizers.errors import TrainingFailed, UsageError  # noqa: E402
 from optimizers.training import snapshot  # noqa: E402
 from optimizers.training.background import BackgroundWriter  # noqa: E402
 from probe.report.build import run_report as report_of  # noqa: E402
+from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 SCRIPT = SCRIPTS / "train_resumable.py"
 KILLS = 20 if os.environ.get("PROVE") else 1
@@ -166,6 +168,34 @@ def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
     assert "died" in report.attempts[0].ended_by
     assert report.run.status == "finished"
     assert report.run.steps >= 60 and report.attempts[0].lost_s is not None
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_ranks_that_saw_a_snapshot_at_other_steps_call_the_same_collectives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polled: bool
+) -> None:
+    """Rank 0 may have named it before the next one, rank 1 may not have looked since."""
+    barriers: list[None] = []
+    monkeypatch.setattr(snapshot, "_rank", lambda: (0, True))
+    monkeypatch.setattr(snapshot, "_world", lambda: 1)
+    monkeypatch.setattr(snapshot.dist, "barrier", lambda: barriers.append(None))
+    writer = BackgroundWriter(tmp_path)
+    writer.save(4, {snapshot.state_file(): {}})
+    deadline = time.monotonic() + 20
+    while polled and snapshot.latest(tmp_path) is None and time.monotonic() < deadline:
+        writer.poll()
+    barriers.clear()
+    writer.save(8, {snapshot.state_file(): {}})
+    assert len(barriers) == 3  # before and after the first gets its name, before the second
+    writer.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000004", "step-000000008"]
+
+
+def test_snapshots_of_an_earlier_training_are_not_mixed_with_new_ones(tmp_path: Path) -> None:
+    snapshot.save(tmp_path, 4, {"at": {"step": 4}}, lambda folder: None)
+    trainer = Trainer(stacked(), samples(32), loss, samples=32, snapshots=tmp_path, quiet=True)
+    with pytest.raises(UsageError, match="resume=True, or name another folder"):
+        trainer.fit()
 
 
 def test_a_background_snapshot_is_complete_or_not_there(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def test_rests_before_a_share_of_the_steps_as_its_own_phase(tmp_path: Path, shar
     code = next(c for c in set(run.spans.code.tolist()) if c >= 64)
     length = (run.spans.end_ns - run.spans.begin_ns)[run.spans.code == code] / 1e9
     assert length.min() >= 0 and length.max() < 0.06
-    assert 0.006 < length.mean() < 0.016
+    # Uniform up to 20 ms: five standard errors, and what a busy machine sleeps too long.
+    assert 0.010 - 5 * 0.0058 / rests**0.5 < length.mean() < 0.016 + 5 * 0.0058 / rests**0.5
 
 
 @pytest.mark.parametrize("wrong", [1.5, -0.1, "often"])
