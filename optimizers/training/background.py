@@ -17,8 +17,9 @@ from .failures import one_line
 class BackgroundWriter:
     """Writes one snapshot at a time in a thread of its own, on every rank.
 
-    A snapshot gets its name when all ranks have written their part: rank 0 sees that by files, since
-    a thread must not call collectives beside the training's. All ranks call all methods, in order.
+    A snapshot gets its name when all ranks have written their part: rank 0 sees that by files,
+    since a thread must not call collectives beside the training's. All ranks call all methods, in
+    order.
     """
 
     def __init__(self, folder: Path):
