@@ -5,19 +5,25 @@ A run that was recorded before these were kept has nothing to say of them: "not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..model import SCHEMA_VERSION
 from ..report.text_tables import Table
-from ..store.members import read_members
+from ..store.members import Member
+from ..store.node_files import read_sources
 from ..store.reader import RunReader
 
 NOT_RECORDED = "not recorded"
+ABSENT = "absent"  # it was recorded, and there is none
+WIDTH = 80  # columns, where there is no terminal
 _OF_TORCH = ("torch", "model_hash")
 _OF_THE_MACHINE = ("os", "cpu_model", "cpu_count", "memory_bytes", "driver")
 _LONGEST = 60
+_VERSIONS = "version of"
+_Kept = Mapping[str, str] | None  # by name; None: not recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,70 +38,110 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDifferences:
-    """Where two runs differ. ``same`` counts what agrees, by group."""
+    """Where two runs differ.
+
+    ``same`` counts what agrees, by group; ``unknown`` names what neither run recorded.
+    """
 
     first: str
     second: str
     differences: tuple[Difference, ...]
     same: Mapping[str, int]
+    unknown: tuple[str, ...] = ()
     schema: int = SCHEMA_VERSION
 
 
 def run_differences(first: Path, second: Path) -> RunDifferences:
     """Compare what two stored runs kept of how they were made. Raises StoreError."""
-    kept = [_kept(path) for path in (first, second)]
-    differences, same = [], dict[str, int]()
-    for group in dict.fromkeys([*kept[0], *kept[1]]):
-        sides = [side.get(group) for side in kept]
-        if any(side is None for side in sides) or not all(sides):
-            if sides[0] != sides[1]:
-                values = [None if not side else f"{len(side)} values" for side in sides]
-                differences.append(
-                    Difference(group=group, what="all of it", first=values[0], second=values[1])
-                )
-            continue
-        before, after = ({} if side is None else side for side in sides)
-        for what in dict.fromkeys([*before, *after]):
-            pair = before.get(what, "absent"), after.get(what, "absent")
-            if pair[0] == pair[1]:
-                same[group] = same.get(group, 0) + 1
-            else:
-                differences.append(
-                    Difference(group=group, what=what, first=pair[0], second=pair[1])
-                )
+    before, after = _kept(first), _kept(second)
+    differences: list[Difference] = []
+    same: dict[str, int] = {}
+    unknown = []
+    for group, one in before.items():
+        other = after[group]
+        if one is None and other is None:
+            unknown.append(group)
+        elif one is None or other is None:
+            values = [None if side is None else f"{len(side)} values" for side in (one, other)]
+            differences.append(
+                Difference(group=group, what="all of it", first=values[0], second=values[1])
+            )
+        else:
+            for what in dict.fromkeys([*one, *other]):
+                pair = one.get(what, ABSENT), other.get(what, ABSENT)
+                if pair[0] == pair[1]:
+                    same[group] = same.get(group, 0) + 1
+                else:
+                    differences.append(
+                        Difference(group=group, what=what, first=pair[0], second=pair[1])
+                    )
+    unknown.append("seeds of numpy and random, which cannot say")
     return RunDifferences(
-        first=first.name, second=second.name, differences=tuple(differences), same=same
+        first=first.name,
+        second=second.name,
+        differences=tuple(differences),
+        same=same,
+        unknown=tuple(unknown),
     )
 
 
-def _kept(path: Path) -> dict[str, dict[str, str]]:
-    """What a run kept, by group and name; an empty group was not recorded."""
-    meta = RunReader(path).meta
-    ranks = [member for member in read_members(path) if member.role == "rank"]
-    info = ranks[0].info if ranks else {}
+def _kept(path: Path) -> dict[str, _Kept]:
+    """What a run kept, by group and name; every group is there."""
+    reader = RunReader(path)
+    meta = reader.meta
+    info = _first_rank(reader.members)
     machine = meta.get("machine") or {}
     versions = machine.get("versions")
+    state = info.get("torch_state")
     torch = {name: str(value) for name, value in meta.items() if name in _OF_TORCH and value}
+    of_machine = {name: str(machine[name]) for name in _OF_THE_MACHINE if name in machine}
     return {
-        "code": _texts(meta.get("code") or {}),
-        "command": {"command": " ".join(meta.get("command") or ())} if meta.get("command") else {},
-        "packages": _texts(meta.get("packages") or {}),
-        "torch": torch | _texts(info.get("torch_state") or {}),
-        "environment": _texts(info.get("environment") or {}) | ({"": ""} if info else {}),
-        "config": _texts(meta.get("config") or {}) | {"data": str(meta.get("data") or "unknown")},
-        "machine": {name: str(machine[name]) for name in _OF_THE_MACHINE if name in machine}
+        "code": _recorded(meta.get("code")),
+        "command": _recorded({"command": " ".join(meta["command"])} if meta.get("command") else 0),
+        "packages": _recorded(meta.get("packages")),
+        "torch": torch | _texts(state or {}) if torch or state else None,
+        "environment": _recorded(info.get("environment")),
+        "config": _texts(meta.get("config") or {}),
+        "data": {"data": str(meta.get("data") or "unknown")},
+        "machine": of_machine
         | {"host": str(meta.get("host") or ""), "python": str(meta.get("python") or "")}
         | {"ranks": str(meta.get("ranks") or 1)}
-        | _texts(versions if isinstance(versions, Mapping) else {}),
+        | _texts(versions if isinstance(versions, Mapping) else {}, _VERSIONS),
+        "devices": _devices(reader),
     }
+
+
+def _recorded(value: object) -> _Kept:
+    return _texts(value) if isinstance(value, Mapping) else None
+
+
+def _first_rank(members: Iterable[Member]) -> Mapping[str, object]:
+    """What rank 0 said of itself, when it was started last; nothing without ranks."""
+    ranks = [member for member in members if member.role == "rank"]
+    if not ranks:
+        return {}
+    return max(ranks, key=lambda m: (-m.rank, m.attempt, m.begin_ns)).info
+
+
+def _devices(reader: RunReader) -> dict[str, str]:
+    """Accelerators that were measured: model and number of the card."""
+    nodes = list(reader.nodes())
+    cards = {}
+    for node in nodes:
+        for source in read_sources(node):
+            if source.is_accelerator:
+                where = source.device if len(nodes) == 1 else f"{node.name[5:]}/{source.device}"
+                cards[where] = " ".join(filter(None, (source.model, source.uuid))) or "unknown"
+    return {"accelerators": str(len(cards))} | dict(sorted(cards.items()))
 
 
 def _texts(value: object, prefix: str = "") -> dict[str, str]:
     """Leaves of JSON by their path."""
+    joint = " " if prefix == _VERSIONS else "."
     if isinstance(value, Mapping):
         leaves: dict[str, str] = {}
         for key, each in value.items():
-            leaves |= _texts(each, f"{prefix}.{key}" if prefix else str(key))
+            leaves |= _texts(each, f"{prefix}{joint}{key}" if prefix else str(key))
         return leaves
     if isinstance(value, list | tuple):
         leaves = {}
@@ -126,9 +172,14 @@ def _lines(result: RunDifferences, width: int | None) -> Iterator[str]:
         ]
         yield ""
         yield from Table(group, ["", "A", "B"], rows, frozenset({0, 1, 2})).lines(width)
-    if result.same:
-        yield ""
-        yield "the same: " + ", ".join(f"{group} ({n})" for group, n in result.same.items())
+    lines = {
+        "the same": ", ".join(f"{group} ({n})" for group, n in result.same.items()),
+        "not recorded of either": ", ".join(result.unknown),
+    }
+    for label, words in lines.items():
+        if words:
+            yield ""
+            yield from textwrap.wrap(f"{label}: {words}", width or WIDTH, subsequent_indent="  ")
 
 
 def _short(value: str | None) -> str:

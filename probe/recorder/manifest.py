@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import threading
@@ -42,7 +43,7 @@ class Manifest:
     """Gathers both, once; :attr:`code` and :attr:`packages` are None until it has."""
 
     def __init__(self, pid: int) -> None:
-        """``pid``: of a process that trains, whose working directory says which code it is."""
+        """``pid``: of a process that trains; its working directory, else its script, is code."""
         self.code: CodeFields | None = None
         self.packages: Mapping[str, str] | None = None
         self._pid = pid
@@ -51,7 +52,10 @@ class Manifest:
 
     def _gather(self) -> None:
         with contextlib.suppress(Exception):  # a manifest is worth no recording
-            self.code = code_of(Path(os.readlink(f"/proc/{self._pid}/cwd")))
+            folder = Path(os.readlink(f"/proc/{self._pid}/cwd"))
+            self.code = code_of(folder)
+            if self.code is None and (script := _script_of(self._pid, folder)) is not None:
+                self.code = code_of(script.parent)
         with contextlib.suppress(Exception):
             self.packages = packages()
 
@@ -60,14 +64,23 @@ class Manifest:
         self._thread.join(_SETTLE_S)
 
 
+def _script_of(pid: int, folder: Path) -> Path | None:
+    """The script in a process's command line, which began in ``folder``; None if there is none."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:]
+    scripts = (folder / os.fsdecode(word) for word in words if word.endswith(b".py"))
+    return next((script.resolve() for script in scripts if script.is_file()), None)
+
+
 def packages() -> dict[str, str]:
-    """Version by name of every package that is installed beside us."""
-    found = {
-        str(name): str(each.version)
-        for each in distributions()
-        if (name := each.metadata["Name"])  # broken installations have none
-    }
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+    """Version by name of every package on our path, which is the training's without its script's.
+
+    Of two with one name the first counts, as for an import.
+    """
+    found: dict[str, str] = {}
+    for each in distributions():
+        if name := each.metadata["Name"]:  # broken installations have none
+            found.setdefault(re.sub(r"[-_.]+", "-", str(name)).lower(), str(each.version))
+    return dict(sorted(found.items()))
 
 
 def code_of(folder: Path) -> CodeFields | None:

@@ -65,7 +65,11 @@ def _torch_state(torch: Any) -> dict[str, JsonValue]:
         "cudnn_benchmark": lambda: bool(torch.backends.cudnn.benchmark),
         "cudnn_deterministic": lambda: bool(torch.backends.cudnn.deterministic),
         "matmul_precision": lambda: str(torch.get_float32_matmul_precision()),
+        "matmul_tf32": lambda: bool(torch.backends.cuda.matmul.allow_tf32),
+        "cudnn_tf32": lambda: bool(torch.backends.cudnn.allow_tf32),
+        "fp32_precision": lambda: str(torch.backends.fp32_precision),
         "threads": lambda: int(torch.get_num_threads()),
+        "interop_threads": lambda: int(torch.get_num_interop_threads()),
         "default_dtype": lambda: str(torch.get_default_dtype()),
     }
     state: dict[str, JsonValue] = {}

@@ -65,6 +65,8 @@ _OF_GROUP = (
     "recorder",
     "pid_namespace",
     "torch",
+    "code",
+    "packages",
 )
 _EDGES = re.compile(r"edges of rank (\d+)\Z")
 COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself

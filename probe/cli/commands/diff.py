@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
-    from ...compare.run_differences import run_differences, text
+    from ...compare.run_differences import WIDTH, run_differences, text
     from ...report.serialization import to_json
     from ...store.layout import runs_dir
     from ...store.runs import find_run
@@ -34,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         return write(to_json(result), options.format, options.output)
     width, _ = terminal(to_file=options.output is not None)
-    return write(text(result, width or 100), options.format, options.output)
+    return write(text(result, width or WIDTH), options.format, options.output)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from probe.recorder.manifest import code_of
+from probe.store.files import write_json
 from tests.fakes import processes
 
 pytestmark = pytest.mark.alone
@@ -79,6 +82,81 @@ def test_each_difference_is_named_and_nothing_else(repository: Path) -> None:
     assert "torch" in packages and "numpy" in packages
 
 
+def fake_numpy(folder: Path, version: str) -> str:
+    """A PYTHONPATH on which NumPy says that it is of this version."""
+    info = folder / version / f"numpy-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: numpy\nVersion: {version}\n")
+    return f"{processes.ROOT}:{info.parent}"
+
+
+def test_a_package_a_stack_and_the_data_are_told_apart(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The script lies in a repository, the working directory does not."""
+    folder, source = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("source")
+    packages = tmp_path_factory.mktemp("packages")
+    git(source, "init", "-q")
+    code = LOOP.replace("import sys,", "import json, sys,")
+    code = code.replace('{"lr": 0.1}', "json.loads(sys.argv[1])")
+    script = processes.write(source / "train.py", code)
+    git(source, "add", ".")
+    git(source, "commit", "-qm", "first")
+
+    def trained_with(dtype: str, version: str, data: str) -> str:
+        techniques = {"precision": {"dtype": dtype}}
+        config = json.dumps({"lr": 0.1, "stack": "precision", "techniques": techniques})
+        extra = {"PYTHONPATH": fake_numpy(packages, version), "PROBE_DATA": data}
+        done = subprocess.run(
+            [sys.executable, str(script), config],
+            capture_output=True, text=True, cwd=folder, timeout=60, check=False,
+            env=processes.environment(folder / "runs", extra),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()[-1]
+
+    first = trained_with("bf16", "98.1", "digits")
+    second = trained_with("fp16", "98.2", "letters")
+    done = processes.probe(folder, "diff", first, second, "--format", "json")
+    rows = {
+        (row["group"], row["what"]): (row["first"], row["second"])
+        for row in json.loads(done.stdout)["differences"]
+        if row["group"] != "command"
+    }
+    assert rows == {
+        ("packages", "numpy"): ("98.1", "98.2"),
+        ("config", "techniques.precision.dtype"): ("bf16", "fp16"),
+        ("data", "data"): ("digits", "letters"),
+        ("machine", "version of numpy"): ("98.1", "98.2"),
+    }
+    commit = json.loads((folder / "runs" / first / "run.json").read_text())["code"]["commit"]
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=source, capture_output=True, text=True, check=True
+    )
+    assert commit == head.stdout.strip()
+    shown = processes.probe(folder, "diff", first, second).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "techniques.precision.dtype" in shown and "98.2" in shown
+    assert "seeds of numpy and random" in " ".join(shown.split())
+
+
+def test_what_an_old_run_did_not_keep_is_said(repository: Path) -> None:
+    runs, new = repository / "runs", trained(repository)
+    for name in ("old", "older"):
+        shutil.copytree(runs / new, runs / name)
+        kept = json.loads((runs / name / "run.json").read_text())
+        gone = ("code", "packages", "crc32")
+        write_json(runs / name / "run.json", {key: kept[key] for key in kept if key not in gone})
+    shown = processes.probe(repository, "diff", "old", new)
+    assert shown.returncode == 0 and "not recorded" in shown.stdout
+    found = json.loads(processes.probe(repository, "diff", "old", new, "--format", "json").stdout)
+    groups = [(row["group"], row["what"], row["first"]) for row in found["differences"]]
+    assert groups == [("code", "all of it", None), ("packages", "all of it", None)]
+    shown = processes.probe(repository, "diff", "old", "older")
+    assert "were made alike" in shown.stdout
+    assert "not recorded of either: code, packages" in shown.stdout
+
+
 def test_secrets_are_not_kept(repository: Path) -> None:
     run = trained(
         repository, NCCL_TOKEN="ghp_" + "a" * 36, TORCH_PASSWORD="swordfish", CUDA_NOTE="plain"
@@ -100,6 +178,8 @@ def test_a_hostile_repository_runs_nothing(repository: Path) -> None:
     code = code_of(repository)
     assert not (repository / "sprung.txt").exists()
     assert code is not None and code["changed_files"] == 1 and len(code["commit"]) == 40
+    git(repository, "status")
+    assert (repository / "sprung.txt").exists(), "it was no trap"
 
 
 def test_changes_are_those_that_git_sees(repository: Path) -> None:
