@@ -98,6 +98,7 @@ class RingDrain:
         self.durations = StepDurations()
         self._optimizers: dict[int, int] = {}
         self.last_ns = 0
+        self.phase: tuple[int, int] | None = None  # (time_ns, code) of the last mark
         self._last_sequence = 0
         self._open_marks: list[int] = []  # codes of the last two marks since a step closed
         self._logged: dict[int, _LoggedMetric] = {}
@@ -245,6 +246,9 @@ class RingDrain:
         self._hand_over(rows, spans)
 
     def _follow_marks(self, rows: Rows) -> None:
+        marked = np.flatnonzero(rows["kind"] == Record.MARK)
+        if len(marked):
+            self.phase = int(rows["time_ns"][marked[-1]]), int(rows["code"][marked[-1]])
         closed = np.flatnonzero(rows["kind"] == Record.STEP)
         if len(closed):
             self._open_marks = []

@@ -80,6 +80,7 @@ class Recorder:
         self._sensors = self._open_sensors(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
         from .drain import warm_up
+        from .hangs.watch import HangWatch
         from .pipeline.pipeline import Pipeline
         from .rings import Rings
         from .run_file import RunFile
@@ -100,6 +101,7 @@ class Recorder:
         self._metrics = MetricsServer(run, meta.get("prometheus"), clock)
         self._dashboard = DashboardServer(run, None if guest else meta.get("dashboard"))
         self._run_file = RunFile(run, epoch, clock)
+        self._hangs = HangWatch(run, clock, status.get("warnings") or ())
         fence = fence_of(run, epoch)
         self._sealer = Sealer(clock, Upkeep(run, epoch, fence, guest), fence)
         self._trainings = TrainingFiles(run)
@@ -162,7 +164,7 @@ class Recorder:
                     self._attribute(estimate=schedule.estimate_due(now_s))
                     if schedule.save_due(now_s):
                         pipeline.save(self._members)
-            if status.due(now_s, STATUS_S):
+            if status.due(now_s, STATUS_S, early=self._hangs.has_news()):
                 with task(), self._disk():
                     self._run_file.write_status(self._state())
             if job_ended(self._watch, rings.drains, late=self._late()):
@@ -194,6 +196,10 @@ class Recorder:
         self._release()
         self._metrics.poll()
         self._pipeline.search_on()
+        self._look_for_hangs()
+
+    def _look_for_hangs(self) -> None:
+        self._hangs.look(self._watch, self._rings.drains, self._drain)
 
     def _release(self) -> None:
         """Trainings that ended while their `probe run` goes on: a sweep may have thousands."""
@@ -252,6 +258,7 @@ class Recorder:
             *self._pipeline.warnings(),
             *self._metrics.problems(),
             *self._dashboard.problems(),
+            *self._hangs.warnings(),
         ]
         sources = len(self._pipeline.storage.sources())
         return NodeState(self._sensors, sources, list(self._rings), self._members, problems)
@@ -265,6 +272,8 @@ class Recorder:
             lambda: self._rings.find(self._members),
             self._release,
             lambda: self._pipeline.lost(self._rings.drain(final=True)),
+            self._look_for_hangs,
+            lambda: self._hangs.tidy(self._members),
             self._pipeline.storage.flush,
         ):
             with self._task():

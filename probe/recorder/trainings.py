@@ -24,7 +24,7 @@ from .job_end import Ends, EndsOf, Outcome, has_ended, outcome_of, starts_again
 
 STATUS_NS = 5_000_000_000
 # Of what a process says: all warnings are in one list already; how it left is not the run's.
-_OF_PROCESS = ("warnings", "left", "ended_by_parent")
+_OF_PROCESS = ("warnings", "left", "ended_by_parent", "hang")
 
 
 def steps(drains: Iterable[RingDrain]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class WatchOptions:
     """What :class:`probe.watch` was given, checked; ``dir`` is None for the usual place.
 
-    ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps.
+    ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps,
+    ``hang_after_s`` seconds without an edge that are a hang.
     """
 
     name: str | None
@@ -37,6 +39,7 @@ class WatchOptions:
     modules: bool
     classify: bool
     resume: str | os.PathLike[str] | None = None
+    hang_after_s: float | None = None
 
 
 def options(
@@ -54,6 +57,7 @@ def options(
     classify: bool,
     dashboard: bool | int,
     resume: str | os.PathLike[str] | None = None,
+    hang_after: float | None = None,
 ) -> WatchOptions:
     """The options, as :class:`probe.watch` documents them, else as the environment has them.
 
@@ -79,7 +83,23 @@ def options(
         modules=bool(modules) or environment("PROBE_MODULES") in _YES,
         classify=bool(classify) or environment("PROBE_CLASSIFY") in _YES,
         resume=resume or environment("PROBE_RESUME") or None,
+        hang_after_s=_seconds(
+            hang_after if hang_after is not None else environment("PROBE_HANG_AFTER")
+        ),
     )
+
+
+def _seconds(minutes: float | str | None) -> float | None:
+    """Minutes without a step in seconds; None for no watch of hangs."""
+    if minutes is None or minutes == "":
+        return None
+    try:
+        seconds = 60 * float(minutes)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise UsageError(f"hang_after={minutes!r} is no number of minutes: write for example 5")
+    return seconds or None
 
 
 def _target(value: str | None) -> str | None:

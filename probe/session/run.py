@@ -18,7 +18,7 @@ from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
 from ..store.dashboard_address import address, port_for
 from ..store.foreign_folder import foreign_line
-from ..store.layout import is_default, node_dir, node_name, runs_dir, training_dir
+from ..store.layout import is_default, node_dir, node_name, runs_dir, stacks_path, training_dir
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
@@ -38,6 +38,7 @@ from .ring_files import RingPlace
 if TYPE_CHECKING:
     from ..report.group_model import GroupReport
     from ..report.model import Report
+    from .stack_dumps import StackDumps
 
 _CHECK_NS = 1_000_000_000
 REPORT_WAIT_S = 20.0
@@ -81,6 +82,7 @@ class Run:
             modules=options.modules,
             classify=options.classify,
         )
+        self._stacks = self._stack_dumps()
         self._member = self._introduce(place)
         self._supervisor = Supervisor(self.path, self._engine.ring, clock)
         try:
@@ -155,6 +157,8 @@ class Run:
         self._closed = True
         with contextlib.suppress(Exception):
             self._engine.uninstall()
+        if self._stacks is not None:
+            self._stacks.close()
         reason: ProcessFields = {"error": error} if failed and error else {}
         self._publish(info=self._info() | {"left": True} | reason)
         self._engine.end(failed, exit_code)
@@ -242,7 +246,18 @@ class Run:
         )
 
     def _info(self) -> ProcessFields:
-        return process_info(self._engine) | self._met
+        asked: ProcessFields = {"hang": self._stacks.fields} if self._stacks is not None else {}
+        return process_info(self._engine) | self._met | asked
+
+    def _stack_dumps(self) -> StackDumps | None:
+        """What writes where this process hangs; None if nobody wants to know."""
+        if self._options.hang_after_s is None:
+            return None
+        from .stack_dumps import StackDumps
+
+        number = self._joined.number if self._joined is not None else 1
+        path = stacks_path(self.path, number, self._job.rank)
+        return StackDumps(path, self._options.hang_after_s)
 
     def _chores(self) -> None:
         now = self._clock.now_ns()
@@ -251,6 +266,8 @@ class Run:
         self._next_check = now + _CHECK_NS
         if line := self._supervisor.check(now):
             say(line)
+        if self._stacks is not None:
+            self._stacks.put_off()
         if not self._declared:
             self._declare_devices()
         if self._job.nodes > 1 and not self._met:

@@ -68,6 +68,11 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             last checkpoint: another attempt of the same run, whose energies add up. A run that
             finished, or was recorded on another boot of the machine, is not continued: a line says
             so, and this is a run of its own. Below `probe run` it is that command's run.
+        hang_after: minutes. A process of the training that records nothing for so long (no step, no
+            change of phase) is named in the report's warnings: rank, phase, since when, and where
+            its threads stand. The run's directory gets their stacks, written by `faulthandler`,
+            whose timer a script then cannot use itself. Nothing is ended. Longer than the longest
+            step, evaluation and save.
 
     Re-entering while a run is active gives the same run. Also a decorator.
 
@@ -104,6 +109,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         modules: bool = False,
         classify: bool = False,
         resume: str | os.PathLike[str] | None = None,
+        hang_after: float | None = None,
     ):
         self._model, self._optimizer = model_and_optimizer(model, optimizer)
         self._options = checked(
@@ -120,6 +126,7 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
             classify=classify,
             dashboard=dashboard,
             resume=resume,
+            hang_after=hang_after,
         )
         self._entered: list[Run | UnwatchedRun] = []
         if not _not_entered:

@@ -70,6 +70,18 @@ def rank_dir(run: Path, rank: int, guest: str | None = None) -> Path:
     return (training_dir(base, before + 1) if before else base) / f"rank-{rank:05d}"
 
 
+def stacks_path(run: Path, number: int, rank: int) -> Path:
+    """Stacks of the threads of a rank that hung, as it wrote them itself.
+
+    Args:
+        run: its directory.
+        number: of its training, from 1.
+        rank: in it.
+    """
+    folder = run if number <= 1 else training_dir(run, number)
+    return folder / f"hang-rank{rank}.txt"
+
+
 def statistics_path(run: Path, source: str, node: str | None = None) -> Path:
     """The estimator's statistics of one counter."""
     return node_dir(run, node) / f"statistics-{re.sub(r'[^A-Za-z0-9.-]+', '-', source)}.npz"

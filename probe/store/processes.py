@@ -67,3 +67,11 @@ def cpu_seconds() -> float:
     """CPU time of this process so far, all threads."""
     times = os.times()
     return times.user + times.system
+
+
+def process_state(pid: int) -> str:
+    """The kernel's letter for a process (R, S, D, T, …); empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""

@@ -65,6 +65,13 @@ class CodeFields(TypedDict):
     diff_hash: str  # empty: nothing
 
 
+class HangFields(TypedDict):
+    """Seconds without an edge that are a hang, and Python's number of the thread that trains."""
+
+    after_s: float
+    thread: int
+
+
 class ProcessFields(TypedDict, total=False):
     """What a process that trains says of itself; most of it becomes the run's.
 
@@ -90,6 +97,7 @@ class ProcessFields(TypedDict, total=False):
     met: bool
     left: bool
     error: str
+    hang: HangFields
 
 
 class StartFields(TypedDict, total=False):
