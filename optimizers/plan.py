@@ -99,6 +99,7 @@ class Plan:
     schedule: Schedule = field(default_factory=Schedule)
     clip_norm: float | None = None
     zero_stage: int | None = None
+    zero_offload: str | None = None  # "optimizer" or "all": what stays in the host's memory
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None

@@ -146,8 +146,10 @@ def predict(
             largest = max(largest, (gradients, activations, measured.blocks[place]), key=sum)
     moments = 8 if plan.precision.mode != "master" else 12  # Adam's, and the masters
     return Memory(
-        weights=numbers * width // (ranks if stage >= 3 else 1),
-        optimizer=numbers * moments // ranks,
+        weights=0
+        if plan.zero_offload == "all"
+        else numbers * width // (ranks if stage >= 3 else 1),
+        optimizer=0 if plan.zero_offload else numbers * moments // ranks,
         gradients=largest[0] // (ranks if stage >= 2 else 1),
         activations=largest[1],
         working=largest[2],

@@ -15,7 +15,11 @@ from ..technique import EXCHANGES, Base
 
 @dataclass(frozen=True)
 class Zero(Base):
-    """The paper's is stage 2. On one rank there is nothing to divide: it is left out, and said."""
+    """The paper's is stage 2. On one rank there is nothing to divide: it is left out, and said.
+
+    ``offload`` moves what DeepSpeed can from the GPU to the host: "optimizer" its state, "all" the
+    weights as well (stage 3). Ren et al., ZeRO-Offload (2021).
+    """
 
     name: ClassVar[str] = "zero"
     equation: ClassVar[str] = "§III-E"
@@ -23,10 +27,15 @@ class Zero(Base):
     after: ClassVar[frozenset[str]] = frozenset({"precision"})
 
     stage: int = 2
+    offload: str | None = None
 
     def plan(self, plan: Plan) -> Plan:
         if self.stage not in (1, 2, 3):
             raise TechniqueRefused(f"zero: stage={self.stage}: 1, 2 or 3")
+        if self.offload not in (None, "optimizer", "all"):
+            raise TechniqueRefused(f"zero: offload={self.offload!r}: optimizer or all")
+        if self.offload == "all" and self.stage != 3:
+            raise TechniqueRefused("zero: offload=all moves weights that stage 3 divides: stage=3")
         if plan.world == 1:
             return plan.note("zero: one rank, nothing to divide; start with torchrun")
         if importlib.util.find_spec("deepspeed") is None:
@@ -34,17 +43,21 @@ class Zero(Base):
         precision = plan.precision
         if precision.scaled and plan.device == "cpu":
             raise TechniqueRefused("zero with fp16: DeepSpeed has no fp16 on a CPU; use bf16")
-        return replace(plan, zero_stage=self.stage)
+        if self.offload is not None and plan.device == "cpu":
+            plan = plan.note("zero: offload on a CPU moves nothing; it has not run on a GPU here")
+        return replace(plan, zero_stage=self.stage, zero_offload=self.offload)
 
     def predicts(self, plan: Plan) -> str:
         if plan.zero_stage is None:
             return "nothing on one rank"
         parts = ("optimizer state", "gradients", "weights")[: self.stage]
-        return (
-            f"{', '.join(parts)} ÷ {plan.world} ranks; reduces at every micro-batch"
-            if (self.stage > 1)
-            else f"{parts[0]} ÷ {plan.world} ranks"
-        )
+        text = f"{', '.join(parts)} ÷ {plan.world} ranks"
+        if self.stage > 1:
+            text += "; reduces at every micro-batch"
+        if plan.zero_offload:
+            moved = "optimizer state" if plan.zero_offload == "optimizer" else "it and weights"
+            text += f"; {moved} on the host, moved over PCIe at every step"
+        return text
 
 
 def configuration(plan: Plan, micro_batch: int) -> dict[str, JsonValue]:
@@ -55,11 +68,16 @@ def configuration(plan: Plan, micro_batch: int) -> dict[str, JsonValue]:
     dtype = str(plan.precision.dtype).removeprefix("torch.")
     master = plan.precision.mode == "master"
     autocast = plan.precision.mode == "autocast"
+    zero: dict[str, JsonValue] = {"stage": plan.zero_stage}
+    if plan.zero_offload is not None:
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if plan.zero_offload == "all":
+        zero["offload_param"] = {"device": "cpu"}
     return {
         "train_micro_batch_size_per_gpu": micro_batch,
         "gradient_accumulation_steps": 1,  # boundaries are set by hand: k may change
         "gradient_clipping": plan.clip_norm or 0.0,
-        "zero_optimization": {"stage": plan.zero_stage},
+        "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         # A half-precision engine keeps fp32 masters itself.

@@ -89,13 +89,11 @@ def one(stack: str):
     def evaluate(model):
         return {"accuracy": (model(held[0]).float().argmax(1) == held[1]).float().mean().item()}
 
-    stages = {"zero1": 1, "zero3": 3}
-    chosen = Stack([Zero(stages[stack])]) if stack in stages else Stack.of(stack)
     trainer = Trainer(
         stacked(),
         data,
         loss,
-        stack=chosen,
+        stack=Stack.of(stack),
         samples=TRAINED,
         batch_size=32,
         lr=3e-3,

@@ -160,10 +160,13 @@ def test_ranks_agree_on_the_k_that_was_measured():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("stage", [1, 3])
-def test_the_other_stages_train_too(stage):
+@pytest.mark.parametrize(
+    ("stage", "options"), [(1, ""), (3, ""), (2, ",offload=optimizer"), (3, ",offload=all")]
+)
+def test_other_stages_and_offload_train_too(stage, options):
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("train", f"zero{stage}")[f"zero{stage}"]
+    stack = f"accumulation(k=2),zero(stage={stage}{options})"
+    found = two_ranks("train", stack)[stack]
     assert found["reached"] and found["stage"] == stage
 
 

@@ -10,10 +10,11 @@ from torch import nn  # noqa: E402
 
 from optimizers import Stack, Trainer  # noqa: E402
 from optimizers.analysis.flops import per_sample  # noqa: E402
-from optimizers.errors import DataProblem, UsageError  # noqa: E402
+from optimizers.errors import DataProblem, TechniqueRefused, UsageError  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
 from optimizers.techniques.accumulation import GradientAccumulation, pieces, size  # noqa: E402
 from optimizers.techniques.precision import MixedPrecision  # noqa: E402
+from optimizers.techniques.zero import Zero, configuration  # noqa: E402
 from optimizers.training.data import Batches, Order  # noqa: E402
 from optimizers.training.target_progress import Progress, Target  # noqa: E402
 from probe.compare.objective import objective  # noqa: E402
@@ -205,3 +206,18 @@ def test_masters_keep_what_bf16_weights_cannot():
         masters.optimizer.zero_grad()
     assert torch.allclose(masters.copies[0], torch.full((4,), 0.99), atol=1e-6)
     assert torch.equal(weight.data, torch.full((4,), 0.99).bfloat16())
+
+
+def test_offload_is_deepspeeds_and_refused_where_there_is_nothing_to_move(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
+    gpu = Plan(device="cuda", world=2, batch_size=8)
+    plan = Zero(3, offload="all").plan(gpu)
+    moved = configuration(plan, 4)["zero_optimization"]
+    assert moved == {
+        "stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}
+    }  # fmt: skip
+    assert configuration(Zero(2).plan(gpu), 4)["zero_optimization"] == {"stage": 2}
+    with pytest.raises(TechniqueRefused, match="stage=3"):
+        Zero(2, offload="all").plan(gpu)
+    with pytest.raises(TechniqueRefused, match="optimizer or all"):
+        Zero(2, offload="disk").plan(gpu)
