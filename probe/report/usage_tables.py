@@ -21,7 +21,7 @@ RATES = {
 }
 _MEMORY = {"allocated": "allocated", "reserved": "reserved", "used": "in use (NVML)"}
 _UNKNOWN = "—"
-_WORTH_A_LINE = 1024  # bytes per step
+_WORTH_A_LINE = 4 << 20  # bytes over the run
 
 
 def activity(report: Report, device: str | None = None) -> list[Table]:
@@ -96,7 +96,9 @@ def growth(report: Report) -> list[str]:
     return [
         memory_growth(row, several=several)
         for row in report.memory_growth
-        if row.bytes_per_step_interval[0] > _WORTH_A_LINE and not row.grows  # a leak is a note
+        if row.bytes_per_step_interval[0] > 0
+        and row.grown_bytes > _WORTH_A_LINE
+        and not row.grows  # a leak is a note
     ]
 
 
