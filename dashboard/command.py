@@ -23,8 +23,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
 def dashboard(options: argparse.Namespace) -> int:
     """Serve until interrupted. Raises ProbeError."""
     directory = runs_dir(options.dir)
-    if options.dir and not directory.is_dir():
-        raise UsageError(f"there is no directory {directory}")
     _stay_small()
     try:
         from .access import Access

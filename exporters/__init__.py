@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from probe.plugins import discover, load
+from probe.spelling import meant_or_all
 
 from ._shared.run import ExportRefused, StoredRun
 
@@ -66,7 +67,7 @@ def exporter_of(name: str, options: dict[str, str] | None = None) -> Exporter:
     """
     by_name = exporters()
     if name not in by_name:
-        raise ExportRefused(f"no exporter {name!r}: choose from {', '.join(sorted(by_name))}")
+        raise ExportRefused(f"no exporter {name!r}{meant_or_all(name, sorted(by_name))}")
     exporter = by_name[name]
     return _with(exporter, options) if options else exporter
 
@@ -77,9 +78,7 @@ def _with(exporter: Exporter, options: dict[str, str]) -> Exporter:
     values: dict[str, str | float] = {}
     for key, text in options.items():
         if key not in own:
-            raise ExportRefused(
-                f"{exporter.name} has no option {key!r}: it has {', '.join(own) or 'none'}"
-            )
+            raise ExportRefused(f"{exporter.name} has no option {key!r}{meant_or_all(key, own)}")
         values[key] = _value(exporter.name, key, text, str(own[key].type))
     return cast(Exporter, replace(instance, **values))
 

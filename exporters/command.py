@@ -47,8 +47,6 @@ def serve(options: argparse.Namespace) -> int:
     from .prometheus import serve as begin
 
     directory = runs_dir(options.dir)
-    if options.dir and not directory.is_dir():
-        raise UsageError(f"there is no directory {directory}")
     allowed = tuple(options.allow_host)
     address = Address(options.host, options.port, options.token, options.cert, options.key, allowed)
     with contextlib.ExitStack() as open_:

@@ -14,7 +14,7 @@ from typing import Any
 from . import paper, stack_text, techniques
 from .errors import TechniqueRefused
 from .plan import Plan
-from .technique import GROUP, Technique
+from .technique import Technique
 from .techniques.precision import MixedPrecision
 
 
@@ -177,7 +177,7 @@ def discover() -> dict[str, type[Technique]]:
         for kind in kinds:
             if kind.__module__ == module.__name__ and _is_technique(kind):
                 by_name[kind.name] = kind
-    for entry in sorted(entry_points(group=GROUP)):
+    for entry in sorted(entry_points(group=techniques.GROUP)):
         try:
             kind = entry.load()
         except Exception as error:

@@ -11,7 +11,6 @@ from .plan import Plan
 EXCHANGES = frozenset(
     {"compression", "hierarchical", "int8", "local_sgd", "onebit", "powersgd", "topk"}
 )
-GROUP = "optimizers.techniques"
 
 
 @runtime_checkable

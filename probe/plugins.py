@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ProbeError, ShadowedPackageError, UsageError
+from .spelling import meant_or_all
 
 SERVICES = "probe.services"  # what the siblings do for the command line and the recorder
 SIBLINGS = ("exporters", "dashboard", "optimizers")
@@ -33,8 +34,7 @@ def load(group: str, name: str) -> Any:
     """
     entries = discover(group)
     if name not in entries:
-        choice = ", ".join(entries) or "none is installed"
-        raise UsageError(f"{name!r} is not known to {group}: {choice}")
+        raise UsageError(f"{name!r} is not known to {group}{meant_or_all(name, entries)}")
     entry = entries[name]
     package = entry.module.partition(".")[0]
     if package in SIBLINGS and entry.dist is not None and entry.dist.name == "phasewatt":

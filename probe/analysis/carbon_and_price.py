@@ -112,6 +112,8 @@ def tariff(text: str, what: str, unit: str) -> Tariff:
         if math.isfinite(value) and (value >= 0 or what == "price"):
             return Tariff.constant(value, unit or (number[2] or "").upper(), "given")
     path = Path(text).expanduser()
+    if number is None and ("/" in text or path.suffix) and not path.exists():
+        raise UsageError(f"{what}={text!r}: there is no file {path.absolute()}")
     if number is not None or not path.is_file():
         raise UsageError(
             f"{what}={text!r}: write a number per kWh, or a CSV file with a column of "

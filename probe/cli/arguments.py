@@ -10,6 +10,11 @@ from collections.abc import Sequence
 from ..errors import UsageError
 
 _LONGEST_TOKEN = 4096  # bytes of its file
+RUN = "a directory, id prefix, name or `latest`; of a group `latest/3`"
+RUNS = (
+    "an id, a name (all its runs), `latest`, or several with commas; of a name that holds commas "
+    "the longest that a run has is taken"
+)
 
 
 def seconds(text: str) -> float:
@@ -38,18 +43,48 @@ def add_dir(parser: argparse.ArgumentParser, help_: str = "where runs are kept (
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """One run, by default the latest, and ``--dir``."""
-    parser.add_argument(
-        "run",
-        nargs="?",
-        default="latest",
-        help="a directory, id prefix, name or `latest`; of a group `latest/3`",
-    )
+    parser.add_argument("run", nargs="?", default="latest", help=f"{RUN} (latest)")
     add_dir(parser)
 
 
-def add_positional_dir(parser: argparse.ArgumentParser) -> None:
-    """The directory of runs as the only positional argument."""
-    parser.add_argument("dir", nargs="?", help="where runs are kept (./runs)")
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """The directory of runs, as an argument or as ``--dir``: see :func:`place`."""
+    parser.add_argument("place", nargs="?", metavar="DIR", help="the same as --dir DIR")
+    add_dir(parser)
+
+
+def place(options: argparse.Namespace) -> str | None:
+    """The directory of :func:`add_place`; None if none is given.
+
+    Raises:
+        UsageError: it is given in both ways, or there is none of that name.
+    """
+    if options.place and options.dir:
+        raise UsageError(f"{options.place} and --dir {options.dir}: give one directory of runs")
+    given: str | None = options.place or options.dir
+    if given and not os.path.isdir(given):
+        raise UsageError(f"there is no directory {given}")
+    return given
+
+
+def add_format(parser: argparse.ArgumentParser, *formats: str, others: bool = False) -> None:
+    """``--format`` with the first as the default, and ``--json``, which is short for one.
+
+    Args:
+        others: packages may add some, so that the command checks the name itself.
+    """
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--format", choices=None if others else formats, default=formats[0], metavar="FORMAT",
+        help=f"{', '.join(formats[:-1])} or {formats[-1]} ({formats[0]})",
+    )  # fmt: skip
+    group.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format json",
+    )
 
 
 def add_token(parser: argparse.ArgumentParser, what: str) -> None:

@@ -1,19 +1,21 @@
-"""The command ``probe``. Exit codes: 0; 1 bad input, one clear line; 2 nothing to report."""
+"""The command ``probe``."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import ProbeError, UsageError
+from ..spelling import did_you_mean, meant_or_all
 from . import commands
 
 
@@ -42,27 +44,82 @@ def command_names() -> list[str]:
     return sorted(module.name for module in iter_modules(commands.__path__))
 
 
+_CODES = """exit codes:
+  0    done; of `probe run` and `probe ablate`, where they end with the command: its own
+  1    bad input or a run that cannot be read: one line says what to do
+  2    nothing to report: no run, or one that holds nothing yet
+  130  ended by Ctrl-C
+
+RUN is a directory, the begin of an id, a name or `latest`; of a group `latest/3`.
+Runs are kept in ./runs, in PROBE_DIR, or in --dir. Options may be shortened.
+"""
+
+
 class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, and what was perhaps meant."""
+
     def error(self, message: str) -> NoReturn:
+        if (choice := _CHOICE.search(message)) is not None:
+            names = re.findall(r"'([^']*)'", choice["names"])
+            what = "no command" if choice["argument"] == "COMMAND" else f"{choice['argument']}: no"
+            message = f"{what} {choice['word']!r}{meant_or_all(choice['word'], names)}"
         raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+class _CommandParser(_Parser):
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse's, but what is unknown is refused here, where the options are known."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            names = [name for action in self._actions for name in action.option_strings]
+            word = unknown[0].partition("=")[0]
+            self.error(f"unknown argument {unknown[0]!r}{did_you_mean(word, names)}")
+        return options, unknown
+
+
+_CHOICE = re.compile(
+    r"argument (?P<argument>[^:]*): invalid choice: '(?P<word>.*)' \(choose from (?P<names>.*)\)"
+)
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Knows all commands; only the one that is called is loaded, or all for ``--help``."""
-    parser = _Parser(prog="probe", description="Which phase of your training burns the energy?")
+    parser = _Parser(
+        prog="probe",
+        description="Which phase of your training burns the energy?",
+        epilog=_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"phasewatt {__version__}")
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+        dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
     )
     names = command_names()
     called = [name for name in names if name in arguments[:1]]
     for name in called or names:
-        module = _module(name)
-        command = subparsers.add_parser(
-            name, help=module.SUMMARY, usage=getattr(module, "USAGE", None)
-        )
-        module.add_arguments(command)
+        add_command_parser(subparsers, name)
     return parser
+
+
+def full_parser() -> argparse.ArgumentParser:
+    """The parser with all commands."""
+    return _parser(())
+
+
+def add_command_parser(subparsers: Any, name: str) -> None:
+    """One command, with its options and examples."""
+    module = _module(name)
+    command = subparsers.add_parser(
+        name,
+        help=module.SUMMARY,
+        usage=getattr(module, "USAGE", None),
+        description=getattr(module, "DESCRIPTION", module.SUMMARY),
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in module.EXAMPLES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(command)
 
 
 def _module(name: str) -> commands.Command:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ..errors import UsageError
+from ..report.numbers import data_size
 
 _NARROWEST = 40  # columns
 
@@ -22,6 +23,7 @@ def write(rendered: str | bytes, format_: str, output: str | None) -> int:
             write_bytes(Path(output), content)
         except OSError as error:
             raise UsageError(f"cannot write {output}: {error.strerror}") from None
+        print(f"wrote {output} ({format_}, {data_size(len(content))})", file=sys.stderr)
     elif isinstance(rendered, bytes) and sys.stdout.isatty():
         raise UsageError(f"{format_} is not text: write it to a file with -o")
     else:

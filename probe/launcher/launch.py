@@ -178,9 +178,9 @@ def _print_report(run: Path, sealed: bool) -> None:
 
     try:
         print(f"\n{report_of(run)}", file=sys.stderr)
-        print(
-            f"\nprobe report {run}" + ("" if sealed else "   (still being sealed)"), file=sys.stderr
-        )
+        unsealed = "" if sealed else "   (still being sealed)"
+        print(f"\nagain          probe report {run}{unsealed}", file=sys.stderr)
+        print(f"in a browser   probe dashboard {run.parent}", file=sys.stderr)
     except ProbeError as error:
         _say(str(error))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -15,6 +16,18 @@ def say(line: str) -> None:
     with contextlib.suppress(Exception):
         if _takes_a_line(stream):
             print(line, file=stream, flush=True)
+
+
+def say_to_a_person(line: str) -> None:
+    """The same, but only on a terminal: a log stays as it is without us. Never raises."""
+    with contextlib.suppress(Exception):
+        if sys.stderr.isatty():
+            say(line)
+
+
+def commands_for(run: Path) -> str:
+    """What shows a run that has ended."""
+    return f"`probe report {run}`, or `probe dashboard {run.parent}` in a browser"
 
 
 def _takes_a_line(stream: Any) -> bool:

@@ -55,6 +55,15 @@ def environment() -> dict[str, str]:
     return {str(name): str(value)[:_LONGEST] for name, value in hidden.items()}
 
 
+def cards_in_use() -> tuple[str, ...]:
+    """The UUID of the card that torch uses in this process; nothing before CUDA is initialised."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return ()
+    uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
+    return () if uuid is None else (f"GPU-{uuid}",)
+
+
 def _torch_state(torch: Any) -> dict[str, JsonValue]:
     """Seed and flags, as far as this torch can say; nothing is initialised by asking."""
     if torch is None:

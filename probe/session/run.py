@@ -28,10 +28,10 @@ from ..store.trainings import is_group
 from .clock_sync import agreed_key, meet
 from .job import agree, current_job, device_request
 from .joining import continued, join
-from .messages import say
+from .messages import commands_for, say, say_to_a_person
 from .names import run_name
 from .options import WatchOptions
-from .process_info import process_info
+from .process_info import cards_in_use, process_info
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
@@ -173,6 +173,8 @@ class Run:
             self._engine.remove_rings()  # no recorder will
         if self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
+        elif self._job.rank == 0:
+            say_to_a_person(f"phasewatt: {self.id} is kept: {commands_for(self.path)}")
 
     def _resumed(self) -> Path | None:
         """The run that this training continues; None if it begins one."""
@@ -251,13 +253,13 @@ class Run:
 
     def _stack_dumps(self) -> StackDumps | None:
         """What writes where this process hangs; None if nobody wants to know."""
-        if self._options.hang_after_s is None:
+        after_s = self._options.hang_after_s
+        if after_s is None:
             return None
         from .stack_dumps import StackDumps
 
         number = self._joined.number if self._joined is not None else 1
-        path = stacks_path(self.path, number, self._job.rank)
-        return StackDumps(path, self._options.hang_after_s)
+        return StackDumps(stacks_path(self.path, number, self._job.rank), after_s)
 
     def _chores(self) -> None:
         now = self._clock.now_ns()
@@ -290,11 +292,6 @@ class Run:
 
     def _declare_devices(self) -> None:
         """Once CUDA is initialised, tell the recorder which cards this rank really uses."""
-        cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        if cuda is None or self._options.devices or not cuda.is_initialized():
-            return
-        uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
-        if uuid is None:
-            return
-        self._declared = (f"GPU-{uuid}",)
-        self._publish(request=dataclasses.replace(self._member.request, uuids=self._declared))
+        if not self._options.devices and (cards := cards_in_use()):
+            self._declared = cards
+            self._publish(request=dataclasses.replace(self._member.request, uuids=cards))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import ForeignRunError, StoreError, UnknownRunError
+from ..spelling import did_you_mean
 from . import files, layout
 from .new_files import is_own_folder, make_folder_here, owner_of_new_files
 from .new_run_file import new_run_file
@@ -148,9 +149,9 @@ def find_run(reference: str, directory: Path) -> Path:
             raise StoreError(f"{folder} cannot be read: {line}")
     if as_path.is_dir():
         raise UnknownRunError(f"{as_path} is not a run directory: it has no {layout.RUN_FILE}")
-    raise UnknownRunError(
-        f"no run {reference!r} in {directory}: `probe ls {directory}` shows what is there"
-    )
+    close = did_you_mean(reference, [*filter(None, map(_name, runs)), *(run.name for run in runs)])
+    shown = close or f": `probe ls {directory}` shows what is there"
+    raise UnknownRunError(f"no run {reference!r} in {directory}{shown}")
 
 
 def _training(run: Path, number: int) -> Path:

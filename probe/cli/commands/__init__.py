@@ -1,7 +1,8 @@
 """The commands of ``probe``, one module each; the module's name is the command's.
 
-A module has ``SUMMARY`` (one line for ``probe --help``), ``add_arguments(parser)`` and
-``run(options) -> int``, the exit code; ``USAGE`` where argparse's own is not enough. It imports
+A module has ``SUMMARY`` (one line for ``probe --help``), ``EXAMPLES`` (lines for its own),
+``add_arguments(parser)`` and ``run(options) -> int``, the exit code; ``USAGE`` and ``DESCRIPTION``
+where argparse's usage and the summary are not enough. It imports
 what it works with inside ``run``, so that ``probe --help`` stays quick.
 """
 
@@ -15,6 +16,7 @@ class Command(Protocol):
     """What each module here is."""
 
     SUMMARY: str
+    EXAMPLES: tuple[str, ...]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the command's arguments."""

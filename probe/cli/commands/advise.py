@@ -6,18 +6,19 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ...report.numbers import duration, energy, interval, number
-from ..arguments import add_run
+from ..arguments import add_format, add_run
 
 if TYPE_CHECKING:
     from ...compare.advise import Advice, Tip
 
 SUMMARY = "what to try next on a run, and what it could gain at most"
+EXAMPLES = ("probe advise                        of the latest run", "probe advise my-run --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_run(parser)
-    parser.add_argument("--json", action="store_true")
+    add_format(parser, "text", "json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     from ...store.trainings import single
 
     ranked = advise(single(find_run(options.run, runs_dir(options.dir))))
-    print(to_json(ranked) if options.json else advice(ranked))
+    print(to_json(ranked) if options.format == "json" else advice(ranked))
     return 0
 
 

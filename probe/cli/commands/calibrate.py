@@ -8,6 +8,7 @@ from ...errors import UsageError
 from ..arguments import seconds
 
 SUMMARY = "find out how this machine's GPUs show power; later runs use it"
+EXAMPLES = ("probe calibrate", "probe calibrate --seconds 40")
 _LEAST_S = 5
 
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import argparse
 
-from ...errors import UsageError
-from ..arguments import add_dir, add_output, percent
+from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
 
 SUMMARY = "what a change saved, in which phase, and how sure that is"
+EXAMPLES = (
+    "probe compare baseline faster       all runs of each name",
+    'probe compare baseline faster bf16 --target "loss<=2.5"',
+    "probe compare 20261124-1033 latest --format html -o gains.html",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "base",
-        metavar="BASE",
-        help="runs before the change: an id, a name (all its runs), or several with commas; of a "
-        "name that holds commas the longest that a run has is taken",
-    )
+    parser.add_argument("base", metavar="BASE", help=f"runs before the change: {RUNS}")
     parser.add_argument(
         "others", nargs="+", metavar="OTHER", help="runs after the change, named in the same way"
     )
     add_dir(parser)
-    parser.add_argument("--format", default="text", help="text, json, md, csv or html")
+    add_format(parser, "text", "json", "md", "csv", "html")
     parser.add_argument(
         "--target",
         metavar="METRIC>=VALUE",
@@ -41,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
+    from ...store.layout import runs_dir
+    from ...store.runs import find_runs
+
+    for side in (options.base, *options.others):  # before a second of imports
+        find_runs(side, runs_dir(options.dir))
     from ...compare import TOLERANCE, compare, formats
     from ...compare.formats import text
 
-    if options.format not in formats.formats():
-        raise UsageError(
-            f"no format {options.format!r} of a comparison: choose from "
-            f"{', '.join(formats.formats())}"
-        )
     report = compare(
         options.base,
         options.others,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from ..arguments import add_positional_dir, add_token, seconds, token_of
+from ..arguments import add_place, add_token, place, seconds, token_of
 
 SUMMARY = "live web dashboard: runs, energy by phase, gains between runs"
+EXAMPLES = (
+    "probe dashboard                     the runs of ./runs at http://127.0.0.1:8050",
+    "probe dashboard /data/runs --port 9000",
+    "probe dashboard --host 0.0.0.0 --token-file token.txt",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_positional_dir(parser)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8050)
+    add_place(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8050, help="0: any free one (8050)")
     add_token(parser, "what others must know to look")
     parser.add_argument(
         "--allow-host",
@@ -23,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name by which a proxy calls this server; may be repeated",
     )
     parser.add_argument(
-        "--base-path", default="/", metavar="PATH", help="below which a proxy shows it"
+        "--base-path", default="/", metavar="PATH", help="below which a proxy shows it (/)"
     )
     parser.add_argument(
         "--idle",
@@ -39,5 +44,5 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
-    options.token = token_of(options)
+    options.dir, options.token = place(options), token_of(options)
     return int(load(SERVICES, "dashboard")(options))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from ...errors import UsageError
-from ..arguments import add_dir, add_output
+from ..arguments import RUN, add_dir, add_format, add_output
 from ..output import terminal, write
 
 SUMMARY = "why two runs may differ: code, packages, torch, environment, config, data, machine"
+EXAMPLES = ("probe diff before after", "probe diff latest 20261124-1033 --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("first", metavar="A", help="a directory, id prefix, name or `latest`")
+    parser.add_argument("first", metavar="A", help=RUN)
     parser.add_argument("second", metavar="B", help="the same")
     add_dir(parser)
-    parser.add_argument("--format", default="text", help="text or json")
+    add_format(parser, "text", "json")
     add_output(parser)
 
 
@@ -27,8 +27,6 @@ def run(options: argparse.Namespace) -> int:
     from ...store.layout import runs_dir
     from ...store.runs import find_run
 
-    if options.format not in ("text", "json"):
-        raise UsageError(f"no format {options.format!r} of differences: text or json")
     where = runs_dir(options.dir)
     result = run_differences(find_run(options.first, where), find_run(options.second, where))
     if options.format == "json":

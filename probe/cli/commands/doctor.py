@@ -9,24 +9,29 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...errors import ProbeError, SensorUnavailable
 from ...instrument.state_machine import COMPILED
 from ...model import Absence, Source
+from ...report.text_tables import unique
 from ...sensors import Sensor, SensorContext, discover_sensors
 from ...session.job import current_job, device_request
 from ...store.layout import runs_dir
 from ...store.members import SHARED_MEMORY, read_members
 from ...store.runs import list_runs
+from ..arguments import add_format
 
+_OF_ENERGY = ("energy", "power")
 SUMMARY = "what was found, what is missing, how to fix it"
+EXAMPLES = ("probe doctor", "probe doctor --json", "probe doctor --fix")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--json", action="store_true")
+    add_format(parser, "text", "json")
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -43,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     diagnosis = examine()
-    print(json.dumps(asdict(diagnosis), indent=1) if options.json else render(diagnosis))
+    print(
+        json.dumps(asdict(diagnosis), indent=1) if options.format == "json" else render(diagnosis)
+    )
     return 0
 
 
@@ -113,49 +120,64 @@ def examine() -> Diagnosis:
 
 
 def render(diagnosis: Diagnosis) -> str:
-    """For a terminal: one line per fact, the remedy under what is missing."""
-    versions = (f"{name} {version or '—'}" for name, version in diagnosis.versions.items())
-    lines = [f"versions  {', '.join(versions)}", f"python    {diagnosis.python}", ""]
-    together = _absent_together(diagnosis.sensors)
-    for names, absence in together:
-        lines += [", ".join(names), *_missing("nothing", absence)]
-    for finding in diagnosis.sensors:
-        if any(finding.sensor in names for names, _ in together):
-            continue
-        lines.append(finding.sensor)
-        for source in finding.sources:
-            total = "counts into the total" if source.in_total else source.provenance
-            note = f"   {source.note}" if source.note else ""
-            lines.append(
-                f"  ✓ {source.device:8} {source.quantity:20} {source.method:24} {total}{note}"
-            )
-        for absence in finding.absent:
-            lines += _missing(absence.what, absence)
-        lines += [f"  ! {warning}" for warning in finding.warnings]
-    lines += [
-        "",
-        f"carbon    {diagnosis.carbon}",
-        f"rings     {diagnosis.rings}",
-        f"phases    {diagnosis.phases}",
-        f"runs      {diagnosis.runs}",
+    """For a terminal: energy first, then what is missing and how to get it, then the rest."""
+    sources = [source for finding in diagnosis.sensors for source in finding.sources]
+    meters = [source for source in sources if source.quantity in _OF_ENERGY]
+    meters.sort(key=lambda source: (not source.in_total, source.provenance != "measured"))
+    lines = [_answer(meters), *map(_source, meters)]
+    missing = [
+        line
+        for names, absence in _absent_together(diagnosis.sensors)
+        for line in _missing(", ".join(names), absence)
     ]
-    if not any(source.in_total for finding in diagnosis.sensors for source in finding.sources):
-        lines += [
+    if missing:
+        lines += ["", "missing", *missing]
+    warnings = [line for finding in diagnosis.sensors for line in finding.warnings]
+    if warnings:
+        lines += ["", "warnings", *(f"  ! {line}" for line in warnings)]
+    others = [source for source in sources if source not in meters]
+    if others:
+        lines += ["", "also read", *map(_source, others)]
+    versions = (f"{name} {version or '—'}" for name, version in diagnosis.versions.items())
+    return "\n".join(
+        [
+            *lines,
             "",
-            "No energy meter can be read here: runs record time per phase and a modelled "
-            "CPU energy, no measured joules.",
+            f"runs      {diagnosis.runs}",
+            f"phases    {diagnosis.phases}",
+            f"rings     {diagnosis.rings}",
+            f"carbon    {diagnosis.carbon}",
+            f"versions  python {diagnosis.python}, {', '.join(versions)}",
         ]
-    return "\n".join(lines)
+    )
+
+
+def _answer(meters: Sequence[Source]) -> str:
+    """Whether energy is measured here."""
+    measured = unique(source.device for source in meters if source.in_total)
+    if measured:
+        return f"energy is measured: {', '.join(measured)}"
+    return (
+        "no energy meter can be read here: runs record time per phase and, by a model, the energy "
+        "of the CPU; no joules are measured"
+    )
+
+
+def _source(source: Source) -> str:
+    total = ", counts into the total" if source.in_total else ""
+    note = f"; {source.note}" if source.note else ""
+    return f"  ✓ {source.device:9}{source.quantity:14}{source.method}{total}{note}"
 
 
 def _absent_together(findings: list[Finding]) -> list[tuple[list[str], Absence]]:
-    """Sensors that are absent as a whole, by reason: one missing driver is said once."""
+    """What is absent by reason, one missing driver said once; what can be mended comes first."""
     groups: dict[str, tuple[list[str], Absence]] = {}
     for finding in findings:
-        if not finding.sources and len(finding.absent) == 1:
-            absence = finding.absent[0]
-            groups.setdefault(absence.reason, ([], absence))[0].append(finding.sensor)
-    return list(groups.values())
+        for absence in finding.absent:
+            as_a_whole = not finding.sources and len(finding.absent) == 1
+            what = finding.sensor if as_a_whole else absence.what
+            groups.setdefault(absence.reason, ([], absence))[0].append(what)
+    return sorted(groups.values(), key=lambda group: group[1].remedy is None)
 
 
 def _missing(what: str, absence: Absence) -> list[str]:

@@ -7,6 +7,11 @@ import argparse
 from ..arguments import add_run
 
 SUMMARY = "export a run to Prometheus, CodeCarbon, traces, …"
+EXAMPLES = (
+    "probe export                        the names of the exporters",
+    "probe export latest --to codecarbon -o emissions.csv",
+    "probe export latest --to sci --set embodied_g=1200",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,22 +6,22 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from ...errors import NothingToReport, UsageError
+from ...errors import NothingToReport
 from ...report.numbers import duration, energy
 from ...report.text_tables import aligned
-from ..arguments import add_positional_dir
+from ..arguments import add_format, add_place, place
 
 if TYPE_CHECKING:
     from ...store.catalogue import RunSummary
 
 SUMMARY = "runs, newest first"
+EXAMPLES = ("probe ls", "probe ls /data/runs --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    add_positional_dir(parser)
-    parser.add_argument("--dir", dest="dir_option", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
+    add_place(parser)
+    add_format(parser, "text", "json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,16 +29,15 @@ def run(options: argparse.Namespace) -> int:
     from ...store.catalogue import summaries
     from ...store.layout import runs_dir
 
-    directory = options.dir or options.dir_option
-    place = runs_dir(directory)
-    if directory and not place.is_dir():
-        raise UsageError(f"there is no directory {place}")
-    rows = summaries(place)
-    if options.json:
+    directory = runs_dir(place(options))
+    rows = summaries(directory)
+    if options.format == "json":
         print(json.dumps(rows, indent=1))
         return 0
     if not rows:
-        raise NothingToReport(f"no runs in {place}: record one with `probe run -- python train.py`")
+        raise NothingToReport(
+            f"no runs in {directory}: record one with `probe run -- python train.py`"
+        )
     print(listing(rows))
     return 0
 

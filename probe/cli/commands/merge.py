@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 SUMMARY = "join what the hosts of one job wrote apart into the run of rank 0's host"
+EXAMPLES = ("probe merge node0/runs node1/runs",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 
-from ...errors import UsageError
-from ..arguments import add_dir, add_output
+from ..arguments import RUNS, add_dir, add_format, add_output
 from ..output import terminal, write
 
 SUMMARY = "weigh time, memory and energy of configurations, under constraints"
-_FORMATS = ("text", "json")
+EXAMPLES = (
+    "probe objective baseline faster --weights time=1,energy=2 --max memory=6GiB",
+    "probe objective a b c --front time,energy --json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="a configuration each, the base first: an id, a name (all its runs), `latest`, or "
-        "several with commas",
+        "runs", nargs="+", metavar="RUN", help=f"a configuration each, the base first: {RUNS}"
     )
     add_dir(parser)
     parser.add_argument(
@@ -47,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC>=VALUE",
         help="count time and energy until it is reached (the target that the runs were given)",
     )
-    parser.add_argument("--format", default="text", help="text or json")
+    add_format(parser, "text", "json")
     add_output(parser)
 
 
@@ -57,10 +55,6 @@ def run(options: argparse.Namespace) -> int:
     from ...compare.objective.quantities import front_of, limit_of, weights_of
     from ...compare.objective.text import render
 
-    if options.format not in _FORMATS:
-        raise UsageError(
-            f"no format {options.format!r} of an objective: choose from {', '.join(_FORMATS)}"
-        )
     report = objective(
         options.runs,
         None if options.weights is None else weights_of(options.weights),

@@ -7,18 +7,22 @@ import contextlib
 import math
 
 from ...errors import NothingToReport, UsageError
-from ..arguments import add_output, add_run, seconds
+from ...spelling import meant_or_all
+from ..arguments import add_format, add_output, add_run, seconds
 from ..output import terminal, write
 
 SUMMARY = "the report of one run"
+EXAMPLES = (
+    "probe report                        of the latest run",
+    "probe report my-run --format html -o report.html",
+    "probe report latest --from 60 --to 120",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_run(parser)
-    parser.add_argument(
-        "--format", default="text", help="text, json, md, csv, parquet, html or pdf"
-    )
+    add_format(parser, "text", "json", "md", "csv", "parquet", "html", "pdf", others=True)
     parser.add_argument("--brief", action="store_true", help="five lines, for the log of a CI job")
     parser.add_argument(
         "--devices", action="store_true", help="a table for each device and each rank"
@@ -63,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
 
         return write(SCHEMA_FILE.read_text(encoding="utf-8").rstrip(), "json", options.output)
     if options.format not in formats():  # before anything is read
-        raise UsageError(f"no report format {options.format!r}: choose from {', '.join(formats())}")
+        close = meant_or_all(options.format, formats())
+        raise UsageError(f"argument --format: no {options.format!r}{close}")
     if options.format != "text" and (options.brief or options.devices):
         raise UsageError("--brief and --devices shape the text: leave --format out")
     part_s = None

@@ -7,6 +7,10 @@ import argparse
 from ..arguments import add_command, add_dir, command_of
 
 SUMMARY = "watch a script without touching it"
+EXAMPLES = (
+    "probe run -- python train.py",
+    "probe run --name bf16 -- torchrun --nproc-per-node 4 train.py",
+)
 USAGE = "probe run [--dir D] [--name N] [--quiet] -- COMMAND …"
 
 

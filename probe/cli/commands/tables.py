@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from ...errors import UsageError
-from ..arguments import add_dir, add_output, seconds
+from ..arguments import RUNS, add_dir, add_format, add_output, seconds
 from ..output import terminal, write
 
 SUMMARY = "the tables of the paper from your runs, each figure beside the paper's in its unit"
+EXAMPLES = (
+    "probe tables baseline paper",
+    "probe tables baseline paper --ablation runs/ablation --format md -o tables.md",
+)
 DESCRIPTION = """\
 The tables of *Systematic Training Compute Optimization for Large-Scale AI Models* from your
 runs. Below each figure of yours are its 95 % interval (from two runs a side on) and the
@@ -34,13 +37,13 @@ hardware, whatever yours are; a table's title says what yours trained.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = DESCRIPTION
-    parser.add_argument("base", metavar="BASE", help="as of `probe compare`")
-    parser.add_argument("other", metavar="OTHER", help="the same")
+    parser.add_argument("base", metavar="BASE", help=f"runs of the baseline: {RUNS}")
+    parser.add_argument("other", metavar="OTHER", help="runs of the optimised side, likewise")
     add_dir(parser)
     parser.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
-    parser.add_argument("--table", metavar="I|II", help="which of the two these runs are")
+    parser.add_argument(
+        "--table", choices=("I", "II"), metavar="I|II", help="which of the two these runs are"
+    )
     parser.add_argument(
         "--also",
         nargs=2,
@@ -56,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=5.0,
         help="over which the gain was made, for the doubling time (5)",
     )
-    parser.add_argument("--format", default="text", help="text, md or json")
+    add_format(parser, "text", "md", "json")
     add_output(parser)
 
 
@@ -66,8 +69,6 @@ def run(options: argparse.Namespace) -> int:
     from ...compare.paper.text import WIDTH, md, text
     from ...report.serialization import to_json
 
-    if options.format not in ("text", "md", "json"):
-        raise UsageError(f"no format {options.format!r} of the tables: text, md or json")
     all_tables = tables(
         options.base,
         options.other,

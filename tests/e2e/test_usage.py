@@ -1,0 +1,119 @@
+"""Every command and option of ``--help``: what it says, how fast it refuses, what was meant."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from probe.cli.main import command_names, full_parser
+from tests.fakes import processes
+
+COMMANDS = command_names()
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    (action,) = (a for a in full_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples_and_says_what_each_option_is(name: str) -> None:
+    parser = commands()[name]
+    assert "examples:\n  probe " in parser.format_help()
+    for action in parser._actions:
+        assert action.help or action.dest in ("words", "others"), action
+        shown = action.default not in (None, False, [], argparse.SUPPRESS)
+        if shown and action.option_strings and action.const is None:
+            default = action.default
+            text = f"{default:g}" if isinstance(default, float) else str(default)
+            assert f"({text})" in str(action.help), f"{action}: no default in its help"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_example_is_what_the_parser_takes(name: str) -> None:
+    """Words up to two spaces: what follows is said about it."""
+    import shlex
+    from importlib import import_module
+
+    for line in import_module(f"probe.cli.commands.{name}").EXAMPLES:
+        words = shlex.split(line.split("   ")[0].split(" > ")[0])
+        assert words[0] == "probe"
+        full_parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["reprot"], "did you mean 'report'?"),
+        (["report", "--fromat", "json"], "did you mean '--format'?"),
+        (["report", "--format", "htlm"], "did you mean 'html'?"),
+        (["compare", "a", "b", "--format", "markdown"], "(there are text, json, md, csv, html)"),
+        (["compare", "a"], "required: OTHER"),
+        (["report", "plian"], "did you mean 'plain'?"),
+        (["compare", "plian", "plain"], "did you mean 'plain'?"),
+        (["export", "--to", "codecrabon"], "did you mean 'codecarbon'?"),
+        (["export", "--to", "sci", "--set", "embodied=4"], "did you mean 'embodied_g'?"),
+        (["ablate", "--techniques", "precison", "--", "x"], "did you mean 'precision'?"),
+        (["ablate"], "begin one with --techniques"),
+        (["ls", "nowhere"], "there is no directory nowhere"),
+        (["ls", ".", "--dir", "."], "give one directory"),
+        (["share", "plain", "grop"], "did you mean 'group'?"),
+        (["tables", "a", "b", "--table", "V"], "(there are I, II)"),
+        (["serve", "--port", "http"], "invalid int value"),
+        (["completion", "fish"], "(there are bash, zsh, tcsh)"),
+    ],
+)
+def test_what_is_wrong_and_what_was_meant_is_one_line(
+    words: list[str], says: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "runs" / "20260101-000000-plain-abcdef"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text('{"schema": 1, "id": "x", "name": "plain", "status": "running"}')
+    done = processes.probe(tmp_path, *words)
+    assert done.returncode == 1, done
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("probe: ") and says in line
+
+
+@pytest.mark.alone
+def test_usage_errors_come_before_slow_imports(tmp_path: Path) -> None:
+    """In at most 0.3 s on a quiet machine; here beside Python's own start."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import argparse, importlib.metadata"], check=True)
+    python_s = time.perf_counter() - began
+    for words in (
+        ["compare", "a", "b"],
+        ["report", "--nosuch"],
+        ["ablate", "--techniques", "nosuch", "--", "x"],
+        ["tables", "a"],
+    ):
+        began = time.perf_counter()
+        assert processes.probe(tmp_path, *words).returncode == 1
+        took_s = time.perf_counter() - began
+        assert took_s < max(0.3, 5 * python_s), (words, took_s, python_s)
+
+
+def test_completion_knows_commands_and_options(tmp_path: Path) -> None:
+    pytest.importorskip("shtab", reason="shtab is not installed")
+    script = processes.probe(tmp_path, "completion", "bash").stdout
+    (tmp_path / "c.bash").write_text(script)
+    asks = (
+        "source c.bash; COMP_WORDS=(probe rep); COMP_CWORD=1; _shtab_probe; echo ${COMPREPLY[@]}; "
+        "COMP_WORDS=(probe report --int); COMP_CWORD=2; _shtab_probe; echo ${COMPREPLY[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", asks], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["report", "--intensity"]
+
+
+def test_a_file_that_was_written_is_named(tmp_path: Path) -> None:
+    done = processes.probe(tmp_path, "report", "--schema", "-o", "schema.json")
+    size = (tmp_path / "schema.json").stat().st_size
+    assert done.returncode == 0 and done.stdout == ""
+    assert done.stderr == f"wrote schema.json (json, {size / 1024:.3g} KiB)\n"
