@@ -38,7 +38,7 @@ def dashboard(options: argparse.Namespace) -> int:
         if not options.quiet:
             # With the token for who sits before it; a log is no place for it.
             url = serving.url if sys.stdout.isatty() else serving.address
-            asks = "  (asks for the token)" if options.token and url != serving.url else ""
+            asks = "  (visitors need the token)" if options.token and url != serving.url else ""
             print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
         done = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: done.set())

@@ -110,7 +110,7 @@ def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
     sentences = ["Most first." if joules else "Longest first."]
     many = len(shown.devices) > 1
     if joules and shown.kind == MODELLED:
-        sentences.append("Hatched bars are a model's joules of the processor: there is no meter.")
+        sentences.append("Hatched bars: the processor's energy by a model, as there is no meter.")
     elif joules:
         if many:
             sentences.append("All devices together; the table has each.")
@@ -121,16 +121,16 @@ def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
         ]
         if refused:
             sentences.append(
-                f"Open ranges ({', '.join(refused[:4])}) are bounds of what cannot be told apart."
+                f"Open ranges ({', '.join(refused[:4])}) are bounds: the meter cannot separate "
+                "these phases."
             )
     elif not report.final:
         sentences.append(
-            "Time only: joules per phase appear once they can be told apart, if there is a meter."
+            "Time only: joules per phase appear when the meter, if there is one, has separated "
+            "the phases."
         )
     elif any(table.kind in (METERED, MODELLED) for table in all_devices(report)):
-        sentences.append(
-            "Time only: several ranks share what meters or models tell; it stands in the table."
-        )
+        sentences.append("Time only: several ranks share the meters; the table has their energy.")
     else:
         sentences.append("Time only: no energy is known.")
     return " ".join(sentences)

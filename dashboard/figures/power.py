@@ -216,7 +216,7 @@ def _caption(watts: Power) -> str:
     if missing > 0.002:
         sentences.append(f"{100 * missing:.0f} % of the time has no reading; gaps are left open.")
     if any(kind == MODELLED for kind in watts.provenance):
-        sentences.append("Broken lines are a model's.")
+        sentences.append("Dashed lines are modelled, not measured.")
     if len(watts.devices) <= LINES and any(_spread(watts, i) for i in range(len(watts.devices))):
         sentences.append("The band is what was seen within a step.")
     return " ".join(sentences)

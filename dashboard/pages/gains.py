@@ -41,7 +41,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         [
             html.Div(
                 [
-                    html.Label("base: what you had", htmlFor=_BASE),
+                    html.Label("base: before the change", htmlFor=_BASE),
                     html.Select(
                         [html.Option("", value=""), *_options(choices, [base])],
                         id=_BASE,
@@ -103,7 +103,7 @@ def _callbacks(app: Dash) -> None:
         base, others, target = _sides(asked)
         if not base or not others:
             return notice(
-                "Choose a base and what to compare with it. A name stands for all runs so named; "
+                "Choose a base and what to compare with it. A name means all runs of that name; "
                 f"a verdict needs {FEWEST_RUNS} or more runs a side."
             )
         context, query = app_context(), comparison_query(base, others, target)

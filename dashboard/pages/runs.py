@@ -220,7 +220,7 @@ def _about(row: RunSummary, joules: float | None, *, model: bool) -> str:
         return f"of {len(row['trainings'])} trainings"
     if row.get("shared"):
         return "in the group's" if joules is None else "and a shared meter's"
-    return "a model's" if model and joules is not None else ""
+    return "modelled" if model and joules is not None else ""
 
 
 def _link(context: AppContext, row: RunSummary, name: str) -> Any:

@@ -45,7 +45,7 @@ def _headline(result: AblationResult) -> str:
     work = "the same work" if result.mode == "equal_work" else "cost to the target"
     return (
         f"ablation of {', '.join(result.techniques)}: {result.design}, "
-        f"{result.blocks} blocks, {work}; positive is saved"
+        f"{result.blocks} blocks, {work}; positive numbers are savings"
     )
 
 

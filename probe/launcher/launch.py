@@ -178,7 +178,7 @@ def _print_report(run: Path, sealed: bool) -> None:
 
     try:
         print(f"\n{report_of(run)}", file=sys.stderr)
-        unsealed = "" if sealed else "   (still being sealed)"
+        unsealed = "" if sealed else "   (its files are still being closed)"
         print(f"\nagain          probe report {run}{unsealed}", file=sys.stderr)
         print(f"in a browser   probe dashboard {run.parent}", file=sys.stderr)
     except ProbeError as error:

@@ -97,8 +97,8 @@ def _energy(report: Report) -> Chart | None:
     table = known[0]
     rows = sorted(table.phases, key=lambda row: -(row.energy_j or 0.0))[:_ROWS]
     caption = (
-        "Energy of each phase with its 95 % interval; open ranges are bounds of what cannot "
-        "be told apart."
+        "Energy of each phase with its 95 % interval; open ranges are bounds of phases that "
+        "the meter cannot separate."
     )
     if table.kind == MODELLED:
         caption = "Energy of each phase by a model: no meter was found."

@@ -168,7 +168,7 @@ class Run:
         if not sealed and self._supervisor.has_died():
             log = node_dir(self.path) / "recorder.log"
             state = "is gone" if self._supervisor.has_started() else "has not started"
-            say(f"phasewatt: the recorder {state} and the run is not sealed: see {log}")
+            say(f"phasewatt: the recorder {state} and the run's files are not closed: see {log}")
         if not sealed and not self.path.is_dir():
             self._engine.remove_rings()  # no recorder will
         if self._engine.ring.refused:

@@ -78,7 +78,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     if phase_totals and not analysis.on_device and any(d.source.is_accelerator for d in devices):
         lines.append(
             "no device timestamps were recorded: GPU energy is attributed to phases on the host's "
-            "clock, which run ahead of the device"
+            "clock, and the host runs ahead of the GPU"
         )
     lost = sum(g.count for g in analysis.gaps if g.what.startswith("edges of"))
     if lost:

@@ -138,7 +138,7 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
     assert answer(mixed).phase == "backward" and "69.8" in answer(mixed).headline
     assert waste.uses(mixed)[0]["training"] == 2100.0
     only = checked(phases.phases(run_of(model, energy_j=None)))
-    assert "a model's joules" in only.caption and only.figure is not None
+    assert "by a model" in only.caption and only.figure is not None
     assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
 
 

@@ -73,5 +73,5 @@ def test_the_token_is_not_printed_into_a_log(tmp_path: Path) -> None:
         env=processes.environment(runs),
         timeout=60,
     )
-    assert "asks for the token" in done.stdout
+    assert "need the token" in done.stdout
     assert "correct-horse" not in done.stdout + done.stderr
