@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from .model import (
-    AttemptRow,
-    ClockRow,
-    CommunicationRow,
-    PipelineWaiting,
-    Report,
-    WaitingRow,
-)
+from .model import AttemptRow, ClockRow, CommunicationRow, PipelineWaiting, Report, WaitingRow
 from .numbers import duration, energy, number, share
 from .sentences import short
 from .text_tables import Table, unique
@@ -130,6 +123,9 @@ def _pipeline(report: Report) -> Table:
     pipeline = report.pipeline
     if pipeline is None:
         return Table("", [], [])
+    title = "waiting for neighbours in the pipeline"
+    if not pipeline.ranks:
+        return Table(title, ["bubble and transfer"], [[pipeline.method]], frozenset({0}))
     rows = [
         [
             f"rank{row.rank}",
@@ -142,7 +138,7 @@ def _pipeline(report: Report) -> Table:
         for row in pipeline.ranks[:_MANY]
     ]
     return Table(
-        f"waiting for neighbours in the pipeline, per step, from {pipeline.method}",
+        f"{title}, per step, from {pipeline.method}",
         ["rank", "waits", "of a step", "bubble", "of a step", "transfer", "of a step"],
         rows,
     )

@@ -27,10 +27,10 @@ from .rank_waiting import main_rings
 
 _MOST_STEPS = 200  # that are looked at: of a longer run, those around its middle
 _FEWEST = 5  # steps
-_MOST_UNPAIRED = 0.01  # of the receives
-METHOD = "waits of both ranks, replayed with transfers that take no time; the rest is transfer"
+_MOST_UNPAIRED = 0.01  # of the waits
+METHOD = "all ranks' waits, replayed: the bubble is what stays if transfers take no time"
 SEVERAL_HOSTS = "not told apart: the ranks of several hosts have no common clock"
-UNPAIRED = "not told apart: sends and receives do not pair, as ranks were not watched from one on"
+UNPAIRED = "not told apart: some waits ended before the neighbour's half began (was watch() late?)"
 
 _Rows = npt.NDArray[np.void]
 _Half = tuple[int, int, int, int]  # code, sender, receiver, number
@@ -40,14 +40,14 @@ _Half = tuple[int, int, int, int]  # code, sender, receiver, number
 class Replay:
     """The same run with transfers that take no time; times in ns.
 
-    ``waited_ns`` and ``bubble_ns`` are by rank, of the waits that end while ``counted`` (begin,
-    end] says; ``unpaired`` counts receives that ended before their sends began.
+    ``waited_ns`` and ``bubble_ns`` are by rank, of the waits that end in (begin, end] of its
+    ``counted``. ``unpaired`` counts the waits that ended before the neighbour's half began.
     """
 
     counted: Mapping[int, tuple[int, int]]
     waited_ns: Counter[int] = field(default_factory=Counter)
     bubble_ns: Counter[int] = field(default_factory=Counter)
-    receives: int = 0
+    paired: int = 0
     unpaired: int = 0
     _real: dict[int, int] = field(default_factory=dict)  # of each rank's last record
     _now: dict[int, int] = field(default_factory=dict)  # the same in the replay
@@ -76,13 +76,12 @@ class Replay:
 
     def _end(self, rank: int, time_ns: int, now: int, took: int, other: _Half) -> int:
         """When a wait that began ``now`` ends in the replay."""
-        self.receives += other[0] == TransferCode.SEND
         begun = self._begun.get(other)
-        if begun is None and other[3] < self._first.get(other[:3], other[3] + 1):
-            return now + took  # the neighbour's half is before the part that was read
-        if begun is None:  # a send that was buffered, or a receive of what was not sent yet
-            self.unpaired += other[0] == TransferCode.SEND
-            begun = now
+        if begun is None:
+            # The neighbour's half may lie before the part that was read.
+            self.unpaired += other[3] >= self._first.get(other[:3], 0)
+            return now + took
+        self.paired += 1
         end = max(now, begun)
         after, until = self.counted[rank]
         if after < time_ns <= until:
@@ -110,7 +109,7 @@ def pipeline_waiting(reader: RunReader) -> PipelineWaiting | None:
     replay = Replay(counted)
     for event in _in_order(rows_of).T.tolist():
         replay.play(*event)
-    if replay.unpaired > _MOST_UNPAIRED * replay.receives:
+    if replay.unpaired > _MOST_UNPAIRED * replay.paired:
         return PipelineWaiting(method=UNPAIRED)
     return PipelineWaiting(
         method=METHOD,
@@ -128,7 +127,9 @@ def pipeline_waiting(reader: RunReader) -> PipelineWaiting | None:
 
 
 def _steps(rows: _Rows) -> Ints:
-    return rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
+    """When steps closed: with what followed them, so not the last one, which nothing may follow."""
+    ends: Ints = rows["time_ns"][rows["kind"] == Record.STEP].astype(np.int64)
+    return ends[:-1]
 
 
 def _in_order(rows_of: Mapping[int, _Rows]) -> Ints:

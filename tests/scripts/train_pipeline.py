@@ -1,7 +1,7 @@
 """A pipeline whose times are known: ``torchrun train_pipeline.py JSON``.
 
-Every stage sleeps for ``forward_s`` and ``backward_s`` per micro-batch; what a rank receives arrives
-``transfer_s`` after both neighbours were ready.
+Every stage sleeps for ``forward_s`` and ``backward_s`` per micro-batch; what a rank receives comes
+``transfer_s`` after both neighbours were ready. Prints the mean time of the steps after the first.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def main(case: dict[str, Any]) -> None:
     schedule = SCHEDULES[case["schedule"]](stage, micros, loss_fn=nn.functional.mse_loss)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     x = torch.ones(2 * micros, WIDTH)
+    ends_s = []
     with probe.watch(model, optimizer, name=case["schedule"]):
         for _ in range(case["steps"]):
             if rank == 0:
@@ -92,10 +93,12 @@ def main(case: dict[str, Any]) -> None:
                 schedule.step()
             optimizer.step()
             optimizer.zero_grad()
+            ends_s.append(time.monotonic())
+    if rank == 0:
+        print(f"STEP {(ends_s[-1] - ends_s[0]) / (len(ends_s) - 1)}", flush=True)
     dist.barrier()
 
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
-    sys.stdout.flush()
     os._exit(0)
