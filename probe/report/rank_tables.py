@@ -148,7 +148,7 @@ def _pipeline_sentence(pipeline: PipelineWaiting) -> str:
     """The mean over ranks, or why there is none."""
     rows = pipeline.ranks
     if not rows:
-        return f"pipeline: bubble and transfer are {pipeline.method}"
+        return f"bubble and transfer of the pipeline are {pipeline.method}"
     step_s = sum(row.step_s for row in rows)
     bubble_s, transfer_s = sum(row.bubble_s for row in rows), sum(row.transfer_s for row in rows)
     return (

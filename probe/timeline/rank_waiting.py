@@ -49,7 +49,8 @@ class Arrivals:
 def balance(reader: RunReader) -> RankBalance | None:
     """``balance`` of the report: how long each rank waits, and which one is the slowest.
 
-    None for one rank, ranks that never meet, or hosts whose clocks were not compared.
+    None for one rank, ranks that never meet all at once (a pipeline), or hosts whose clocks were
+    not compared.
     """
     bounds = [clock.bound_ns for clock in reader.clocks.values()]
     known_bounds = sorted((bound for bound in bounds if bound is not None), reverse=True)
