@@ -60,11 +60,11 @@ class Replay:
         took = time_ns - self._real.get(rank, time_ns)
         self._real[rank] = time_ns
         now = self._now.get(rank, time_ns)
+        self._now[rank] = now + took
         if code == TransferCode.WAITED:
             if (other := self._waits.pop(rank, None)) is not None:
                 self._now[rank] = self._end(rank, time_ns, now, took, other)
             return
-        self._now[rank] = now + took
         if code in (TransferCode.SEND, TransferCode.RECEIVE):
             pair = (rank, peer) if code == TransferCode.SEND else (peer, rank)
             self._begun[code, *pair, number] = now + took
