@@ -21,7 +21,7 @@ pytest.importorskip("torch.distributed.pipelining", reason="no pipelines in this
 from tests.fakes import processes
 from tests.scripts import SCRIPTS
 
-MICROS, STEPS, FORWARD_S, BACKWARD_S, TRANSFER_S = 4, 10, 0.02, 0.04, 0.02
+MICROS, STEPS, FORWARD_S, BACKWARD_S, TRANSFER_S = 4, 12, 0.03, 0.06, 0.03
 
 pytestmark = pytest.mark.alone
 
@@ -79,9 +79,10 @@ def test_bubble_and_transfer_are_told_apart(schedule: str, ranks: int, tmp_path:
     assert "waiting for neighbours in the pipeline" in fast.text
 
     slow = pipeline(tmp_path / "slow", schedule, ranks, TRANSFER_S)
-    assert slow.bubble_s == pytest.approx(fast.bubble_s, rel=0.1)
+    computed_s = slow.step_s - sum(slow.waiting_s) / ranks  # whatever else the machine had to do
+    assert slow.bubble_s == pytest.approx([computed_s * (ranks - 1) / MICROS] * ranks, rel=0.1)
+    assert slow.bubble_s == pytest.approx(fast.bubble_s, rel=0.2)
     grown_s = [a - b for a, b in zip(slow.transfer_s, fast.transfer_s, strict=True)]
-    assert grown_s == pytest.approx([slow.step_s - fast.step_s] * ranks, rel=0.1)
     assert min(grown_s) > 4 * TRANSFER_S
     if schedule == "gpipe":
         arrivals = 2 * (MICROS + ranks - 2)
