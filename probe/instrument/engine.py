@@ -25,6 +25,7 @@ from .state_machine import PhaseStateMachine
 from .step_jitter import NAME as JITTER
 from .step_jitter import StepJitter
 from .thread_rings import ThreadRings
+from .transfers import Transfers
 
 if TYPE_CHECKING:
     from .cuda_memory import CudaMemory
@@ -114,7 +115,7 @@ class PhaseEngine:
         """
         try:
             self._machine.start(began_ns)
-            registry.attach(self._machine)
+            registry.attach(self._machine, Transfers(self.ring, self._machine))
             self._withdraw = when_imported("torch", self._with_torch)
         except Exception as error:
             self._machine.fail(error)

@@ -420,6 +420,25 @@ class RankBalance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineRow:
+    """A rank's mean waiting for its neighbours per step: ``bubble_s`` + ``transfer_s``."""
+
+    rank: int
+    step_s: float
+    waiting_s: float
+    bubble_s: float
+    transfer_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineWaiting:
+    """What ranks of a pipeline wait for; without ranks ``method`` says why it is not known."""
+
+    method: str
+    ranks: tuple[PipelineRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overhead:
     """What recording costs the training process; None where fewer than two steps were recorded."""
 
@@ -514,5 +533,6 @@ class Report(Rendered):
     values: Mapping[str, LoggedValue] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     balance: RankBalance | None = None
+    pipeline: PipelineWaiting | None = None
     final: bool = True
     schema: int = SCHEMA_VERSION

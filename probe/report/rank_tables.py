@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import AttemptRow, ClockRow, CommunicationRow, Report, WaitingRow
+from .model import AttemptRow, ClockRow, CommunicationRow, PipelineWaiting, Report, WaitingRow
 from .numbers import duration, energy, number, share
 from .sentences import short
 from .text_tables import Table, unique
@@ -33,6 +33,8 @@ def lines(report: Report) -> list[str]:
             else f"rank {balance.slowest} is the slowest: others wait up to "
             f"{duration(most.waiting_s)} for it, {share(most.waiting_s / balance.step_s)} of a step"
         )
+    if report.pipeline is not None:
+        said.append(_pipeline_sentence(report.pipeline))
     said += [
         f"{host.host} {host.status}{f': {short(host.ended_by, _LONGEST)}' if host.ended_by else ''}"
         for host in report.hosts
@@ -49,6 +51,7 @@ def tables(report: Report) -> list[Table]:
         _ranks(report),
         _communication(report),
         _balance(report),
+        _pipeline(report),
         _hosts(report),
         _attempts(report),
     ]
@@ -112,6 +115,46 @@ def _balance(report: Report) -> Table:
         f"waiting for other ranks, per step ({who})",
         ["rank", "waits", "of a step", "comes last in", "energy, at its mean power"],
         rows,
+    )
+
+
+def _pipeline(report: Report) -> Table:
+    """What the waits for neighbours are."""
+    pipeline = report.pipeline
+    if pipeline is None:
+        return Table("", [], [])
+    title = "waiting for neighbours in the pipeline"
+    if not pipeline.ranks:
+        return Table(title, ["bubble and transfer"], [[pipeline.method]], frozenset({0}))
+    rows = [
+        [
+            f"rank{row.rank}",
+            *(
+                cell
+                for seconds in (row.waiting_s, row.bubble_s, row.transfer_s)
+                for cell in (duration(seconds), share(seconds / row.step_s))
+            ),
+        ]
+        for row in pipeline.ranks[:_MANY]
+    ]
+    return Table(
+        f"{title}, per step, from {pipeline.method}",
+        ["rank", "waits", "of a step", "bubble", "of a step", "transfer", "of a step"],
+        rows,
+    )
+
+
+def _pipeline_sentence(pipeline: PipelineWaiting) -> str:
+    """The mean over ranks, or why there is none."""
+    rows = pipeline.ranks
+    if not rows:
+        return f"bubble and transfer of the pipeline are {pipeline.method}"
+    step_s = sum(row.step_s for row in rows)
+    bubble_s, transfer_s = sum(row.bubble_s for row in rows), sum(row.transfer_s for row in rows)
+    return (
+        f"pipeline, per step of a rank: bubble {duration(bubble_s / len(rows))} "
+        f"({share(bubble_s / step_s)}), transfer {duration(transfer_s / len(rows))} "
+        f"({share(transfer_s / step_s)})"
     )
 
 

@@ -61,6 +61,7 @@ class Record(IntEnum):
     COMM = 9  # DDP's timers of one step; code: CommCode; payload: ns
     STEP_ELSEWHERE = 11  # a step of another thread that trains at the same time
     STEPPED = 10  # one of several optimizers, named `code`, has stepped `payload` times
+    P2P = 12  # between two ranks; code: TransferCode; payload: how many before it << 16 | peer
 
 
 class AllocatorFigure(StrEnum):
@@ -109,6 +110,19 @@ class CommCode(IntEnum):
     BUSY = 1  # collectives ran
     EXPOSED = 2  # backward had nothing to do but wait for them
     ADDING = 3  # adding to gradients takes longer than making them, timed apart
+
+
+PEER_BITS = 16  # of a P2P record's payload
+
+
+class TransferCode(IntEnum):
+    """The kinds of P2P records: a rank sends to its peer or receives from it, waits for that."""
+
+    SEND = 1  # begins
+    RECEIVE = 2
+    WAIT_SEND = 3  # a wait for it begins
+    WAIT_RECEIVE = 4
+    WAITED = 5  # it is over
 
 
 class EndCode(IntEnum):

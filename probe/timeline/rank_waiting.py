@@ -10,7 +10,7 @@ Times of several hosts are those of the job's clock, so less than its bound says
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,8 @@ class Arrivals:
 def balance(reader: RunReader) -> RankBalance | None:
     """``balance`` of the report: how long each rank waits, and which one is the slowest.
 
-    None for one rank, ranks that never meet, or hosts whose clocks were not compared.
+    None for one rank, ranks that never meet all at once (a pipeline), or hosts whose clocks were
+    not compared.
     """
     bounds = [clock.bound_ns for clock in reader.clocks.values()]
     known_bounds = sorted((bound for bound in bounds if bound is not None), reverse=True)
@@ -95,19 +96,9 @@ def _slowest(
 
 def arrivals(reader: RunReader) -> Arrivals | None:
     """Of the middle of the run; None if fewer than two ranks meet."""
-    ranks = reader.ranks()
-    if len(ranks) < 2:
+    if len(reader.ranks()) < 2:
         return None
-    part = _middle(reader, ranks[0])
-    by_rank: dict[int, Mapping[int, int]] = {}
-    for rank in ranks:
-        mains = [
-            rows
-            for name, rows in reader.rings_between(rank, *part)
-            if name.startswith("main") and len(rows)
-        ]
-        if mains:  # of a rank that was started again, how it was last
-            by_rank[rank] = _of_rank(max(mains, key=lambda rows: int(rows["time_ns"][0])))
+    by_rank = {rank: _of_rank(rows) for rank, rows in main_rings(reader, MOST_STEPS).items()}
     common = (
         sorted(set.intersection(*(set(steps) for steps in by_rank.values()))) if by_rank else []
     )
@@ -118,7 +109,23 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     return Arrivals(order, np.array(common, np.int64), times)
 
 
-def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
+def main_rings(reader: RunReader, most_steps: int) -> dict[int, npt.NDArray[np.void]]:
+    """By rank, the records of about so many steps around the run's middle."""
+    ranks = reader.ranks()
+    part = _middle(reader, ranks[0], most_steps) if ranks else (0, 0)
+    found = {}
+    for rank in ranks:
+        mains = [
+            rows
+            for name, rows in reader.rings_between(rank, *part)
+            if name.startswith("main") and len(rows)
+        ]
+        if mains:  # of a rank that was started again, how it was last
+            found[rank] = max(mains, key=lambda rows: int(rows["time_ns"][0]))
+    return found
+
+
+def _middle(reader: RunReader, rank: int, most_steps: int) -> tuple[int, int]:
     """Around the run's middle, as long as a rank takes for enough steps."""
     begin_ns, end_ns = reader.begin_ns, reader.end_ns()
     middle, half = (begin_ns + end_ns) // 2, _FIRST_LOOK_NS
@@ -127,10 +134,10 @@ def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
             int((rows["kind"] == Record.STEP).sum())
             for _, rows in reader.rings_between(rank, middle - half, middle + half)
         )
-        if steps >= MOST_STEPS:
-            half = half * MOST_STEPS // steps
+        if steps >= most_steps:
+            half = half * most_steps // steps
             return middle - half, middle + half
-        half *= max(2, min(16, MOST_STEPS // max(1, steps)))
+        half *= max(2, min(16, most_steps // max(1, steps)))
     return begin_ns, end_ns
 
 
@@ -150,6 +157,8 @@ def _begins(table: SpanTable, rows: npt.NDArray[np.void]) -> dict[int, int]:
         meeting = (table.code == Code.BACKWARD) & table.entered
         at = np.searchsorted(times, table.begin_ns, "right") - 1
         meeting &= (at >= 0) & reduces[np.maximum(at, 0)]
+    elif (rows["kind"] == Record.P2P).any():
+        return {}  # a stage waits for its neighbours, not for all ranks
     else:
         meeting = (table.code == Code.COMMUNICATION) & table.entered
     step, begin = table.step[meeting], table.begin_ns[meeting]

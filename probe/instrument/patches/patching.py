@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .wrappers import HookTarget
+
+if TYPE_CHECKING:
+    from ..transfers import Transfers
 
 Wrap = Callable[[Any, "Session"], Callable[..., Any]]
 
 
 class Session(HookTarget):
     """The patches of one period in which a machine listens; their wrappers look at ``machine``."""
+
+    transfers: Transfers | None = None  # who hears of sends and receives
 
     def patch(self, owner: Any, name: str, wrap: Wrap) -> None:
         """Let ``wrap(original, self)`` stand for ``owner.name``, if it exists, until the end."""

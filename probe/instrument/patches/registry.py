@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ..state_machine import PhaseStateMachine
+from ..transfers import Transfers
 from .import_hooks import when_imported
 from .patching import Session
 
@@ -19,14 +20,14 @@ _lock = threading.RLock()
 _session: Session | None = None
 
 
-def attach(machine: PhaseStateMachine) -> None:
-    """Send all signals to ``machine``, and no longer to one that was attached before."""
+def attach(machine: PhaseStateMachine, transfers: Transfers) -> None:
+    """Send all signals to ``machine`` and its ``transfers``, no longer to those attached before."""
     global _session
     with _lock:
         if _session is None:
             _session = Session()
             _install(_session)
-        _session.machine = machine
+        _session.machine, _session.transfers = machine, transfers
 
 
 def detach(machine: PhaseStateMachine) -> None:
@@ -36,7 +37,7 @@ def detach(machine: PhaseStateMachine) -> None:
         session = _session
         if session is None or session.machine is not machine:
             return
-        _session = session.machine = None
+        _session = session.machine = session.transfers = None
         for undo in reversed(session.undo):
             with contextlib.suppress(Exception):
                 undo()
@@ -45,7 +46,7 @@ def detach(machine: PhaseStateMachine) -> None:
 def disarm() -> None:
     """In a forked child, let every wrapper pass through."""
     if _session is not None:
-        _session.machine = None
+        _session.machine = _session.transfers = None
 
 
 def _install(session: Session) -> None:

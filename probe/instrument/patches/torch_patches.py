@@ -16,10 +16,12 @@ from typing import Any
 
 from torch.compiler import is_compiling, is_dynamo_compiling
 
+from ...ring.layout import TransferCode
 from .dynamo import put
 from .framework_patches import FRAMEWORKS, framework_step, timed
 from .module_call import wrapper_code
 from .patching import Session, Wrap, replace
+from .transfers import around_transfer, around_wait
 from .wrappers import (
     around_backward,
     around_data,
@@ -203,6 +205,9 @@ def _on_distributed(session: Session, module: ModuleType) -> None:
         if hasattr(module, name):
             session.patch(module, name, _collective)
     session.patch(module.Work, "wait", _communicating)  # FSDP, pipelines, whatever was begun before
+    session.patch(module.Work, "wait", around_wait)
+    session.patch(module.ProcessGroup, "send", around_transfer(TransferCode.SEND))
+    session.patch(module.ProcessGroup, "recv", around_transfer(TransferCode.RECEIVE))
 
 
 def _on_checkpoint(session: Session, module: ModuleType) -> None:
@@ -235,6 +240,7 @@ _NOT_TRACED = (  # all that runs in a training but the patches of names that dyn
     "root_module",
     "state_machine",
     "thread_rings",
+    "transfers",
 )
 
 INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = FRAMEWORKS | {

@@ -21,6 +21,7 @@ from ...errors import UsageError
 from ...model import DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
 from ...store.trainings import nothing_trained
+from ...timeline.pipeline_waiting import pipeline_waiting
 from ...units import NS_PER_S
 from ..model import AbsentMeter, GapCounts, Overhead, RecorderUse, Report, RunInfo, SourceRow
 from .attempts import attempts
@@ -82,11 +83,15 @@ def build(
         if not reports:
             raise UsageError(f"{part_s} s is no part of the run")
         report = joined(reports, reader.clocks, begins_s)
-    return report if part_s is not None else _with_balance(reader, report)
+    return report if part_s is not None else _with_waiting(reader, report)
 
 
-def _with_balance(reader: RunReader, report: Report) -> Report:
-    return replace(report, balance=waiting_of_ranks(reader, report))
+def _with_waiting(reader: RunReader, report: Report) -> Report:
+    return replace(
+        report,
+        balance=waiting_of_ranks(reader, report),
+        pipeline=pipeline_waiting(reader) if report.ranks else None,
+    )
 
 
 def of_training(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = True) -> Report:
@@ -94,7 +99,7 @@ def of_training(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool = T
     reader = analysis.reader
     several = len(reader.ranks()) > 1
     report = _of_host(analysis, tariffs, with_rates=with_rates, several=several)
-    return _with_balance(reader, report) if analysis.run == analysis.whole else report
+    return _with_waiting(reader, report) if analysis.run == analysis.whole else report
 
 
 def of_group(analysis: RunAnalysis, tariffs: Tariffs) -> Report:

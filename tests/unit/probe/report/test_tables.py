@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from probe.model import Provenance
-from probe.report import phase_tables
+from probe.report import phase_tables, rank_tables
 from probe.report.all_devices import MODELLED, TIMED, all_devices
-from probe.report.model import PhaseRow, RankRow
+from probe.report.model import PhaseRow, PipelineRow, PipelineWaiting, RankRow
 from probe.report.text_tables import Table, percent
 from tests.fakes.reports import phase_row, report_of_rows
 
@@ -83,3 +83,29 @@ def test_a_narrow_table_leaves_columns_out_and_breaks_words_only_between_them() 
     assert max(map(len, narrow)) <= 40 and "1.25 s" not in " ".join(narrow)
     assert " ".join(" ".join(narrow).split()).count("waited") == 1
     assert "12.5 kJ" in " ".join(narrow)
+
+
+def test_bubble_and_transfer_of_a_pipeline_are_shares_of_a_step() -> None:
+    def row(rank: int, bubble_s: float, transfer_s: float) -> PipelineRow:
+        waiting_s = bubble_s + transfer_s
+        return PipelineRow(
+            rank=rank, step_s=0.4, waiting_s=waiting_s, bubble_s=bubble_s, transfer_s=transfer_s
+        )
+
+    waiting = PipelineWaiting(method="a replay", ranks=(row(0, 0.1, 0.02), row(1, 0.06, 0.02)))
+    report = replace(report_of_rows(phase_row("forward", 5.0)), pipeline=waiting)
+    (table,) = rank_tables.tables(report)
+    assert "a replay" in table.title
+    assert table.rows[0] == ["rank0", "120 ms", "30.0 %", "100 ms", "25.0 %", "20.0 ms", "5.0 %"]
+    (line,) = rank_tables.lines(report)
+    assert line == "pipeline, per step of a rank: bubble 80.0 ms (20.0 %), transfer 20.0 ms (5.0 %)"
+
+
+def test_a_pipeline_that_is_not_told_apart_says_why() -> None:
+    pipeline = PipelineWaiting(method="not told apart: it rained")
+    report = replace(report_of_rows(phase_row("forward", 5.0)), pipeline=pipeline)
+    (table,) = rank_tables.tables(report)
+    assert table.rows == [["not told apart: it rained"]]
+    assert rank_tables.lines(report) == [
+        "bubble and transfer of the pipeline are not told apart: it rained"
+    ]

@@ -1,0 +1,64 @@
+"""What is patched to see sends and receives between two ranks. Needs torch.
+
+What lies on a device is left out: the host does not wait there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch.compiler import is_compiling
+
+from ...ring.layout import TransferCode
+from .patching import Session, Wrap
+
+Call = Callable[..., Any]
+
+
+def around_transfer(code: TransferCode) -> Wrap:
+    """Make wrappers of ``ProcessGroup.send`` or ``recv``, which isend, irecv and batches call."""
+
+    def wrap(original: Call, session: Session) -> Call:
+        @functools.wraps(original)
+        def transfer(*args: Any, **kwargs: Any) -> Any:
+            transfers = session.transfers
+            if is_compiling() or transfers is None or (peer := _peer(*args)) is None:
+                return original(*args, **kwargs)
+            payload = transfers.begin(code, peer)
+            work = original(*args, **kwargs)
+            if payload is not None and work is not None:
+                transfers.begun(work, code, payload)
+            return work
+
+        return transfer
+
+    return wrap
+
+
+def _peer(*args: Any) -> int | None:
+    """Rank in the job of whom ``send(group, tensors, rank in group, tag)`` is for."""
+    from torch.distributed import get_global_rank
+
+    try:
+        group, tensors, peer = args[:3]
+        return get_global_rank(group, peer) if tensors[0].is_cpu else None
+    except Exception:  # a group or a call that torch's own functions do not make
+        return None
+
+
+def around_wait(original: Call, session: Session) -> Call:
+    """Wrap ``Work.wait``."""
+
+    @functools.wraps(original)
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        transfers = session.transfers
+        if is_compiling() or transfers is None or not transfers.wait(args[0]):
+            return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            transfers.waited()
+
+    return wait
