@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
@@ -22,6 +24,7 @@ class WatchOptions:
     """What :class:`probe.watch` was given, checked; ``dir`` is None for the usual place.
 
     ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps.
+    ``simulate`` is set by `probe demo` alone: it makes the simulated card's tape in the new run.
     """
 
     name: str | None
@@ -37,6 +40,7 @@ class WatchOptions:
     modules: bool
     classify: bool
     resume: str | os.PathLike[str] | None = None
+    simulate: Callable[[Path], object] | None = None
 
 
 def options(

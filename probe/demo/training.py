@@ -1,0 +1,99 @@
+"""The demo's training: a small convolutional network on pictures that are made up on the spot."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from ..model import Phase
+
+_SIDE, _CLASSES = 24, 10
+_BATCH = (24, 72)  # pictures, at least and at most, as where sequences have many lengths
+_MOST_THREADS = 4
+
+
+class Pictures(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Batches without end: patterns of ten classes, shifted, under noise."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = torch.Generator().manual_seed(seed)
+        self._patterns = torch.randn(_CLASSES, _SIDE, _SIDE, generator=self._random)
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while True:
+            yield self._batch()
+
+    def _batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        random = self._random
+        size = int(torch.randint(*_BATCH, (1,), generator=random))
+        labels = torch.randint(_CLASSES, (size,), generator=random)
+        shifts = torch.randint(_SIDE, (size, 2), generator=random).tolist()
+        pictures = torch.stack(
+            [
+                self._patterns[label].roll((down, right), (0, 1))
+                for label, (down, right) in zip(labels.tolist(), shifts, strict=True)
+            ]
+        )
+        noise = torch.randn(pictures.shape, generator=random)
+        return (pictures + noise).unsqueeze(1), labels
+
+
+def make_model() -> nn.Module:
+    """Some 0.5 million parameters."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32 * (_SIDE // 2) ** 2, 128),
+        nn.ReLU(),
+        nn.Linear(128, _CLASSES),
+    )
+
+
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    device: torch.device,
+    seconds: float,
+    enter: Callable[[str], None],
+    log: Callable[..., None],
+) -> int:
+    """Train for so many seconds and return the number of steps.
+
+    Args:
+        enter: called at each edge with the phase that begins, from ``data`` on.
+        log: called once a step with loss and samples.
+    """
+    loss_of = nn.CrossEntropyLoss()
+    batches = iter(DataLoader(Pictures(), batch_size=None))
+    end_s, steps = time.monotonic() + seconds, 0
+    while time.monotonic() < end_s:
+        enter(Phase.DATA)
+        pictures, labels = next(batches)
+        enter(Phase.OTHER)
+        pictures, labels = pictures.to(device), labels.to(device)
+        enter(Phase.FORWARD)
+        loss = loss_of(model(pictures), labels)
+        enter(Phase.BACKWARD)
+        loss.backward()
+        enter(Phase.OPTIMIZER)
+        optimizer.step()
+        enter(Phase.OTHER)
+        optimizer.zero_grad()
+        steps += 1
+        log(loss=loss.detach(), samples=len(labels))
+    enter(Phase.UNATTRIBUTED)
+    return steps
+
+
+def spare_cores() -> None:
+    """Leave a core to the recorder where there is more than one."""
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(max(1, min(_MOST_THREADS, cores - 1)))
