@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ..model import Phase
 
 _SIDE, _CLASSES = 24, 10
-_BATCH = (24, 72)  # pictures, at least and at most, as where sequences have many lengths
+_BATCH = (128, 384)  # pictures, at least and at most, as where sequences have many lengths
 _MOST_THREADS = 4
 
 
@@ -43,23 +44,38 @@ class Pictures(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
         return (pictures + noise).unsqueeze(1), labels
 
 
+class Adam(torch.optim.Adam):
+    """Says when its work begins and ends: torch's own wrapper of ``step`` takes 0.2 ms besides."""
+
+    def __init__(self, model: nn.Module, enter: Callable[[str], None]) -> None:
+        super().__init__(model.parameters())
+        self._enter = enter
+
+    def step(self, closure: Any = None) -> Any:
+        """One step."""
+        self._enter(Phase.OPTIMIZER)
+        loss = super().step(closure)
+        self._enter(Phase.OTHER)
+        return loss
+
+
 def make_model() -> nn.Module:
-    """Some 0.5 million parameters."""
+    """Some 1.8 million parameters."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
         nn.Conv2d(16, 32, 3, stride=2, padding=1),
         nn.ReLU(),
         nn.Flatten(),
-        nn.Linear(32 * (_SIDE // 2) ** 2, 128),
+        nn.Linear(32 * (_SIDE // 2) ** 2, 384),
         nn.ReLU(),
-        nn.Linear(128, _CLASSES),
+        nn.Linear(384, _CLASSES),
     )
 
 
 def train(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     device: torch.device,
     seconds: float,
     enter: Callable[[str], None],
@@ -68,7 +84,7 @@ def train(
     """Train for so many seconds and return the number of steps.
 
     Args:
-        enter: called at each edge with the phase that begins, from ``data`` on.
+        enter: called at each edge with the phase that begins, as the optimizer calls it.
         log: called once a step with loss and samples.
     """
     loss_of = nn.CrossEntropyLoss()
@@ -83,9 +99,8 @@ def train(
         loss = loss_of(model(pictures), labels)
         enter(Phase.BACKWARD)
         loss.backward()
-        enter(Phase.OPTIMIZER)
-        optimizer.step()
         enter(Phase.OTHER)
+        optimizer.step()
         optimizer.zero_grad()
         steps += 1
         log(loss=loss.detach(), samples=len(labels))

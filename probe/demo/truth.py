@@ -1,11 +1,13 @@
-"""What each phase of the demo truly used: its time on the tape, times its power."""
+"""What each phase of the demo truly used: the integral of the tape over its visits."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import cycle, pairwise
 from pathlib import Path
+from random import Random
 from types import MappingProxyType
 
 from ..model import Phase
@@ -24,7 +26,11 @@ LEVELS_W: Mapping[str, float] = MappingProxyType(
         Phase.UNATTRIBUTED: 70.0,
     }
 )
-"""What the simulated card draws in each phase of the demo, in W."""
+"""What the simulated card draws in each phase of the demo, in W, on average."""
+VARIES = 0.03
+"""Standard deviation of a visit's power, as a share of its phase's."""
+
+_FACTORS = 9973
 
 
 class TrueEnergy:
@@ -34,14 +40,15 @@ class TrueEnergy:
         """Before the run: no tape yet. ``most`` is how many edges it will have space for."""
         self._most = most
         self._tape: TapeWriter | None = None
-        self._phase, self._since_ns = str(Phase.STARTUP), 0
-        self._spent_ns: defaultdict[str, int] = defaultdict(int)
+        self._edges: list[tuple[int, str, float]] = []
+        random = Random(0)
+        # Made beforehand: what happens at an edge is part of a phase.
+        self._factors = cycle([1 + VARIES * random.gauss(0, 1) for _ in range(_FACTORS)])
 
     def make_tape(self, run: Path) -> None:
         """Begin it, in the directory of a new run. Raises OSError."""
         self._tape = TapeWriter(tape_path(run), self._most)
-        self._since_ns = time.monotonic_ns()
-        self._tape.write(self._since_ns, LEVELS_W[self._phase])
+        self.enter(Phase.STARTUP)
 
     def enter(self, phase: str) -> None:
         """The phase begins now; the one before ends.
@@ -49,18 +56,15 @@ class TrueEnergy:
         Raises:
             IndexError: the tape is full.
         """
-        if self._tape is None:
-            return
-        now_ns = time.monotonic_ns()
-        self._tape.write(now_ns, LEVELS_W[phase])
-        self._spent_ns[self._phase] += now_ns - self._since_ns
-        self._phase, self._since_ns = phase, now_ns
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a further step might find no space."""
-        return self._tape is not None and self._tape.is_full
+        if self._tape is not None:
+            watts = LEVELS_W[phase] * next(self._factors)
+            now_ns = time.monotonic_ns()
+            self._tape.write(now_ns, watts)
+            self._edges.append((now_ns, phase, watts))
 
     def joules(self) -> dict[str, float]:
         """True energy in J by phase, of the phases that have ended."""
-        return {p: LEVELS_W[p] * ns / NS_PER_S for p, ns in self._spent_ns.items()}
+        joules: defaultdict[str, float] = defaultdict(float)
+        for (begin_ns, phase, watts), (end_ns, _, _) in pairwise(self._edges):
+            joules[phase] += watts * (end_ns - begin_ns) / NS_PER_S
+        return dict(joules)

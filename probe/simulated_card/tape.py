@@ -25,7 +25,7 @@ class TapeWriter:
     """Appends levels to a new file; the oldest entry is the time from which the card exists."""
 
     def __init__(self, path: Path, most: int) -> None:
-        """Make the file, with space for ``most`` entries; what is not used takes none on disk.
+        """Make the file, with space for ``most`` entries.
 
         Raises:
             OSError: the file exists or cannot be made.
@@ -34,15 +34,11 @@ class TapeWriter:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, size)
-            self._map = mmap.mmap(descriptor, size)
+            # No page of it is to be found missing at an edge of the training.
+            self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         finally:
             os.close(descriptor)
         self._most, self._used = most, 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no further level can be written."""
-        return self._used >= self._most
 
     def write(self, time_ns: int, watts: float) -> None:
         """From ``time_ns`` on the card draws ``watts`` (> 0). Times must not decrease.
@@ -50,10 +46,11 @@ class TapeWriter:
         Raises:
             IndexError: the tape is full.
         """
-        if self.is_full:
+        used = self._used
+        if used >= self._most:
             raise IndexError("the tape of the simulated card is full")
-        _ENTRY.pack_into(self._map, _COUNT.size + self._used * _ENTRY.size, time_ns, watts)
-        self._used += 1
+        _ENTRY.pack_into(self._map, _COUNT.size + used * _ENTRY.size, time_ns, watts)
+        self._used = used + 1
         _COUNT.pack_into(self._map, 0, self._used)
 
 
