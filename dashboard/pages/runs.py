@@ -10,6 +10,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from probe.report.numbers import duration, energy, number
+from probe.simulated_card import WORD
 from probe.store.catalogue import RunSummary
 from probe.store.run_fields import PowerFields
 
@@ -211,6 +212,8 @@ def _row(context: AppContext, row: RunSummary) -> Any:
 
 
 def _shown(row: RunSummary, joules: float | None) -> str:
+    if row.get("simulated"):
+        return WORD
     return "shared" if joules is None and row.get("shared") else energy(joules)
 
 

@@ -26,8 +26,19 @@ class StoredRun:
 
     @cached_property
     def report(self) -> Report:
-        """The run's report. Raises UsageError for a group of trainings, else StoreError."""
-        return run_report(self.path)
+        """The run's report.
+
+        Raises:
+            ExportRefused: its card is simulated: elsewhere its figures would be taken for real.
+            UsageError: it is a group of trainings.
+            StoreError: it cannot be read.
+        """
+        report = run_report(self.path)
+        if report.run.simulated:
+            raise ExportRefused(
+                f"{report.run.id} is of a simulated card (`probe demo`): nothing of it is exported"
+            )
+        return report
 
     @cached_property
     def reader(self) -> RunReader:

@@ -1,8 +1,8 @@
 """A card that does not exist, under the real ``pynvml``: for ``probe demo`` and nothing else.
 
 A run whose run.json says ``"simulated": true`` is measured with this card and with no other meter.
-Nothing else brings it: no variable, no argument of ``watch()``. So no run can have it without saying
-so. Standard library only; whoever knows no more than a UUID can ask :func:`is_simulated`.
+Nothing else brings it: no variable, no argument of ``watch()``. So no run can have it without
+saying so. Whoever knows no more than a UUID can ask :func:`is_simulated`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from ctypes import c_char, c_int, c_uint, c_ulonglong, c_void_p
+from ctypes import c_int, c_uint, c_ulonglong, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ def _text_of(text: str) -> Callable[[int, int], int]:
     def copy(address: int, length: int) -> int:
         if len(content) > length:
             return _INSUFFICIENT_SIZE
-        (c_char * len(content)).from_address(address)[:] = content
+        ctypes.memmove(address, content, len(content))
         return _OK
 
     return copy
