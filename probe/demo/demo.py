@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..clock import MACHINE_CLOCK
-from ..errors import NothingToReport, SensorUnavailable, UsageError
+from ..errors import NothingToReport, UsageError
 from ..model import DeviceKind, Source
 from ..report.model import Report
 from ..sensors import SensorContext, discover_sensors
@@ -30,6 +31,14 @@ class Outcome:
     true_j: Mapping[str, float] | None
 
 
+def check() -> None:
+    """Raises UsageError if torch is missing, or this process belongs to another run."""
+    if os.environ.get("PROBE_RUN") or current_job().world_size > 1:
+        raise UsageError("`probe demo` makes a run of its own: start it alone")
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError("torch is not installed, and the demo trains a model: pip install torch")
+
+
 def real_meters() -> list[Source]:
     """The meters of this machine that count into a run's measured energy."""
     pid = os.getpid()
@@ -42,7 +51,7 @@ def real_meters() -> list[Source]:
         sensor = kind(context)
         try:
             meters += [source for source in sensor.open() if source.in_total]
-        except SensorUnavailable:
+        except Exception:  # absent; or a third party's that is broken, of which a run would tell
             continue
         finally:
             sensor.close()
@@ -60,14 +69,9 @@ def run_demo(directory: str | None, seconds: float, meters: list[Source]) -> Out
         StoreError: the run cannot be recorded.
         NothingToReport: nothing was recorded.
     """
-    if os.environ.get("PROBE_RUN") or current_job().world_size > 1:
-        raise UsageError("`probe demo` makes a run of its own: start it alone")
-    try:
-        import torch
-    except ImportError:
-        raise UsageError(
-            "torch is not installed, and the demo trains a model: pip install torch"
-        ) from None
+    check()
+    import torch
+
     from . import training
 
     training.spare_cores()
@@ -85,6 +89,8 @@ def run_demo(directory: str | None, seconds: float, meters: list[Source]) -> Out
         failed = False
     finally:
         run.close(failed=failed, exit_code=int(failed))
+        if truth is not None:
+            truth.close()
     report = run.report()
     if not isinstance(report, Report) or not report.run.steps:
         raise NothingToReport(f"nothing was recorded: see {run.path}")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ..model import Phase
 from ..simulated_card.tape import TapeWriter
 from ..store.layout import tape_path
+from ..store.new_files import open_new
 from ..units import NS_PER_S
 
 LEVELS_W: Mapping[str, float] = MappingProxyType(
@@ -47,7 +48,8 @@ class TrueEnergy:
 
     def make_tape(self, run: Path) -> None:
         """Begin it, in the directory of a new run. Raises OSError."""
-        self._tape = TapeWriter(tape_path(run), self._most)
+        with open_new(tape_path(run)) as file:
+            self._tape = TapeWriter(file, self._most)
         self.enter(Phase.STARTUP)
 
     def enter(self, phase: str) -> None:
@@ -61,6 +63,12 @@ class TrueEnergy:
             now_ns = time.monotonic_ns()
             self._tape.write(now_ns, watts)
             self._edges.append((now_ns, phase, watts))
+
+    def close(self) -> None:
+        """End the tape, once the run is sealed."""
+        if self._tape is not None:
+            self._tape.close()
+            self._tape = None
 
     def joules(self) -> dict[str, float]:
         """True energy in J by phase, of the phases that have ended."""

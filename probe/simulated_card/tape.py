@@ -14,6 +14,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from pathlib import Path
+from typing import IO
 
 from ..units import NS_PER_S
 
@@ -24,20 +25,13 @@ _ENTRY = struct.Struct("<qd")
 class TapeWriter:
     """Appends levels to a new file; the oldest entry is the time from which the card exists."""
 
-    def __init__(self, path: Path, most: int) -> None:
-        """Make the file, with space for ``most`` entries.
-
-        Raises:
-            OSError: the file exists or cannot be made.
-        """
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        """Make it of a new, empty file, with space for ``most`` entries. Raises OSError."""
+        self._file = os.dup(file.fileno())
         size = _COUNT.size + most * _ENTRY.size
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(descriptor, size)
-            # No page of it is to be found missing at an edge of the training.
-            self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        finally:
-            os.close(descriptor)
+        os.ftruncate(self._file, size)
+        # No page of it is to be found missing at an edge of the training.
+        self._map = mmap.mmap(self._file, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._most, self._used = most, 0
 
     def write(self, time_ns: int, watts: float) -> None:
@@ -52,6 +46,12 @@ class TapeWriter:
         _ENTRY.pack_into(self._map, _COUNT.size + used * _ENTRY.size, time_ns, watts)
         self._used = used + 1
         _COUNT.pack_into(self._map, 0, self._used)
+
+    def close(self) -> None:
+        """Give back the space that was not used. Nothing can be written any more."""
+        self._map.close()
+        os.ftruncate(self._file, _COUNT.size + self._used * _ENTRY.size)
+        os.close(self._file)
 
 
 class TapeReader:

@@ -25,11 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
-    from ...demo.demo import real_meters, run_demo
+    from ...demo.demo import check, real_meters, run_demo
     from ...demo.text import after, before
 
     if not _LEAST_S <= options.seconds <= _MOST_S:
         raise UsageError(f"--seconds: from {_LEAST_S} to {_MOST_S}")
+    check()
     meters = real_meters()
     print(before(meters, options.seconds), flush=True)
     print(after(run_demo(options.dir, options.seconds, meters)))
