@@ -29,21 +29,26 @@ class StoredRun:
         """The run's report.
 
         Raises:
-            ExportRefused: its card is simulated: elsewhere its figures would be taken for real.
+            ExportRefused: as :attr:`reader`.
             UsageError: it is a group of trainings.
             StoreError: it cannot be read.
         """
-        report = run_report(self.path)
-        if report.run.simulated:
-            raise ExportRefused(
-                f"{report.run.id} is of a simulated card (`probe demo`): nothing of it is exported"
-            )
-        return report
+        return run_report(self.reader.path)
 
     @cached_property
     def reader(self) -> RunReader:
-        """Spans, samples, values."""
-        return RunReader(self.path)
+        """Spans, samples, values.
+
+        Raises:
+            ExportRefused: its card is simulated: elsewhere its figures would be taken for real.
+            StoreError: it cannot be read.
+        """
+        reader = RunReader(self.path)
+        if reader.meta.get("simulated"):
+            raise ExportRefused(
+                f"{reader.id} is of a simulated card (`probe demo`): nothing of it is exported"
+            )
+        return reader
 
     @property
     def anchor(self) -> Anchor:

@@ -27,21 +27,25 @@ def before(meters: Sequence[Source], seconds: float) -> str:
         f"{WORD}: no energy meter can be read here, so a card that does not exist is put\n"
         f"under pynvml. A small real model trains on the CPU for {long}; its phases draw\n"
         f"powers that are made up: {_levels()}.\n"
-        "phasewatt sees an energy counter that moves every 100 ms, and no power of a phase."
+        "All that phasewatt sees of them is an energy counter that moves every 100 ms."
     )
 
 
-def after(outcome: Outcome) -> str:
-    """The estimated joules per phase, beside the true ones where there are any; what to do next."""
+def after(outcome: Outcome, directory: str | None = None) -> str:
+    """The estimated joules per phase, beside the true ones where there are any; what to do next.
+
+    Args:
+        directory: of runs, if it was named.
+    """
     report = outcome.report
     lines = ["", *_table(report, outcome.true_j).lines(_WIDTH), ""]
     if outcome.true_j is not None:
         lines[1:1] = [f"{WORD}: {report.run.steps} steps in {duration(report.run.duration_s)} "
                       f"on the {NAME}"]  # fmt: skip
-    where = f"--dir {outcome.run.parent}"
+    where = f" --dir {directory}" if directory else ""
     lines += [
-        f"the report      probe report {outcome.run.name} {where}",
-        f"the dashboard   probe dashboard {where}",
+        f"the report      probe report {outcome.run.name}{where}",
+        f"the dashboard   probe dashboard{where}",
         "your training   import probe",
         "                with probe.watch(model, optimizer):",
         "                    for x, y in loader:",
@@ -106,4 +110,4 @@ def _interval(row: PhaseRow) -> str:
 
 
 def _levels() -> str:
-    return ", ".join(f"{phase} {LEVELS_W[phase]:.0f} W" for phase in _SHOWN)
+    return ", ".join(f"{phase} {LEVELS_W[phase]:.0f}" for phase in _SHOWN) + " W"

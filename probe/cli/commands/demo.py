@@ -33,5 +33,5 @@ def run(options: argparse.Namespace) -> int:
     check()
     meters = real_meters()
     print(before(meters, options.seconds), flush=True)
-    print(after(run_demo(options.dir, options.seconds, meters)))
+    print(after(run_demo(options.dir, options.seconds, meters), options.dir))
     return 0
