@@ -24,9 +24,9 @@ def before(meters: Sequence[Source], seconds: float) -> str:
         names = ", ".join(f"{meter.device} ({meter.method})" for meter in meters)
         return f"training a small model for {long}, measured by {names}"
     return (
-        f"{WORD}: no energy meter can be read here, so a card that does not exist is put\n"
-        f"under pynvml. A small real model trains on the CPU for {long}; its phases draw\n"
-        f"powers that are made up: {_levels()}.\n"
+        f"{WORD}: no energy meter can be read here, so a card that does not exist is\n"
+        f"put under pynvml. A small real model trains on the CPU for {long}. Its phases\n"
+        f"draw powers that are made up: {_levels()}.\n"
         "All that phasewatt sees of them is an energy counter that moves every 100 ms."
     )
 
