@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from ..model import Phase, Source
@@ -11,7 +12,7 @@ from ..report.numbers import duration, energy_range, interval, number
 from ..report.text_tables import Table
 from ..simulated_card import NAME, WORD
 from .demo import Outcome
-from .truth import LEVELS_W
+from .truth import LEVELS_W, VARIES
 
 _WIDTH = 80
 _SHOWN = (Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
@@ -19,16 +20,18 @@ _SHOWN = (Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 def before(meters: Sequence[Source], seconds: float) -> str:
     """What is going to be measured."""
-    long = duration(seconds)
     if meters:
         names = ", ".join(f"{meter.device} ({meter.method})" for meter in meters)
-        return f"training a small model for {long}, measured by {names}"
-    return (
-        f"{WORD}: no energy meter can be read here, so a card that does not exist is\n"
-        f"put under pynvml. A small real model trains on the CPU for {long}. Its phases\n"
-        f"draw powers that are made up: {_levels()}.\n"
-        "All that phasewatt sees of them is an energy counter that moves every 100 ms."
-    )
+        text = f"training a small model for {duration(seconds)}, measured by {names}"
+    else:
+        text = (
+            f"{WORD}: no energy meter can be read here, so a card that does not exist is put "
+            f"under pynvml. A small real model trains on the CPU for {duration(seconds)}. Its "
+            f"phases draw powers that are made up ({_levels()}) and differ by "
+            f"{100 * VARIES:.0f} % from visit to visit. All that phasewatt sees of them is an "
+            "energy counter that moves every 100 ms."
+        )
+    return textwrap.fill(text, _WIDTH)
 
 
 def after(outcome: Outcome, directory: str | None = None) -> str:
