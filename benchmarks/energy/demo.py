@@ -66,13 +66,13 @@ def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "held": sum(bool(row["held"]) for row in resolved),
         }
     both = sum(all(run["phases"][p]["status"] == "resolved" for p in JUDGED) for run in runs)
-    resolved = sum(by_phase[phase]["resolved"] for phase in JUDGED)
+    judged = sum(by_phase[phase]["resolved"] for phase in JUDGED)
     held = sum(by_phase[phase]["held"] for phase in JUDGED)
     return {
         "runs": len(runs),
         "both_resolved": both,
         "phases": by_phase,
-        "ok": both >= SHARE * len(runs) and held >= SHARE * resolved > 0,
+        "ok": both >= SHARE * len(runs) and held >= SHARE * judged > 0,
     }
 
 

@@ -51,7 +51,7 @@ class Adam(torch.optim.Adam):
         super().__init__(model.parameters())
         self._enter = enter
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Any = None) -> Any:  # torch overloads it by closure
         """One step."""
         self._enter(Phase.OPTIMIZER)
         loss = super().step(closure)
