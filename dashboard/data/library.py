@@ -91,7 +91,7 @@ class Library:
 
 def _with_live(path: Path, row: RunSummary) -> RunSummary:
     live = read_live(path) if row["status"] == "running" else None
-    if live is None:
+    if live is None or row.get("simulated"):
         return row
     return row | {
         "energy_j": live.energy_j(),

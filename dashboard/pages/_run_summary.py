@@ -15,6 +15,7 @@ from probe.report.model import RateRow, Report
 from probe.report.numbers import duration, energy, energy_with_error, number, unbroken, watts
 from probe.report.numbers import share as share_text
 from probe.report.sentences import begun, machine, tariffs, worth
+from probe.simulated_card import WORD
 
 from .. import urls
 from ..components import badge, chart_table, notice, table, tile, tiles, with_code
@@ -74,10 +75,11 @@ def _energy(report: Report) -> Any:
     total = report.total
     if total.energy_j is not None:
         limits = total.energy_j_interval
+        label = f"energy, {WORD if report.run.simulated else 'measured'}"
         if limits is None:
-            return tile("energy, measured", energy(total.energy_j), "so far")
+            return tile(label, energy(total.energy_j), "so far")
         half = (limits[1] - limits[0]) / 2
-        return tile("energy, measured", energy_with_error(total.energy_j, half), "95 %")
+        return tile(label, energy_with_error(total.energy_j, half), "95 %")
     if total.modelled_energy_j is not None:
         joules = energy(total.modelled_energy_j)
         return tile("energy, by a model", joules, "no meter was found", "modelled")

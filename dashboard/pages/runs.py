@@ -10,6 +10,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from probe.report.numbers import duration, energy, number
+from probe.simulated_card import WORD
 from probe.store.catalogue import RunSummary
 from probe.store.run_fields import PowerFields
 
@@ -100,8 +101,7 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
     count = f"{len(shown)} of {len(rows)} runs" if wanted else f"{len(rows)} runs"
     body: list[Any] = [html.P([count, f" in {context.directory}"], className="soft")]
     if not shown:
-        body.append(notice("No run has that in its name, id or status."))
-        return body, stamp
+        return [*body, notice("No run has that in its name, id or status.")], stamp
     head = html.Tr(
         [
             *(_heading(context, key, label, sort, wanted) for key, (label, _) in _COLUMNS.items()),
@@ -211,7 +211,8 @@ def _row(context: AppContext, row: RunSummary) -> Any:
 
 
 def _shown(row: RunSummary, joules: float | None) -> str:
-    return "shared" if joules is None and row.get("shared") else energy(joules)
+    word = WORD if row.get("simulated") else "shared" if row.get("shared") else ""
+    return word if word and joules is None else energy(joules)
 
 
 def _about(row: RunSummary, joules: float | None, *, model: bool) -> str:
@@ -229,9 +230,8 @@ def _link(context: AppContext, row: RunSummary, name: str) -> Any:
 
 def _joules(row: RunSummary) -> tuple[float | None, bool]:
     """(J, whether a model's)."""
-    if row["energy_j"] is not None:
-        return row["energy_j"], False
-    return row["modelled_energy_j"], True
+    measured_j = row["energy_j"]
+    return (row["modelled_energy_j"], True) if measured_j is None else (measured_j, False)
 
 
 def _each(row: RunSummary) -> tuple[float | None, str]:

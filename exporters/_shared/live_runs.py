@@ -35,7 +35,10 @@ Runs = Callable[[], Iterable[LiveRun]]
 
 
 def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> Runs:
-    """The live runs among some run directories, with the pages of one node or of all."""
+    """The live runs among some run directories, with the pages of one node or of all.
+
+    A run of the simulated card is none of them: its figures would be taken for real.
+    """
 
     def find() -> Iterator[LiveRun]:
         for path in paths():
@@ -45,7 +48,7 @@ def live_runs(paths: Callable[[], Iterable[Path]], node: str | None = None) -> R
             if live is None or not live.pages:
                 continue
             meta = files.read_json(path / RUN_FILE)
-            if isinstance(meta, dict):
+            if isinstance(meta, dict) and not meta.get("simulated"):
                 yield live_run(meta, live)
 
     return find

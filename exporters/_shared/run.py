@@ -26,13 +26,29 @@ class StoredRun:
 
     @cached_property
     def report(self) -> Report:
-        """The run's report. Raises UsageError for a group of trainings, else StoreError."""
-        return run_report(self.path)
+        """The run's report.
+
+        Raises:
+            ExportRefused: as :attr:`reader`.
+            UsageError: it is a group of trainings.
+            StoreError: it cannot be read.
+        """
+        return run_report(self.reader.path)
 
     @cached_property
     def reader(self) -> RunReader:
-        """Spans, samples, values."""
-        return RunReader(self.path)
+        """Spans, samples, values.
+
+        Raises:
+            ExportRefused: its card is simulated: elsewhere its figures would be taken for real.
+            StoreError: it cannot be read.
+        """
+        reader = RunReader(self.path)
+        if reader.meta.get("simulated"):
+            raise ExportRefused(
+                f"{reader.id} is of a simulated card (`probe demo`): nothing of it is exported"
+            )
+        return reader
 
     @property
     def anchor(self) -> Anchor:

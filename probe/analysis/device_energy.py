@@ -111,6 +111,7 @@ def source_row(
         else None,
         shared=shared,
         device_kind=_kind_beyond_name(source),
+        simulated=source.simulated,
     )
 
 

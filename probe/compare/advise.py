@@ -105,6 +105,7 @@ class AdvisedRun:
 
     id: str
     name: str
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +147,7 @@ def of_report(
     tips.sort(key=lambda tip: (-(tip.at_most_j or 0.0), -tip.at_most_s))
     capped = _capped(report)
     return Advice(
-        run=AdvisedRun(id=report.run.id, name=report.run.name),
+        run=AdvisedRun(id=report.run.id, name=report.run.name, simulated=report.run.simulated),
         energy_j=measured,
         duration_s=report.run.duration_s,
         ranked_by="energy" if measured is not None else "time",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import UnknownRunError, UsageError
 from ..model import Phase, RunStatus
+from ..simulated_card import LINE
 from ..store.layout import RUN_FILE, runs_dir
 from ..store.runs import find_runs, references
 from ..store.untrusted import is_regular
@@ -89,6 +90,7 @@ class Campaign:
         if len(read) < 2:
             raise UsageError(f"only {read[0][0]!r} has a finished run: nothing to compare it with")
         check_apart(read)
+        remarks += check_simulated(read)
         asked = Target.of(target) if isinstance(target, str) else target
         if asked is None:
             asked = common_target([run for _, runs in read for run in runs])
@@ -194,6 +196,20 @@ def check_apart(sides: Sequence[tuple[str, Sequence[Recording]]]) -> None:
                     "a run cannot be compared with itself"
                 )
             seen[run.id] = name
+
+
+def check_simulated(sides: Sequence[tuple[str, Sequence[Recording]]]) -> list[str]:
+    """A line if the runs are of the simulated card. Raises UsageError if some are and some not."""
+    runs = [run for _, theirs in sides for run in theirs]
+    made_up = next((run for run in runs if run.simulated), None)
+    real = next((run for run in runs if not run.simulated), None)
+    if made_up is None:
+        return []
+    if real is not None:
+        raise UsageError(
+            f"{made_up.id} is of a simulated card, {real.id} is not: they cannot be compared"
+        )
+    return [LINE]
 
 
 def _has_startup(trial: Trial) -> bool:

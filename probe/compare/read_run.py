@@ -55,6 +55,11 @@ class Recording:
         return str(self.meta.get("name") or "")
 
     @property
+    def simulated(self) -> bool:
+        """True if its card does not exist (`probe demo`)."""
+        return bool(self.meta.get("simulated"))
+
+    @property
     def finished(self) -> bool:
         """True if the run ended as it should."""
         return self.status is RunStatus.FINISHED

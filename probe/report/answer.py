@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..model import Phase, Status
+from ..simulated_card import WORD
 from .all_devices import METERED, MODELLED, DevicePhases, all_devices, energy_of, time_share_of
 from .model import PhaseRow, Report
 from .numbers import duration, energy, energy_with_error, share, share_with_error
@@ -45,7 +46,10 @@ def answer(report: Report) -> Answer:
     tables = all_devices(report)
     metered = next((table for table in tables if table.kind == METERED), None)
     phase, headline = _headline(report, tables, metered)
-    return Answer(headline, _used(report), _limit(report, metered), phase)
+    used = _used(report)
+    if report.run.simulated:
+        headline, used = f"{WORD}: {headline}", f"{WORD}: {used}"
+    return Answer(headline, used, _limit(report, metered), phase)
 
 
 def _headline(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..simulated_card import WORD
 from .model import Report, SourceRow
 from .numbers import duration, energy, watts
 from .text_tables import Table
@@ -84,4 +85,6 @@ def _systematic(source: SourceRow) -> str:
             f"shows {1 + errors.gain:.3f} × power {errors.offset_w:+.1f} W, as published "
             "for this card; the energies above are as it shows them"
         )
+    if source.simulated:
+        return f"{WORD}: this card does not exist"
     return f"may be off by ±{100 * errors.gain:.0f} %, all phases alike, beside the intervals"

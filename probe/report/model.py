@@ -74,6 +74,7 @@ class RunInfo:
     ``steps_left_out`` how many first steps it leaves out. ``iterations`` and ``optimizers`` (steps
     by optimizer) differ from ``steps`` where several optimizers take turns. ``note`` says in one
     line that nothing trained. ``group``, ``command`` and ``process`` are of a training in a group.
+    ``simulated``: its card does not exist (`probe demo`), and no sum may count its joules.
     """
 
     id: str
@@ -101,6 +102,7 @@ class RunInfo:
     group: str | None = None
     command: tuple[str, ...] = ()
     process: str | None = None
+    simulated: bool = False
 
     @property
     def title(self) -> str:
@@ -171,6 +173,7 @@ class SourceRow:
 
     ``in_total``: it counts into the measured energy. ``shared``: other trainings used the device at
     the same time, so that its energy is the group's. ``device_kind`` where the name does not say.
+    ``simulated``: the device does not exist.
     """
 
     source: str
@@ -189,6 +192,7 @@ class SourceRow:
     fit: SensorFit | None = None
     shared: bool = False
     device_kind: str = ""
+    simulated: bool = False
 
     @property
     def is_modelled(self) -> bool:

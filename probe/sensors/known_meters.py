@@ -33,7 +33,7 @@ class Systematic:
     """How far all that a meter shows is off: a share of power, and watts at all powers.
 
     Of a published card both have a sign; ``origin`` is "database". Of any other the gain may be off
-    to either side; ``origin`` is "vendor".
+    to either side; ``origin`` is "vendor". The simulated card's meter is exact ("simulation").
     """
 
     gain: float
@@ -49,6 +49,8 @@ def systematic(source: Source) -> Systematic | None:
     """What is known of a meter's errors; None for a model, which is no meter."""
     if source.provenance is not Provenance.MEASURED:
         return None
+    if source.simulated:
+        return Systematic(0.0, 0.0, "simulation")
     for entry in _entries():
         if entry["model"] == source.model and source.quantity in entry["quantities"]:
             return Systematic(entry["gain"], entry["offset_w"], "database")

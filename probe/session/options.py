@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
@@ -24,6 +26,7 @@ class WatchOptions:
 
     ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps,
     ``hang_after_s`` seconds without an edge that are a hang.
+    ``simulate`` is set by `probe demo` alone: it makes the simulated card's tape in the new run.
     """
 
     name: str | None
@@ -40,6 +43,7 @@ class WatchOptions:
     classify: bool
     resume: str | os.PathLike[str] | None = None
     hang_after_s: float | None = None
+    simulate: Callable[[Path], object] | None = None
 
 
 def options(

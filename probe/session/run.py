@@ -214,12 +214,19 @@ class Run:
             "prometheus": options.prometheus,
             "dashboard": dashboard,
         }
+        if options.simulate is not None:
+            fields["simulated"] = True
         try:
             run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
         except ForeignRunError as error:
             say(f"phasewatt: {error}: this rank gets a run of its own")
             run_id = new_run_id(options.name, self._clock.wall_s())
             run = create_run(directory, run_id, shared=False, fields=fields)
+        if options.simulate is not None:  # before the recorder looks for its meters
+            try:
+                options.simulate(run)
+            except OSError as error:
+                raise StoreError(f"cannot write into {run}: {error.strerror}") from None
         if dashboard and job.rank == 0:
             say(f"phasewatt: dashboard at {address(dashboard, run_id)}")
         return run

@@ -27,6 +27,7 @@ class RunSummary(TypedDict):
     ``status`` is that of the run, ``private`` or ``unreadable``; then ``problem`` says why, and all
     else but ``id`` is empty. ``power`` is the mean in a few bins. Of a group ``trainings`` has a
     row for each; of such a training ``shared`` says whether a meter's joules are the group's.
+    A run of the ``simulated`` card has no energy here, so that no sum of rows counts it.
     ``power_w`` is the power now of a run that goes on, where the dashboard has added it.
     """
 
@@ -45,6 +46,7 @@ class RunSummary(TypedDict):
     trainings: NotRequired[list[RunSummary]]
     shared: NotRequired[bool]
     power_w: NotRequired[float | None]
+    simulated: NotRequired[bool]
 
 
 def summaries(directory: Path) -> list[RunSummary]:
@@ -98,6 +100,8 @@ def _row(path: Path, reader: RunReader) -> RunSummary:
         "power": meta.get("power"),
         "problem": None,
     }
+    if meta.get("simulated"):
+        row |= {"simulated": True, "energy_j": None, "modelled_energy_j": None, "power": None}
     if reader.is_group:
         row["trainings"] = [summary(training_dir(path, number)) for number in numbers(path)]
     elif reader.training is not None:

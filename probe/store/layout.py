@@ -97,6 +97,11 @@ def lease_path(run: Path, epoch: int, node: str | None = None) -> Path:
     return node_dir(run, node) / f"lease-{epoch}"
 
 
+def tape_path(run: Path) -> Path:
+    """The true power of the simulated card, in a run of `probe demo`."""
+    return node_dir(run) / "simulated-power"
+
+
 def dashboard_path(directory: Path) -> Path:
     """Who serves the dashboard of a directory of runs."""
     return directory / ".dashboard.json"

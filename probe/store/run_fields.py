@@ -103,6 +103,7 @@ class ProcessFields(TypedDict, total=False):
 class StartFields(TypedDict, total=False):
     """What is known when a run, or a training below one, begins.
 
+    ``simulated``: its card does not exist (`probe demo`).
     ``process`` is its name in multiprocessing, ``job_key`` that of the launcher of its ranks.
     """
 
@@ -116,6 +117,7 @@ class StartFields(TypedDict, total=False):
     target: str | None
     prometheus: str | None
     dashboard: int | None
+    simulated: bool
     group: str
     process: str | None
     job_key: str | None

@@ -109,7 +109,7 @@ def test_every_exporter_and_every_format_is_among_the_outputs(runs: Path) -> Non
     assert len(exporters) > 10 and exporters <= words
     for command in (("report", "x"), ("compare", "x", "y")):
         message = probe(runs.parent, *command, "--format", "none").stderr.decode()
-        formats = set(message.rpartition("choose from ")[2].strip().split(", "))
+        formats = set(message.rpartition("there are ")[2].partition(")")[0].split(", "))
         assert len(formats) > 3 and formats <= words
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ...report.numbers import duration, energy, interval, number
+from ...simulated_card import WORD
 from ..arguments import add_format, add_run
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def advice(ranked: Advice) -> str:
     total = duration(ranked.duration_s)
     if ranked.energy_j is not None:
         total = f"{energy(ranked.energy_j)}, {total}"
-    lines = [f"{ranked.run.name or ranked.run.id} · {total} · ranked by {ranked.ranked_by}"]
+    name = ranked.run.name or ranked.run.id
+    if ranked.run.simulated:
+        name = f"{WORD}: {name}"
+    lines = [f"{name} · {total} · ranked by {ranked.ranked_by}"]
     if not ranked.advice:
         lines.append("nothing that this run spent can be named as worth removing")
     for place, tip in enumerate(ranked.advice, 1):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...errors import NothingToReport
 from ...report.numbers import duration, energy
 from ...report.text_tables import aligned
+from ...simulated_card import WORD
 from ..arguments import add_format, add_place, place
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def _cells(row: RunSummary, id_: str, name: str) -> list[str]:
 
 
 def _energy(row: RunSummary) -> str:
+    if row.get("simulated"):
+        return WORD
     if row.get("shared"):
         return "shared" if row["energy_j"] is None else f"{energy(row['energy_j'])} + shared"
     if row["energy_j"] is not None:

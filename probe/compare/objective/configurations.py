@@ -12,7 +12,14 @@ from ...report.sentences import short
 from ...store.layout import runs_dir
 from ...target import Target
 from .. import compatibility
-from ..groups import check_apart, common_label, common_target, find_side, left_out_line
+from ..groups import (
+    check_apart,
+    check_simulated,
+    common_label,
+    common_target,
+    find_side,
+    left_out_line,
+)
 from ..read_run import Recording
 from ..run_record import Trial
 from .evaluate import evaluate
@@ -101,6 +108,7 @@ def _finished(
     if found[0][0] != references[0]:
         raise UsageError(f"{references[0]!r} has no finished run, so it cannot be the base")
     check_apart(found)
+    lines += check_simulated(found)
     lines += [f"{reference} is left out: none of its runs finished" for reference in empty]
     return found
 

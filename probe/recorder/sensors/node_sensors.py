@@ -10,7 +10,7 @@ from ...clock import Clock
 from ...model import Absence, DeviceRequest, Provenance, Reading, Source
 from ...sensors import Sensor, SensorContext, discover_sensors
 from ...store import files
-from ...store.layout import RUN_FILE
+from ...store.layout import RUN_FILE, tape_path
 from ...store.members import Member
 from .carbon_lookup import CarbonLookup
 from .sensor_loop import Join, SensorLoop, run_in_thread
@@ -44,7 +44,9 @@ class NodeSensors:
         self._country: str | None = run_file.get("country")
         self._clock, self._start = clock, start
         self._begin_ns = clock.now_ns()
-        self._kinds = discover_sensors() if kinds is None else kinds
+        if kinds is None:
+            kinds = _of_simulated_run(run) if run_file.get("simulated") else discover_sensors()
+        self._kinds = kinds
         self._context = self._context_of(members)
         self._joins: dict[SensorLoop, Join] = {}  # of all loops, retired ones included
         self._registered: set[SensorLoop] = set()
@@ -127,6 +129,17 @@ class NodeSensors:
         return SensorContext(
             requests=requests, pids=pids, ranks=processes, country=self._country, clock=self._clock
         )
+
+
+def _of_simulated_run(run: Path) -> dict[str, type[Sensor]]:
+    """The sensors of a run of `probe demo`: NVML's, under which the simulated card is put.
+
+    No other energy stands beside that of a card that does not exist.
+    """
+    from ...simulated_card.library import install
+
+    install(tape_path(run))
+    return {name: kind for name, kind in discover_sensors().items() if name.startswith("nvml")}
 
 
 def reads_ranks(kind: type[Sensor]) -> bool:

@@ -33,6 +33,7 @@ def brief(path: Path, meta: Mapping[str, Any]) -> Report:
             python=meta.get("python") or "",
             directory=str(path),
             note=note,
+            simulated=bool(meta.get("simulated")),
         ),
         total=Totals(),
         phases=(

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from ...analysis.totals import stored_intensity
 from ...model import Phase, Provenance, Status
+from ...simulated_card import is_simulated
 from ...store.live import Live, LiveDevice, LiveMemory, LivePage, LivePhase
 from ...store.reader import RunReader
 from ...units import J_PER_KWH, NS_PER_S
@@ -52,6 +53,7 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
         steps=max((page.steps for page in pages), default=int(meta.get("steps") or 0)),
         config=meta.get("config"),
         directory=str(reader.path),
+        simulated=bool(meta.get("simulated")),
     )
     carbon = stored_intensity(reader)
     devices = () if live is None else live.devices
@@ -166,6 +168,7 @@ def _source(device: LiveDevice) -> SourceRow:
         gaps=0,
         period_s=None,
         device_kind=device.device_kind,
+        simulated=is_simulated(device.uuid),
     )
 
 

@@ -225,6 +225,7 @@ def _run(analysis: RunAnalysis) -> RunInfo:
         group=reader.store.name if grouped else None,
         command=tuple(meta.get("command") or ()) if grouped else (),
         process=meta.get("process") if grouped else None,
+        simulated=bool(meta.get("simulated")),
     )
 
 

@@ -6,6 +6,7 @@ from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
 from ...clock import Anchor
 from ...model import Phase, RunStatus
+from ...simulated_card import LINE
 from ...timeline.phase_totals import PhaseTotals
 from ...units import NS_PER_S
 
@@ -27,7 +28,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """All other limits of what the report says, one line each, without repeats."""
     reader, devices, phase_totals = analysis.reader, analysis.devices, analysis.phase_totals
     meta = reader.meta
-    lines = [line for line in meta.get("warnings") or [] if isinstance(line, str)]
+    lines = [LINE] if meta.get("simulated") else []
+    lines += [line for line in meta.get("warnings") or [] if isinstance(line, str)]
     lines += [
         f"{path.relative_to(reader.store)} is damaged: what it held is missing here"
         for path in sorted(reader.damaged)
@@ -75,7 +77,9 @@ def warnings(analysis: RunAnalysis) -> list[str]:
             and (analysis.owner_of(source) is None)
         ):
             lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
-    if phase_totals and not analysis.on_device and any(d.source.is_accelerator for d in devices):
+    # The simulated card has no other clock than the host's.
+    cards = [d for d in devices if d.source.is_accelerator and not d.source.simulated]
+    if phase_totals and not analysis.on_device and cards:
         lines.append(
             "no device timestamps were recorded: GPU energy is attributed to phases on the host's "
             "clock, and the host runs ahead of the GPU"

@@ -77,7 +77,7 @@ def rows(report: Report) -> Iterator[dict[str, Cell]]:
             "bounds_j_high": most,
             "power_w": row.power_w,
             "status": str(row.status),
-            "provenance": str(row.provenance),
+            "provenance": "simulated" if run.simulated else str(row.provenance),
             "memory_mean_bytes": row.memory_mean_bytes,
             "memory_peak_bytes": row.memory_peak_bytes,
             "cpu_cores": rates.get((_process(row.device, processes), row.phase, CPU_CORES)),

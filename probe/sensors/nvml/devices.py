@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import SensorUnavailable
 from ...model import Absence, DeviceKind, DeviceRequest, Kind, Provenance, Source
+from ...simulated_card import is_simulated
 from ...units import NS_PER_S
 from ..device_selection import Identity, Selection, select
 from .session import Failed, Session, attempt, unavailable
@@ -55,6 +56,7 @@ class Device:
             kind=kind,
             provenance=Provenance.MEASURED,
             attributable=not self.shared,
+            simulated=is_simulated(self.uuid),
         )
         return replace(source, **more)
 

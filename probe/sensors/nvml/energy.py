@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...model import Absence, Kind
+from ...simulated_card import is_simulated
 from ...units import J_PER_MJ, NS_PER_MS
 from .calibration import load
 from .devices import Device, DeviceHandle
@@ -32,20 +33,16 @@ class NvmlEnergySensor(NvmlSensor):
                 )
             )
             return []
-        calibration = load(device.uuid, session.driver())
         source = device.source(
             "energy",
             "J",
             J_PER_MJ,
             kind=Kind.COUNTER,
             method="counter",
-            lag_s=calibration.lag_s if calibration else None,
-            delay_s=calibration.delay_s if calibration else None,
-            average_s=calibration.average_s if calibration else None,
-            part_s=calibration.part_s if calibration else None,
             in_total=not device.shared,
             note=device.shared or device.scope_note,
             model=device.name,
+            **_response(device.uuid, session.driver()),
         )
         handle = DeviceHandle(session, device)
         counter = EnergyCounter(
@@ -57,3 +54,18 @@ class NvmlEnergySensor(NvmlSensor):
     def notes(self) -> dict[str, str]:
         """What was found out about a source after it was opened, by source id."""
         return dict(line.split(": ", 1) for line in self.warnings if line.startswith("nvml:"))
+
+
+def _response(uuid: str, driver: str) -> dict[str, float | None]:
+    """How the counter follows power, in a source's fields; empty if that is not known."""
+    if is_simulated(uuid):
+        return {"lag_s": 0.0, "delay_s": 0.0}  # by construction; no calibration is kept of it
+    calibration = load(uuid, driver)
+    if calibration is None:
+        return {}
+    return {
+        "lag_s": calibration.lag_s,
+        "delay_s": calibration.delay_s,
+        "average_s": calibration.average_s,
+        "part_s": calibration.part_s,
+    }
