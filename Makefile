@@ -17,19 +17,27 @@ $(STAMP): pyproject.toml constraints.txt $(COMPILED)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,examples,bench,dashboard,exporters,frameworks,reports,trackers]'
 	touch $@
 
-demo: $(STAMP)
-	$(RUN) examples/01_digits_cnn.py
-	$(RUN) examples/02_stdlib_gpt.py
+# What the demo needs and no more, unless everything is there already.
+DEMO := $(VENV)/.demo
+$(DEMO): pyproject.toml constraints.txt $(COMPILED)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phasewatt needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(STAMP) || { began=$$(date +%s); \
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"; \
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo]'; \
+	echo "installed in $$(($$(date +%s) - began)) s: $$(du -sh $(VENV) | cut -f1), torch among it"; }
+	touch $@
+
+demo: $(DEMO)
+	@$(RUN) -m probe demo
 	@echo
-	$(RUN) examples/03_did_it_pay.py
-	@echo
-	@$(BIN)/probe ls runs
-	@echo
-	@echo "The last run again:      $(BIN)/probe report latest"
-	@echo "All of it as JSON:       $(BIN)/probe report latest --format json"
-	@echo "Did the stack pay:       $(BIN)/probe compare digits-baseline digits-paper"
-	@echo "See them in a browser:   $(BIN)/probe dashboard"
-	@echo "What can be measured:    $(BIN)/probe doctor"
+	@echo "And what a change gained: the same small training with and without two techniques."
+	@$(RUN) examples/03_did_it_pay.py
+	@echo "all runs        $(BIN)/probe ls"
+	@echo "one of them     $(BIN)/probe report latest"
+	@echo "in a browser    $(BIN)/pip install -e '.[dashboard]' && $(BIN)/probe dashboard"
+	@echo "what is here    $(BIN)/probe doctor"
+	@echo "next            $(BIN)/probe run -- python your_script.py"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

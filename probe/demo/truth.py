@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
+from ..errors import StoreError
 from ..model import Phase
 from ..simulated_card.tape import TapeWriter
 from ..store.layout import tape_path
@@ -47,9 +48,12 @@ class TrueEnergy:
         self._factors = cycle([1 + VARIES * random.gauss(0, 1) for _ in range(_FACTORS)])
 
     def make_tape(self, run: Path) -> None:
-        """Begin it, in the directory of a new run. Raises OSError."""
-        with open_new(tape_path(run)) as file:
-            self._tape = TapeWriter(file, self._most)
+        """Begin it, in the directory of a new run. Raises StoreError."""
+        try:
+            with open_new(tape_path(run)) as file:
+                self._tape = TapeWriter(file, self._most)
+        except OSError as error:
+            raise StoreError(f"cannot write into {run}: {error.strerror}") from None
         self.enter(Phase.STARTUP)
 
     def enter(self, phase: str) -> None:

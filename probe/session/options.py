@@ -26,7 +26,8 @@ class WatchOptions:
 
     ``prometheus`` is a port or "host:port", ``dashboard`` a port, ``dither`` a share of the steps,
     ``hang_after_s`` seconds without an edge that are a hang.
-    ``simulate`` is set by `probe demo` alone: it makes the simulated card's tape in the new run.
+    ``simulate`` is set by `probe demo` alone: it makes the simulated card's tape in the new run, or
+    raises StoreError.
     """
 
     name: str | None

@@ -71,6 +71,7 @@ class Run:
         self._declared: tuple[str, ...] = ()
         self._met: ProcessFields = {}  # what :func:`meet` returned about the job's other hosts
         self._joined = join(Path(joined), self._job, options) if joined else None
+        self._training = self._joined.number if self._joined is not None else 1
         self.path = Path(joined) if joined else self._resumed() or self._create()
         place = RingPlace(self.path, self._job.rank, number)
         self._engine = PhaseEngine(
@@ -223,10 +224,7 @@ class Run:
             run_id = new_run_id(options.name, self._clock.wall_s())
             run = create_run(directory, run_id, shared=False, fields=fields)
         if options.simulate is not None:  # before the recorder looks for its meters
-            try:
-                options.simulate(run)
-            except OSError as error:
-                raise StoreError(f"cannot write into {run}: {error.strerror}") from None
+            options.simulate(run)
         if dashboard and job.rank == 0:
             say(f"phasewatt: dashboard at {address(dashboard, run_id)}")
         return run
@@ -251,7 +249,7 @@ class Run:
             attempt=job.attempt,
             attempts_left=job.attempts_left,
             launcher=(os.getppid(), start_ticks(os.getppid()) or 0),
-            training=self._joined.number if self._joined is not None else 1,
+            training=self._training,
         )
 
     def _info(self) -> ProcessFields:
@@ -265,8 +263,7 @@ class Run:
             return None
         from .stack_dumps import StackDumps
 
-        number = self._joined.number if self._joined is not None else 1
-        return StackDumps(stacks_path(self.path, number, self._job.rank), after_s)
+        return StackDumps(stacks_path(self.path, self._training, self._job.rank), after_s)
 
     def _chores(self) -> None:
         now = self._clock.now_ns()
