@@ -20,13 +20,13 @@ $(STAMP): pyproject.toml constraints.txt $(COMPILED)
 # What the demo needs and no more, unless everything is there already.
 DEMO := $(VENV)/.demo
 $(DEMO): pyproject.toml constraints.txt $(COMPILED)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phasewatt needs Python 3.11 or newer: make PYTHON=python3.11 …")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	test -e $(STAMP) || { began=$$(date +%s); \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "phasewatt needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -e $(STAMP) || { began=$$(date +%s); \
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"; \
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo]'; \
 	echo "installed in $$(($$(date +%s) - began)) s: $$(du -sh $(VENV) | cut -f1), torch among it"; }
-	touch $@
+	@touch $@
 
 demo: $(DEMO)
 	@$(RUN) -m probe demo

@@ -22,7 +22,7 @@ from probe.compare import compare, formats
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("--stack", default="channels_last,fused", help="paper, or names with commas")
 options.add_argument("--seeds", type=int, default=6)
-options.add_argument("--samples", type=int, default=12_000, help="to train on, in each run")
+options.add_argument("--samples", type=int, default=10_000, help="to train on, in each run")
 options.add_argument("--worker", action="store_true", help="train once for each seed on stdin")
 args = options.parse_args()
 
