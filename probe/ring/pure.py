@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 compiled = False
-bint = int = ulong = ulonglong = Py_ssize_t = object = None  # noqa: A001
+# Types, as the modules name them.
+bint = int = longlong = p_ulonglong = Py_ssize_t = ulong = ulonglong = void = None  # noqa: A001
 
 
-def declare(_kind: Any, value: Any = None, **_options: Any) -> Any:
+def declare(_kind: Any = None, value: Any = None, **_types: Any) -> Any:
     """Declare the type of a module's variable or a class's attribute."""
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,38 @@ def test_a_library_that_is_older_than_its_source_is_refused(changed: str, tmp_pa
         assert library is not None
         library.unlink()
     assert imported().returncode == 0  # as plain Python
+
+
+TRAINS = """
+import sys
+sys.modules["cython"] = None  # as on a machine that has none
+import time
+import probe
+from probe.instrument.state_machine import COMPILED
+with probe.watch(name="plain") as run:
+    for _ in range(10):
+        with run.phase("work"):
+            time.sleep(0.02)
+print(probe.__file__, COMPILED)
+print(run.report())
+"""
+
+
+def test_it_records_where_there_is_neither_a_compiler_nor_cython(tmp_path: Path) -> None:
+    copy = tmp_path / "probe"
+    shutil.copytree(
+        ROOT / "probe", copy, ignore=shutil.ignore_patterns("__pycache__", "*.c", "*.so")
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"{copy / '__init__.py'} False"
+    assert re.search(r"work .* 10\b", done.stdout), done.stdout
 
 
 def test_where_there_is_no_source_nothing_is_compared(tmp_path: Path) -> None:
