@@ -349,6 +349,10 @@ def test_the_command_takes_names_with_commas_and_writes_every_format(
     assert written["schema"] == 1 and written["other"]["name"] == f"gpt-{STACK}"
     assert [t["table"] for t in written["tables"]][:3] == ["II", "III", "IV"]
     assert written["tables"][0]["rows"][0]["paper"]["base"] == {"value": 3.82, "printed": "3.82"}
+    words += ["json", "--also", "cnn-baseline", f"cnn-{STACK}", "--format"]
+    run("json")
+    both = json.loads(capsysbinary.readouterr().out)
+    assert {"I", "II"} <= {table["table"] for table in both["tables"]}
     for format_, begin in (("text", "gpt-"), ("md", "gpt-")):
         run(format_)
         assert capsysbinary.readouterr().out.decode().startswith(begin)

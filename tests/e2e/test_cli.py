@@ -52,6 +52,8 @@ def test_report_and_ls_of_a_run(recorded: Path) -> None:
     listing = processes.probe(recorded, "ls")
     assert run.name in listing.stdout
     assert "finished" in listing.stdout
+    brief = processes.probe(recorded, "report", "--brief").stdout
+    assert len(brief.splitlines()) == 5 and "compute" in brief
     data = json.loads(processes.probe(recorded, "report", "--format", "json").stdout)
     assert data["schema"] == 1
     assert set(data) >= {"run", "total", "sources", "phases", "groups", "overhead", "warnings"}

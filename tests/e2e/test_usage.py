@@ -6,14 +6,18 @@ import argparse
 import subprocess
 import sys
 import time
+import urllib.error
 from pathlib import Path
 
 import pytest
 
 from probe.cli.main import command_names, full_parser
 from tests.fakes import processes
+from tests.fakes.otlp_collector import Collector
+from tests.fakes.prometheus_server import fetch
 
 COMMANDS = command_names()
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -117,3 +121,85 @@ def test_a_file_that_was_written_is_named(tmp_path: Path) -> None:
     size = (tmp_path / "schema.json").stat().st_size
     assert done.returncode == 0 and done.stdout == ""
     assert done.stderr == f"wrote schema.json (json, {size / 1024:.3g} KiB)\n"
+
+
+def test_serve_sends_to_a_collector_and_answers_names_that_it_was_given(tmp_path: Path) -> None:
+    with Collector() as collector:
+        (tmp_path / "runs").mkdir()
+        server = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "probe", "serve", "--dir", str(tmp_path / "runs")),
+                *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example"),
+                *("--otlp", collector.url),
+            ],
+            env=processes.environment(tmp_path / "runs"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            assert f"sent to {collector.url}" in line
+            url = line.split(" at ")[1].split(",")[0]
+            assert fetch(url, Host="grid.example") == ""  # no run is live, and nothing is refused
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                fetch(url, Host="other.example")
+            assert refused.value.code == 403
+        finally:
+            server.terminate()
+            assert server.wait(timeout=10) == 0
+
+
+def test_the_dashboard_answers_names_that_it_was_given(tmp_path: Path) -> None:
+    pytest.importorskip("dash", reason="dash is not installed")
+    (tmp_path / "runs").mkdir()
+    server = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "probe", "dashboard", "--dir", str(tmp_path / "runs")),
+            *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example"),
+            *("--base-path", "/energy", "--idle", "60"),
+        ],
+        env=processes.environment(tmp_path / "runs"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().split(" at ")[1].split()[0]
+        assert "/energy" in url and "<title>" in fetch(url, Host="grid.example")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            fetch(url, Host="other.example")
+        assert refused.value.code == 403
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def test_designs_of_an_ablation_are_tried_in_their_own_order(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    for design, trials in (("cumulative", 4), ("leave-one-out", 5), ("shapley", 5)):
+        done = processes.probe(
+            tmp_path,
+            *("ablate", "--dir", design, "--design", design, "--blocks", "1"),
+            *(
+                "--techniques",
+                "schedule,clipping",
+                "--",
+                sys.executable,
+                "-c",
+                "raise SystemExit(3)  # {stack} {seed}",
+            ),
+        )
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert f"/{trials}" in done.stderr, (design, done.stderr)
+
+
+def test_every_option_is_given_by_a_test() -> None:
+    """As text of some test; what it does is the matter of that test."""
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py"))
+    for name, parser in commands().items():
+        for action in parser._actions:
+            if action.option_strings and action.dest not in ("help", "format"):
+                assert any(f'"{option}"' in texts for option in action.option_strings), (
+                    f"probe {name} {action.option_strings[-1]}: no test gives it"
+                )

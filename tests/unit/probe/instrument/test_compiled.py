@@ -82,11 +82,7 @@ def test_it_records_where_there_is_neither_a_compiler_nor_cython(tmp_path: Path)
         ROOT / "probe", copy, ignore=shutil.ignore_patterns("__pycache__", "*.c", "*.so")
     )
     done = subprocess.run(
-        [sys.executable, "-c", TRAINS],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", TRAINS], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == f"{copy / '__init__.py'} False"
