@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probe.analysis.memory import growth
+from probe.analysis.memory import growth, trend
 from probe.ring.layout import Code
 from probe.sensors.rank_process import RankProcessSensor
 from probe.timeline.phase_levels import Floor, GaugeByPhase, Level, PhaseLevels, StepFloor
@@ -90,3 +90,20 @@ def test_a_leak_is_named_with_its_slope_and_noise_is_not() -> None:
     row = growth(levels_of(filled))
     assert row is not None and not row.grows and row.bytes_per_step == 0
     assert growth(levels_of(np.full(10, 1e8))) is None  # too short to say
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_trend_is_scipys(ties: bool) -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        at = np.cumsum(rng.integers(1, 9, size=int(rng.integers(12, 65)))).astype(float)
+        values = at * rng.normal(0, 0.3) + rng.normal(0, 9, len(at))
+        values = np.round(values / 8) if ties else values
+        slope, low, high, p_rises = trend(at, values)
+        theirs = stats.theilslopes(values, at, 0.95)
+        assert (slope, low, high) == pytest.approx((theirs.slope, theirs[2], theirs[3]))
+        method, off = ("asymptotic", 0.05) if ties else ("exact", 0.01)
+        test = stats.kendalltau(at, values, alternative="greater", method=method)
+        assert p_rises == pytest.approx(test.pvalue, abs=off)  # scipy's has no continuity
