@@ -55,7 +55,7 @@ def growth(levels: PhaseLevels) -> MemoryGrowth | None:
     step, lowest = step[keep], lowest[keep]
     if len(step) < _FEWEST_BLOCKS:
         return None
-    slope, low, high, p_rises = trend(step, lowest)
+    slope, low, high, p_rises = trend(step.astype(np.float64), lowest)
     grown = float(np.median(lowest[-3:]) - np.median(lowest[:3]))
     steady = slope > 0 and p_rises < _STEADY_P
     return MemoryGrowth(
