@@ -99,7 +99,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     names = command_names()
     called = [name for name in names if name in arguments[:1]]
     for name in called or names:
-        add_command_parser(subparsers, name)
+        _add_command(subparsers, name)
     return parser
 
 
@@ -108,7 +108,7 @@ def full_parser() -> argparse.ArgumentParser:
     return _parser(())
 
 
-def add_command_parser(subparsers: Any, name: str) -> None:
+def _add_command(subparsers: Any, name: str) -> None:
     """One command, with its options and examples."""
     module = _module(name)
     command = subparsers.add_parser(

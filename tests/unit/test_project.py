@@ -115,10 +115,12 @@ print(run.report())
     )
 
 
-def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
+def test_every_python_block_of_readme_and_docs_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert blocks
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) > 1
     setup = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -140,12 +142,19 @@ def evaluate(): pass
             assert "forward" in out
 
 
-def test_every_command_of_the_readme_exists() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_every_command_of_readme_and_docs_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
     commands = set(re.findall(r"`probe ([a-z]+)", text)) - {"dashboard/"}
     assert commands <= set(command_names())
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"`make ([a-z-]+)`", text)) <= targets
+
+
+def test_links_of_readme_and_docs_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 @pytest.mark.parametrize("command", [None, *command_names()])
