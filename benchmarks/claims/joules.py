@@ -126,6 +126,16 @@ def real_joules() -> Iterator[Figure]:
     yield from tests("tests/integration/energy/test_phase_energy.py")
 
 
+def demo() -> Iterator[Figure]:
+    benchmark("energy.demo")
+    result = read("energy/demo")
+    for phase, row in result["phases"].items():
+        text = f"resolved in {row['resolved']} of {result['runs']}, {row['held']} hold the truth"
+        yield Figure(phase, text, True)
+    both = f"in {result['both_resolved']} of {result['runs']}"
+    yield Figure("forward and backward resolved, 90 % of them right", both, result["ok"])
+
+
 ITEMS = [
     Item(
         8,
@@ -162,5 +172,11 @@ ITEMS = [
         "intervals of real training processes hold the truth",
         real_joules,
         (*WATCHING, "tests/integration/energy/test_phase_energy.py"),
+    ),
+    Item(
+        37,
+        "the demo's joules beside the simulated card's",
+        demo,
+        (*WATCHING, "probe/demo", "probe/simulated_card", "benchmarks/energy/demo.py"),
     ),
 ]
