@@ -42,7 +42,7 @@ demo: $(DEMO)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/codespell probe optimizers exporters dashboard tests benchmarks examples *.md
+	$(BIN)/codespell probe optimizers exporters dashboard tests benchmarks examples docs *.md
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

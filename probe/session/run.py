@@ -66,8 +66,7 @@ class Run:
         self._options = options
         joined = os.environ.get("PROBE_RUN")
         self._job = current_job(joined=bool(joined))
-        self._closed = False
-        self._next_check = 0
+        self._closed, self._next_check = False, 0
         self._declared: tuple[str, ...] = ()
         self._met: ProcessFields = {}  # what :func:`meet` returned about the job's other hosts
         self._joined = join(Path(joined), self._job, options) if joined else None

@@ -122,7 +122,7 @@ def test_what_cannot_be_written_leaves_nothing(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--to", "nowhere"], "no exporter 'nowhere': choose from"),
+        (["--to", "nowhere"], "no exporter 'nowhere' (there are"),
         (["--to", "sci"], "embodied"),
         (["--to", "sci", "--set", "embodied_g=heavy"], "is not a number"),
         (["--to", "sci", "--set", "colour=red"], "no option 'colour'"),

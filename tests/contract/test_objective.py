@@ -144,7 +144,7 @@ def test_ids_names_and_latest_are_resolved(runs: Path, capfd: pytest.CaptureFixt
         (["base", "half", "--max", "memory=6XB"], 1, "'XB' is no unit of memory"),
         (["base", "half", "--max", "los=6"], 1, "no run logged 'los'; they logged eval_accuracy"),
         (["base", "half", "--front", "xyz"], 1, "is not known, so no front is of it"),
-        (["base", "half", "--format", "xml"], 1, "choose from text, json"),
+        (["base", "half", "--format", "xml"], 1, "(there are text, json)"),
         (["base", "half", "--target", "f1>=1"], 1, "did not log f1"),
         (["modelled", "--weights", "energy=1"], 1, "no meter measured it, a model did"),
         (["failed", "base"], 1, "has no finished run, so it cannot be the base"),

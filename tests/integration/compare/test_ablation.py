@@ -111,7 +111,7 @@ def test_an_ablation_that_is_killed_goes_on(blocks: int, tmp_path: Path) -> None
             "0 finished runs, not one",
         ),
         (["--techniques", "precision", "--", "nosuchprogram", "{stack}", "{seed}"], "cannot run"),
-        ([], "holds no ablation"),
+        ([], "there is no ablation in"),
     ],
 )
 def test_one_line_for_what_cannot_be_run(

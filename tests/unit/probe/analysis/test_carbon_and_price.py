@@ -76,7 +76,7 @@ def test_what_a_file_does_not_cover_is_not_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "write a number per kWh, or a CSV file"),
+        (None, "there is no file"),
         ("", "must name a column of times"),
         ("a,b\n1,2\n", "must name a column of times"),
         ("time,intensity\n2026-01-01,fifty\n", "line 2"),
