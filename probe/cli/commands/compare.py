@@ -40,11 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
-    from ...store.layout import runs_dir
-    from ...store.runs import find_runs
-
     for side in (options.base, *options.others):  # before a second of imports
-        find_runs(side, runs_dir(options.dir))
+        _refuse_unknown(side, options.dir)
     from ...compare import TOLERANCE, compare, formats
     from ...compare.formats import text
 
@@ -59,3 +56,21 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "text" and width is not None:
         return write(text.fitted(report, width), options.format, options.output)
     return write(formats.render(report, options.format), options.format, options.output)
+
+
+def _refuse_unknown(side: str, directory: str | None) -> None:
+    """Raises UnknownRunError if a side names no run at all; one that is missing is left out."""
+    from ...errors import UnknownRunError
+    from ...store.layout import runs_dir
+    from ...store.runs import find_runs, references
+
+    place = runs_dir(directory)
+    missing = []
+    parts = references(side, place)
+    for part in parts:
+        try:
+            find_runs(part, place)
+        except UnknownRunError as error:
+            missing.append(error)
+    if len(missing) == len(parts):
+        raise missing[0]
