@@ -71,7 +71,7 @@ def test_memory_and_cores_are_those_of_the_process(recorded_runs: RecordedRuns) 
     assert memory["large"]["peak_bytes"] - memory["quiet"]["peak_bytes"] == pytest.approx(
         96 * MIB, rel=0.05
     )
-    assert 0.5 * 96 * MIB < above < 1.05 * 96 * MIB  # it grows while it is touched
+    assert 0.4 * 96 * MIB < above < 1.05 * 96 * MIB  # it grows while it is touched
     (growth,) = [row for row in report["memory_growth"] if row["quantity"] == "resident"]
     low, high = growth["bytes_per_step_interval"]
     assert growth["grows"] and low <= 1.02 * MIB and high >= 0.98 * MIB
