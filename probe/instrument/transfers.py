@@ -1,7 +1,7 @@
 """Sends to another rank and receives from it: when each was begun, and when it was waited for.
 
-From one rank's edges nobody can tell a neighbour that is late from data that is under way; from
-both ranks' edges ``timeline/pipeline_waiting.py`` can.
+One rank's edges do not show whether it waited for a late neighbour or for the data to arrive. The
+edges of both ranks do: see ``timeline/pipeline_waiting.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WAIT = {
     TransferCode.SEND: int(TransferCode.WAIT_SEND),
     TransferCode.RECEIVE: int(TransferCode.WAIT_RECEIVE),
 }
-_BEGUN = 4096  # that nobody has waited for yet; if there are more, those are forgotten
+_BEGUN = 4096  # at most so many transfers without a wait are remembered
 
 
 class Transfers:

@@ -76,11 +76,11 @@ def packages() -> dict[str, str]:
 
     Of two with one name the first counts, as for an import.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for each in distributions():
         if name := each.metadata["Name"]:  # broken installations have none
-            found.setdefault(re.sub(r"[-_.]+", "-", str(name)).lower(), str(each.version))
-    return dict(sorted(found.items()))
+            versions.setdefault(re.sub(r"[-_.]+", "-", str(name)).lower(), str(each.version))
+    return dict(sorted(versions.items()))
 
 
 def code_of(folder: Path) -> CodeFields | None:

@@ -256,7 +256,7 @@ class Run:
         return process_info(self._engine) | self._met | asked
 
     def _stack_dumps(self) -> StackDumps | None:
-        """What writes where this process hangs; None if nobody wants to know."""
+        """Writes stacks if this process hangs; None without ``hang_after``."""
         after_s = self._options.hang_after_s
         if after_s is None:
             return None

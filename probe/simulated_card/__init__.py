@@ -2,7 +2,7 @@
 
 A run whose run.json says ``"simulated": true`` is measured with this card and with no other meter.
 Nothing else brings it: no variable, no argument of ``watch()``. So no run can have it without
-saying so. Whoever knows no more than a UUID can ask :func:`is_simulated`.
+saying so. :func:`is_simulated` tells such a card by its UUID.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _MOST_STEPS = 200  # that are looked at: of a longer run, those around its middl
 _FEWEST = 5  # steps
 _MOST_UNPAIRED = 0.01  # of the waits
 METHOD = "all ranks' waits, replayed: the bubble is what stays if transfers take no time"
-SEVERAL_HOSTS = "not told apart: the ranks of several hosts have no common clock"
-UNPAIRED = "not told apart: some waits ended before the neighbour's half began (was watch() late?)"
+SEVERAL_HOSTS = "not separated: the ranks of several hosts have no common clock"
+UNPAIRED = "not separated: some waits ended before the neighbour's half began (was watch() late?)"
 
 _Rows = npt.NDArray[np.void]
 _Half = tuple[int, int, int, int]  # code, sender, receiver, number

@@ -113,7 +113,7 @@ def main_rings(reader: RunReader, most_steps: int) -> dict[int, npt.NDArray[np.v
     """By rank, the records of about so many steps around the run's middle."""
     ranks = reader.ranks()
     part = _middle(reader, ranks[0], most_steps) if ranks else (0, 0)
-    found = {}
+    rings = {}
     for rank in ranks:
         mains = [
             rows
@@ -121,8 +121,8 @@ def main_rings(reader: RunReader, most_steps: int) -> dict[int, npt.NDArray[np.v
             if name.startswith("main") and len(rows)
         ]
         if mains:  # of a rank that was started again, how it was last
-            found[rank] = max(mains, key=lambda rows: int(rows["time_ns"][0]))
-    return found
+            rings[rank] = max(mains, key=lambda rows: int(rows["time_ns"][0]))
+    return rings
 
 
 def _middle(reader: RunReader, rank: int, most_steps: int) -> tuple[int, int]:

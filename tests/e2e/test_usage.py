@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import time
 import urllib.error
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -123,56 +125,49 @@ def test_a_file_that_was_written_is_named(tmp_path: Path) -> None:
     assert done.stderr == f"wrote schema.json (json, {size / 1024:.3g} KiB)\n"
 
 
-def test_serve_sends_to_a_collector_and_answers_names_that_it_was_given(tmp_path: Path) -> None:
-    with Collector() as collector:
-        (tmp_path / "runs").mkdir()
-        server = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "probe", "serve", "--dir", str(tmp_path / "runs")),
-                *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example"),
-                *("--otlp", collector.url),
-            ],
-            env=processes.environment(tmp_path / "runs"),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            assert f"sent to {collector.url}" in line
-            url = line.split(" at ")[1].split(",")[0]
-            assert fetch(url, Host="grid.example") == ""  # no run is live, and nothing is refused
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                fetch(url, Host="other.example")
-            assert refused.value.code == 403
-        finally:
-            server.terminate()
-            assert server.wait(timeout=10) == 0
-
-
-def test_the_dashboard_answers_names_that_it_was_given(tmp_path: Path) -> None:
-    pytest.importorskip("dash", reason="dash is not installed")
-    (tmp_path / "runs").mkdir()
+@contextlib.contextmanager
+def serving(folder: Path, command: str, *words: str) -> Iterator[str]:
+    """What a server says that answers to 127.0.0.1 and grid.example, on any free port."""
+    (folder / "runs").mkdir()
     server = subprocess.Popen(
         [
-            *(sys.executable, "-m", "probe", "dashboard", "--dir", str(tmp_path / "runs")),
-            *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example"),
-            *("--base-path", "/energy", "--idle", "60"),
+            *(sys.executable, "-m", "probe", command, "--dir", str(folder / "runs")),
+            *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example", *words),
         ],
-        env=processes.environment(tmp_path / "runs"),
+        env=processes.environment(folder / "runs"),
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert server.stdout is not None
-        url = server.stdout.readline().split(" at ")[1].split()[0]
-        assert "/energy" in url and "<title>" in fetch(url, Host="grid.example")
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            fetch(url, Host="other.example")
-        assert refused.value.code == 403
+        yield server.stdout.readline()
     finally:
         server.terminate()
         server.wait(timeout=20)
+
+
+def refuses_another_name(url: str) -> bool:
+    try:
+        fetch(url, Host="other.example")
+    except urllib.error.HTTPError as error:
+        return error.code == 403
+    return False
+
+
+def test_serve_sends_to_a_collector_and_answers_names_that_it_was_given(tmp_path: Path) -> None:
+    with Collector() as collector, serving(tmp_path, "serve", "--otlp", collector.url) as line:
+        assert f"sent to {collector.url}" in line
+        url = line.split(" at ")[1].split(",")[0]
+        assert fetch(url, Host="grid.example") == ""  # no run is live, and nothing is refused
+        assert refuses_another_name(url)
+
+
+def test_the_dashboard_answers_names_that_it_was_given(tmp_path: Path) -> None:
+    pytest.importorskip("dash", reason="dash is not installed")
+    with serving(tmp_path, "dashboard", "--base-path", "/energy", "--idle", "60") as line:
+        url = line.split(" at ")[1].split()[0]
+        assert "/energy" in url and "<title>" in fetch(url, Host="grid.example")
+        assert refuses_another_name(url)
 
 
 def test_designs_of_an_ablation_are_tried_in_their_own_order(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A pipeline whose times are known: ``torchrun train_pipeline.py JSON``.
+"""A pipeline whose stages compute for given times: ``torchrun train_pipeline.py JSON``.
 
 Every stage sleeps for ``forward_s`` and ``backward_s`` per micro-batch; what a rank receives comes
 ``transfer_s`` after both neighbours were ready. Prints the mean time of the steps after the first.

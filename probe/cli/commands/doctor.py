@@ -170,7 +170,7 @@ def _source(source: Source) -> str:
 
 
 def _absent_together(findings: list[Finding]) -> list[tuple[list[str], Absence]]:
-    """What is absent by reason, one missing driver said once; what can be mended comes first."""
+    """What is absent, grouped by reason; what has a remedy comes first."""
     groups: dict[str, tuple[list[str], Absence]] = {}
     for finding in findings:
         for absence in finding.absent:

@@ -38,7 +38,9 @@ hardware, whatever yours are; a table's title says what yours trained.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("base", metavar="BASE", help=f"runs of the baseline: {RUNS}")
-    parser.add_argument("other", metavar="OTHER", help="runs of the optimised side, likewise")
+    parser.add_argument(
+        "other", metavar="OTHER", help="runs of the optimised side, named in the same way"
+    )
     add_dir(parser)
     parser.add_argument("--target", metavar="METRIC>=VALUE", help="as of `probe compare`")
     parser.add_argument(

@@ -79,9 +79,9 @@ def place(frames: Sequence[Frame]) -> str:
     """``train.py:41 in all_reduce``: the user's innermost line, and the innermost function."""
     if not frames:
         return ""
-    mine = next((frame for frame in frames if not frame.is_library), frames[0])
+    of_user = next((frame for frame in frames if not frame.is_library), frames[0])
     called = next((frame for frame in frames if not frame.is_ours), frames[0])
-    return f"{mine} in {called.function}"
+    return f"{of_user} in {called.function}"
 
 
 def other_places(threads: Mapping[int, Sequence[Frame]], training: int) -> list[str]:

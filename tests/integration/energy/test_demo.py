@@ -1,4 +1,4 @@
-"""`probe demo`: joules beside the true ones, and nobody takes them for real ones."""
+"""`probe demo`: estimated joules beside the true ones, marked as simulated everywhere."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
 @pytest.mark.timeout(60 * RUNS + 120)
 def test_forward_and_backward_are_found_and_hold_the_truth() -> None:
     runs = [of_run(40.0) for _ in range(RUNS)]
-    found = summary(runs)
+    figures = summary(runs)
     if RUNS > 1:  # one run may miss: an interval of 95 % does
-        assert found["ok"], found
+        assert figures["ok"], figures
     for run in runs:
         for phase in ("forward", "backward"):
             row = run["phases"][phase]

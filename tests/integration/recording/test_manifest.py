@@ -149,8 +149,10 @@ def test_what_an_old_run_did_not_keep_is_said(repository: Path) -> None:
         write_json(runs / name / "run.json", {key: kept[key] for key in kept if key not in gone})
     shown = processes.probe(repository, "diff", "old", new)
     assert shown.returncode == 0 and "not recorded" in shown.stdout
-    found = json.loads(processes.probe(repository, "diff", "old", new, "--format", "json").stdout)
-    groups = [(row["group"], row["what"], row["first"]) for row in found["differences"]]
+    shown_json = json.loads(
+        processes.probe(repository, "diff", "old", new, "--format", "json").stdout
+    )
+    groups = [(row["group"], row["what"], row["first"]) for row in shown_json["differences"]]
     assert groups == [("code", "all of it", None), ("packages", "all of it", None)]
     shown = processes.probe(repository, "diff", "old", "older")
     assert "were made alike" in shown.stdout

@@ -166,8 +166,8 @@ def test_ranks_agree_on_the_k_that_was_measured():
 def test_other_stages_and_offload_train_too(stage, options):
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
     stack = f"accumulation(k=2),zero(stage={stage}{options})"
-    found = two_ranks("train", stack)[stack]
-    assert found["reached"] and found["stage"] == stage
+    trained = two_ranks("train", stack)[stack]
+    assert trained["reached"] and trained["stage"] == stage
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_a_line_names_a_few_other_threads(tmp_path: Path) -> None:
         + "Thread 0x99 (most recent call first):\n  <no Python frame>\n"
     )  # fmt: skip
     os.utime(path, (1000.0, 1000.0))
-    found = read_stacks(path, 1000.0)
-    assert 0x77 not in found
-    assert place(found[3]) == "w.py:3 in work" and place(found[0x99]) == ""
-    assert other_places(found, 7) == [
+    by_thread = read_stacks(path, 1000.0)
+    assert 0x77 not in by_thread
+    assert place(by_thread[3]) == "w.py:3 in work" and place(by_thread[0x99]) == ""
+    assert other_places(by_thread, 7) == [
         "w.py:2 in work", "w.py:3 in work", "w.py:4 in work", "2 more"
     ]  # fmt: skip

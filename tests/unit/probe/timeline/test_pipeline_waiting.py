@@ -120,9 +120,9 @@ def test_the_bubble_is_what_a_run_without_transfers_waits(ranks: int, moves_ms: 
     compute_ns = times(ranks, ranks)
     rows, waits_ns = gpipe(compute_ns, round(moves_ms * MS))
     _, bubbles_ns = gpipe(compute_ns, 0)
-    found = pipeline_waiting(Reader(rows))  # type: ignore[arg-type]
-    assert found is not None and len(found.ranks) == ranks
-    for row in found.ranks:
+    waiting = pipeline_waiting(Reader(rows))  # type: ignore[arg-type]
+    assert waiting is not None and len(waiting.ranks) == ranks
+    for row in waiting.ranks:
         waited_s = waits_ns[:, row.rank].mean() / 1e9
         bubble_s = bubbles_ns[:, row.rank].mean() / 1e9
         assert row.waiting_s == pytest.approx(waited_s, rel=1e-9)
@@ -169,8 +169,8 @@ def shifted(rows: list[list[Row]]) -> Reader:
 def test_what_cannot_be_told_apart_says_why(
     change: Callable[[list[list[Row]]], Reader], why: str
 ) -> None:
-    found = pipeline_waiting(change(gpipe(times(2, 2), MS)[0]))  # type: ignore[arg-type]
-    assert found is not None and found.method == why and found.ranks == ()
+    waiting = pipeline_waiting(change(gpipe(times(2, 2), MS)[0]))  # type: ignore[arg-type]
+    assert waiting is not None and waiting.method == why and waiting.ranks == ()
 
 
 @pytest.mark.parametrize("record", range(100, 104))
@@ -179,9 +179,9 @@ def test_a_part_of_a_run_is_enough(rank: int, record: int) -> None:
     rows, _ = gpipe(np.full((2 * STEPS, 2, 2 * MICROS), 10 * MS), 5 * MS)
     begin_ns = rows[rank][record][0]
     cut = [[row for row in of_rank if row[0] >= begin_ns] for of_rank in rows]
-    found = pipeline_waiting(Reader(cut))  # type: ignore[arg-type]
-    assert found is not None
-    for row in found.ranks:  # (p - 1) of a forward and a backward; 2 (m + p - 2) transfers
+    waiting = pipeline_waiting(Reader(cut))  # type: ignore[arg-type]
+    assert waiting is not None
+    for row in waiting.ranks:  # (p - 1) of a forward and a backward; 2 (m + p - 2) transfers
         assert row.bubble_s == pytest.approx(0.020, rel=0.1)
         assert row.transfer_s == pytest.approx(2 * MICROS * 0.005, rel=0.1)
 
