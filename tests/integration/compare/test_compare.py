@@ -17,11 +17,11 @@ import pytest
 
 from probe.cli.main import main
 from probe.store import files
+from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 from tests.scripts import SCRIPTS
-from tests.scripts.train_for_compare import WATTS
 
 SCRIPT = SCRIPTS / "train_for_compare.py"
 STEPS = 120
@@ -78,31 +78,38 @@ def runs(recorded_runs: RecordedRuns, tmp_path_factory: pytest.TempPathFactory) 
 
 @dataclass(frozen=True)
 class Truth:
-    """Means over the runs of one name: what the rig drew and how long its phases took."""
+    """Means over the runs of one name, from their begin to their end."""
 
     time_s: float
-    energy_j: float
+    energy_j: float  # what the simulated card drew, also between the phases on a busy machine
+    width_j: float  # of the reports' intervals: nobody read the card until the recorder had begun
 
     @staticmethod
-    def of(runs: Path, name: str) -> Truth:
-        times, energies = [], []
-        for run_id in compared(runs, name, "wait")["base"]["ids"]:
-            out = processes.probe(runs, "report", run_id, "--format", "json")
-            report = json.loads(out.stdout)
-            spent_s = {row["phase"]: row["time_s"] for row in report["phases"]}
-            times.append(sum(spent_s[phase] for phase in WATTS))
-            energies.append(sum(spent_s[phase] * watts for phase, watts in WATTS.items()))
-        return Truth(*(sum(values) / len(values) for values in (times, energies)))
+    def of(recorded_runs: RecordedRuns, name: str) -> Truth:
+        times, energies, widths = [], [], []
+        for recording in (made for made in RUNS if made.name.startswith(f"compared-{name}-")):
+            folder = recorded_runs[recording]
+            (run,) = (folder / "runs").glob("*/run.json")
+            (rig,) = folder.glob("nvml-rig-*")
+            reader = RunReader(run.parent)
+            begin_ns, end_ns = reader.begin_ns, reader.end_ns()
+            times.append((end_ns - begin_ns) / 1e9)
+            energies.append(NvmlRig.attach(rig).true_energy_j(0, begin_ns, end_ns))
+            out = processes.probe(folder, "report", run.parent.name, "--format", "json")
+            low, high = json.loads(out.stdout)["total"]["energy_j_interval"]
+            assert low <= energies[-1] <= high
+            widths.append(high - low)
+        return Truth(*(sum(values) / len(values) for values in (times, energies, widths)))
 
 
 @pytest.fixture(scope="module")
-def base(runs: Path) -> Truth:
-    return Truth.of(runs, "base")
+def base(recorded_runs: RecordedRuns) -> Truth:
+    return Truth.of(recorded_runs, "base")
 
 
 @pytest.fixture(scope="module")
-def half(runs: Path) -> Truth:
-    return Truth.of(runs, "half")
+def half(recorded_runs: RecordedRuns) -> Truth:
+    return Truth.of(recorded_runs, "half")
 
 
 # 7.2 of 10 evaluations reach the target.
@@ -121,7 +128,7 @@ def test_a_gain_is_found_where_it_is(runs: Path, base: Truth, half: Truth) -> No
     truth = TO_TARGET * (base.energy_j - half.energy_j)
     low, high = one["energy_j"]["interval"]
     assert low <= truth <= high and one["verdict"] == "gain"
-    assert abs(one["energy_j"]["gain"] / truth - 1) < 0.1
+    assert abs(one["energy_j"]["gain"] / truth - 1) < 0.2
     assert one["energy_j"]["progress"] == 0.0
     assert sum(cell["energy_j"] or 0.0 for cell in one["cells"]) == pytest.approx(
         one["energy_j"]["gain"], rel=1e-9
@@ -195,8 +202,10 @@ def test_tables_of_the_paper(runs: Path, base: Truth, half: Truth) -> None:
     assert time["percent"] == pytest.approx(100 * (ratio - 1), abs=4)
     assert time["unit"] == "min" and time["verdict"] == "gain"
     assert time["paper"]["percent"] == {"value": -26.2, "printed": "−26.2"}
-    joules = half.energy_j / (STEPS * 32)
-    assert rows["energy per sample"]["other"] == pytest.approx(joules, rel=0.1)
+    samples = STEPS * 32
+    assert rows["energy per sample"]["other"] == pytest.approx(
+        half.energy_j / samples, abs=half.width_j / 2 / samples
+    )
     assert rows["energy-delay product"]["other"] > 0 and rows["CO2e"]["other"] > 0
     assert rows["communication-bound"]["ours"] == "n/a: one rank"
     for what in ("attention: time", "FLOPs utilisation", "+ mixed precision"):
