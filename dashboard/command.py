@@ -10,11 +10,14 @@ import signal
 import sys
 import threading
 import time
-from importlib.abc import MetaPathFinder
-from typing import Any
+from typing import TYPE_CHECKING
 
 from probe.errors import UsageError
+from probe.pandas_import import RefusePandas
 from probe.store.layout import runs_dir
+
+if TYPE_CHECKING:
+    from .server import Serving
 
 _NICE = 5  # the training comes first
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
@@ -47,25 +50,14 @@ def dashboard(options: argparse.Namespace) -> int:
     return 0
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Refuses to import pandas.
-
-    pyarrow loads it with its first array if it can: 40 MB that nothing here needs, and in any
-    thread, so that plotly may see it half loaded.
-    """
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
-        if fullname == "pandas":
-            raise ImportError("the dashboard needs no pandas")
-
-
 def _stay_small() -> None:
     """Limit processor time and memory: the server runs beside a training.
 
     It has a lower priority and few malloc arenas, and gives memory back to the system.
     """
     os.nice(_NICE)
-    sys.meta_path.insert(0, _WithoutPandas())
+    # pyarrow would load it in any thread, so that plotly may see it half loaded.
+    sys.meta_path.insert(0, RefusePandas())
     with contextlib.suppress(OSError, AttributeError):  # no glibc
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_ARENA_MAX, 2)
@@ -78,7 +70,7 @@ def _stay_small() -> None:
     pa.set_io_thread_count(2)
 
 
-def _wait(done: threading.Event, serving: Any, idle_s: float | None) -> None:
+def _wait(done: threading.Event, serving: Serving, idle_s: float | None) -> None:
     """Wait for SIGTERM, or until no run is live and no request came for ``idle_s``."""
     while not done.wait(1.0):
         if (

@@ -25,11 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.advise import advise
+    from ...pandas_import import load_pyarrow_without_pandas
     from ...report.serialization import to_json
     from ...store.layout import runs_dir
     from ...store.runs import find_run
     from ...store.trainings import single
 
+    load_pyarrow_without_pandas()
     ranked = advise(single(find_run(options.run, runs_dir(options.dir))))
     print(to_json(ranked) if options.format == "json" else advice(ranked))
     return 0

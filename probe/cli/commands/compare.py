@@ -44,7 +44,9 @@ def run(options: argparse.Namespace) -> int:
         _refuse_unknown(side, options.dir)
     from ...compare import TOLERANCE, compare, formats
     from ...compare.formats import text
+    from ...pandas_import import load_pyarrow_without_pandas
 
+    load_pyarrow_without_pandas()
     report = compare(
         options.base,
         options.others,

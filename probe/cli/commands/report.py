@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
+    from ...pandas_import import load_pyarrow_without_pandas
     from ...recorder.collect import collect
     from ...report.build import report_of
     from ...report.formats import formats, text
@@ -71,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"argument --format: no {options.format!r}{close}")
     if options.format != "text" and (options.brief or options.devices):
         raise UsageError("--brief and --devices shape the text: leave --format out")
+    load_pyarrow_without_pandas()
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s

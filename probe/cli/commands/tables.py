@@ -69,8 +69,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     from ...compare.paper.tables import tables
     from ...compare.paper.text import WIDTH, md, text
+    from ...pandas_import import load_pyarrow_without_pandas
     from ...report.serialization import to_json
 
+    load_pyarrow_without_pandas()
     all_tables = tables(
         options.base,
         options.other,

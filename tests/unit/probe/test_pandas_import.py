@@ -1,0 +1,37 @@
+"""pyarrow is loaded without pandas, and what needs pandas still gets it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+from probe.pandas_import import load_pyarrow_without_pandas
+
+{first}
+import numpy as np
+import pyarrow as pa
+
+column = pa.chunked_array([pa.array(np.arange(4.0))])
+assert column.to_numpy().sum() == 6.0
+print("pandas" in sys.modules)
+frame = pa.table({{"a": column}}).to_pandas()
+print(frame["a"].sum(), pa.array(frame["a"]).to_pylist())
+"""
+
+
+def _printed(first: str) -> list[str]:
+    script = SCRIPT.format(first=first)
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return out.stdout.splitlines()
+
+
+def test_pandas_is_loaded_only_where_it_is_needed() -> None:
+    numbers = "6.0 [0.0, 1.0, 2.0, 3.0]"
+    assert _printed("") == ["True", numbers]  # what pyarrow does by itself
+    assert _printed("load_pyarrow_without_pandas()") == ["False", numbers]
+
+
+def test_a_process_that_has_pandas_keeps_it() -> None:
+    assert _printed("import pandas; load_pyarrow_without_pandas()")[0] == "True"
