@@ -17,7 +17,7 @@ HIDDEN = "***"
 
 _SECRET_WORDS = {
     *("password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets"),
-    *("credential", "credentials", "authorization", "apikey", "jwt", "sshpass"),
+    *("credential", "credentials", "authorization", "apikey", "jwt", "sshpass", "bearer", "otp"),
 }
 _SECRET_ENDS = (
     *("password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "privatekey"),
@@ -32,6 +32,7 @@ _OF_PASS = {
     *("db", "user", "smtp", "mysql", "admin", "root", "login", "http", "proxy", "ftp", "mail"),
     *("redis", "pg", "postgres", "registry"),
 }
+_OF_PIN = {"user", "card", "device", "sim", "token", "security"}
 _OF_TOKENS = {"api", "access", "auth", "hf", "bearer", "refresh"}
 # What a token of text is called.
 _OF_TEXT = {
@@ -82,8 +83,9 @@ def _without_secrets(value: Any) -> Any:
 
 def redact_text(text: str) -> str:
     """A text (an error, a line of a log, a URL) without the secrets in it."""
-    forms, url, header, pair, flag, value = _patterns()
+    forms, url, user, header, pair, flag, value = _patterns()
     text = url.sub(rf"\1{HIDDEN}@", text)
+    text = user.sub(rf"\1{HIDDEN}", text)
     text = header.sub(rf"\1{HIDDEN}", text)
     text = _without_values(flag, value, _without_values(pair, value, text))
     return forms.sub(HIDDEN, text)
@@ -95,7 +97,7 @@ def _words(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         name, sign, value = word.partition("=")
         is_option = word.startswith("-")
-        if owner and not (is_option and _is_option(word)):
+        if owner and not (is_option and _is_option(word) and not _looks_random(word)):
             yield word if _is_harmless(word, owner) else HIDDEN
         elif sign and _is_name(name) and _is_secret(name):
             yield word if _is_harmless(value, name) else f"{name}={HIDDEN}"
@@ -136,6 +138,11 @@ def _is_option(word: str) -> bool:
     return re.fullmatch(r"--?[A-Za-z][\w.-]*(=.*)?", word, re.DOTALL) is not None
 
 
+def _looks_random(word: str) -> bool:
+    """``-Zk93xQv7`` after ``--password`` is no option: those are letters or begin with ``--``."""
+    return re.fullmatch(r"-(?!-)(?=.*\d)(?=.*[A-Za-z]).{6,}", word) is not None
+
+
 def _is_name(text: str) -> bool:
     return re.fullmatch(r"[-+]*[A-Za-z_][\w./-]*", text) is not None
 
@@ -151,6 +158,9 @@ def _is_harmless(value: str, name: str) -> bool:
         return True
     if not re.search(r"\w", plain):
         return True  # "unexpected token: }"
+    # A PIN has four digits or more; `--pin 0-3` pins to cores.
+    if _parts(name)[-1:] == ["pin"]:
+        return not re.fullmatch(r"\d{4,12}", plain)
     # A token may be counted, a password never is.
     return _parts(name)[-1:] in (["token"], ["tok"]) and bool(
         re.fullmatch(r"-?\d{1,5}(\.\d*)?", plain)
@@ -169,6 +179,8 @@ def _is_secret(name: str) -> bool:
         return before in _OF_TOKENS
     if last == "pass":
         return not before or before in _OF_PASS or name.isupper()
+    if last == "pin":
+        return not before or before in _OF_PIN
     if last in ("cookie", "dsn"):
         return True
     if last == "auth":
@@ -208,6 +220,10 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
         r"((?:(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,30}:|(?<![\w:/]))//)"
         r"(?:[^\s/'\"@:]{0,200}:[^\s/'\"]{0,500}|(?=[A-Za-z]{0,200}\d)[\w-]{16,200})@"
     )
+    user = re.compile(
+        r"((?<!\S)(?:-u|--user|--proxy-user)(?:\s{1,9}|=)['\"]?[^\s:/'\"]{1,200}:)"
+        r"(?!\d+(?!\S)|\*\*\*)[^\s'\"]+"
+    )
     header = re.compile(
         r"((?i:authorization)['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
         r"(?:(?i:bearer|basic|token|digest)\s{1,9})?"
@@ -216,4 +232,4 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     pair = re.compile(r"(?<!\w)([A-Za-z_][\w.-]{0,100})[\"']?\s{0,9}[=:]\s{0,9}")
     flag = re.compile(r"(?<![\w-])(--?[A-Za-z][\w.-]{0,100})[\"']?,?\s{1,9}(?!-)")
     value = re.compile(r"[\"']?(?P<value>(?<=\")[^\"]*(?=\")|(?<=')[^']*(?=')|[^\s\"'&;,)}\]]+)")
-    return forms, url, header, pair, flag, value
+    return forms, url, user, header, pair, flag, value
