@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from probe.errors import UnknownRunError
-from probe.store.catalogue import RunSummary, summary
+from probe.store.catalogue import RunSummary, private_summaries, summary
 from probe.store.layout import RUN_FILE, training_dir
 from probe.store.live import read_live
 from probe.store.untrusted import is_regular
@@ -85,6 +85,7 @@ class Library:
             summaries[path.name] = stamp, row
             rows.append(row)
         self._summaries = summaries
+        rows += private_summaries(self.directory)
         rows.sort(key=lambda row: (str(row["started"] or ""), row["id"]), reverse=True)
         return sorted(rows, key=lambda row: row["status"] != "running")
 

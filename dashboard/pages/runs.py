@@ -169,12 +169,13 @@ def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) 
 def _row(context: AppContext, row: RunSummary) -> Any:
     name = str(row["name"] or row["id"])
     if row["problem"]:
+        private = row["status"] == "private"
         cells = [
-            html.Td([_link(context, row, name), html.Small(str(row["id"]))]),
-            html.Td(badge("unreadable")),
+            html.Td(name if private else [_link(context, row, name), html.Small(str(row["id"]))]),
+            html.Td(badge(str(row["status"]))),
             html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1),
         ]
-        return html.Tr(cells, className="bad")
+        return html.Tr(cells, className="soft" if private else "bad")
     joules, model = _joules(row)
     each, unit = _each(row)
     power: PowerFields = row["power"] or {}

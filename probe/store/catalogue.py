@@ -51,8 +51,12 @@ class RunSummary(TypedDict):
 
 def summaries(directory: Path) -> list[RunSummary]:
     """A summary per run, newest first; a run that cannot be read has the reason as ``problem``."""
-    private = [_unread(run_id, "private", line) for run_id, line in private_runs(directory).items()]
-    return [summary(path) for path in list_runs(directory)] + private
+    return [summary(path) for path in list_runs(directory)] + private_summaries(directory)
+
+
+def private_summaries(directory: Path) -> list[RunSummary]:
+    """A row for each run that its owner keeps private; its ``problem`` says how that is changed."""
+    return [_unread(run_id, "private", line) for run_id, line in private_runs(directory).items()]
 
 
 def summary(path: Path) -> RunSummary:

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dashboard.context import AppContext
+from dashboard.pages import runs
 from probe.cli.main import main
 from probe.errors import StoreError, UsageError
 from probe.store import files, layout
@@ -120,6 +122,13 @@ def test_what_one_may_not_read_is_listed_with_what_opens_it(place: Path) -> None
     (row,) = as_other(lambda: summaries(place))
     assert (row["id"], row["status"]) == (ID, "private")
     assert row["problem"] == f"private, of root, who opens it with `probe share {ID} group`"
+
+    def page() -> str:
+        return str(runs.PAGE.layout(AppContext(place), {}).to_plotly_json())
+
+    text = str(as_other(page))
+    assert f"of root, who opens it with `probe share {ID} group`" in text
+    assert f"/run/{ID}" not in text  # no link to what cannot be opened
 
     def refused(reference: str) -> str:
         try:
