@@ -23,9 +23,8 @@ from ..report.model import PipelineRow, PipelineWaiting
 from ..ring.layout import PEER_BITS, Record, TransferCode
 from ..store.reader import RunReader
 from ..units import NS_PER_S
-from .rank_waiting import main_rings
+from .rank_waiting import MainRings, main_rings
 
-_MOST_STEPS = 200  # that are looked at: of a longer run, those around its middle
 _FEWEST = 5  # steps
 _MOST_UNPAIRED = 0.01  # of the waits
 METHOD = "all ranks' waits, replayed: the bubble is what stays if transfers take no time"
@@ -90,14 +89,15 @@ class Replay:
         return end
 
 
-def pipeline_waiting(reader: RunReader) -> PipelineWaiting | None:
+def pipeline_waiting(reader: RunReader, rings: MainRings | None = None) -> PipelineWaiting | None:
     """``pipeline`` of the report: seconds per step, of steps around the middle of the run.
 
+    ``rings`` are the :func:`main_rings` of the run, where they are read already.
     None if ranks send each other nothing that was seen, or took too few steps.
     """
     rows_of = {
         rank: rows
-        for rank, rows in main_rings(reader, _MOST_STEPS).items()
+        for rank, rows in (main_rings(reader) if rings is None else rings).items()
         if (rows["kind"] == Record.P2P).any()
     }
     steps_of = {rank: _steps(rows) for rank, rows in rows_of.items()}

@@ -10,7 +10,7 @@ Times of several hosts are those of the job's clock, so less than its bound says
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ _FIRST_LOOK_NS = 2_000_000_000
 _SURE = 0.01  # chance that an equal rank would have come last as often
 _WORTH = 0.005  # of a step: a rank that is late by less is not called slow
 
+MainRings = Mapping[int, npt.NDArray[np.void]]
+
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
@@ -46,15 +48,18 @@ class Arrivals:
         return np.asarray((latest - self.time_ns) / NS_PER_S, np.float64)
 
 
-def balance(reader: RunReader) -> RankBalance | None:
+def balance(reader: RunReader, rings: MainRings | None = None) -> RankBalance | None:
     """``balance`` of the report: how long each rank waits, and which one is the slowest.
+
+    ``rings`` are the :func:`main_rings` of the run, where they are read already.
 
     None for one rank, ranks that never meet all at once (a pipeline), or hosts whose clocks were
     not compared.
     """
     bounds = [clock.bound_ns for clock in reader.clocks.values()]
     known_bounds = sorted((bound for bound in bounds if bound is not None), reverse=True)
-    met = arrivals(reader) if len(known_bounds) == len(bounds) else None
+    compared = len(known_bounds) == len(bounds)
+    met = arrivals(main_rings(reader) if rings is None else rings) if compared else None
     bound_s = sum(known_bounds[:2]) / NS_PER_S  # of the two hosts that are worst known
     if met is None or len(met.steps) < _FEWEST:
         return None
@@ -94,11 +99,9 @@ def _slowest(
     return met.ranks[place] if by_chance < _SURE and late_s > least_s else None
 
 
-def arrivals(reader: RunReader) -> Arrivals | None:
-    """Of the middle of the run; None if fewer than two ranks meet."""
-    if len(reader.ranks()) < 2:
-        return None
-    by_rank = {rank: _of_rank(rows) for rank, rows in main_rings(reader, MOST_STEPS).items()}
+def arrivals(rings: MainRings) -> Arrivals | None:
+    """Of the steps in these records; None if fewer than two ranks meet."""
+    by_rank = {rank: _of_rank(rows) for rank, rows in rings.items()}
     common = (
         sorted(set.intersection(*(set(steps) for steps in by_rank.values()))) if by_rank else []
     )
@@ -109,10 +112,15 @@ def arrivals(reader: RunReader) -> Arrivals | None:
     return Arrivals(order, np.array(common, np.int64), times)
 
 
-def main_rings(reader: RunReader, most_steps: int) -> dict[int, npt.NDArray[np.void]]:
-    """By rank, the records of about so many steps around the run's middle."""
+def main_rings(reader: RunReader) -> MainRings:
+    """By rank, the records of its main thread, of :data:`MOST_STEPS` around the run's middle.
+
+    Empty for one rank, which waits for nobody.
+    """
     ranks = reader.ranks()
-    part = _middle(reader, ranks[0], most_steps) if ranks else (0, 0)
+    if len(ranks) < 2:
+        return {}
+    part = _middle(reader, ranks[0])
     rings = {}
     for rank in ranks:
         mains = [
@@ -125,7 +133,7 @@ def main_rings(reader: RunReader, most_steps: int) -> dict[int, npt.NDArray[np.v
     return rings
 
 
-def _middle(reader: RunReader, rank: int, most_steps: int) -> tuple[int, int]:
+def _middle(reader: RunReader, rank: int) -> tuple[int, int]:
     """Around the run's middle, as long as a rank takes for enough steps."""
     begin_ns, end_ns = reader.begin_ns, reader.end_ns()
     middle, half = (begin_ns + end_ns) // 2, _FIRST_LOOK_NS
@@ -134,10 +142,11 @@ def _middle(reader: RunReader, rank: int, most_steps: int) -> tuple[int, int]:
             int((rows["kind"] == Record.STEP).sum())
             for _, rows in reader.rings_between(rank, middle - half, middle + half)
         )
-        if steps >= most_steps:
-            half = half * most_steps // steps
+        if steps >= MOST_STEPS:
+            half = half * MOST_STEPS // steps
             return middle - half, middle + half
-        half *= max(2, min(16, most_steps // max(1, steps)))
+        # A tenth more than it seems to take: each look reads from the disk.
+        half *= max(2, min(16, -(-11 * MOST_STEPS // (10 * max(1, steps)))))
     return begin_ns, end_ns
 
 

@@ -11,7 +11,7 @@ from ...model import Phase, Provenance, Status
 from ...store.reader import RunReader
 from ...timeline.ddp_reductions import row as communication_row
 from ...timeline.phase_totals import PhaseTotals
-from ...timeline.rank_waiting import balance
+from ...timeline.rank_waiting import MainRings, balance
 from ..model import CommunicationRow, PhaseRow, RankBalance, RankRow, Report, SourceRow, WaitingRow
 
 
@@ -45,11 +45,9 @@ def rank_rows(
     return tuple(rows)
 
 
-def waiting_of_ranks(reader: RunReader, report: Report) -> RankBalance | None:
+def waiting_of_ranks(reader: RunReader, report: Report, rings: MainRings) -> RankBalance | None:
     """Who waits for whom; the joules of waiting at the mean power of a rank's own devices."""
-    if not report.ranks:
-        return None
-    waiting = balance(reader)
+    waiting = balance(reader, rings)
     if waiting is None:
         return None
     by_rank = {row.rank: row for row in report.ranks}

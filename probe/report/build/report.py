@@ -22,6 +22,7 @@ from ...model import DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
 from ...store.trainings import nothing_trained
 from ...timeline.pipeline_waiting import pipeline_waiting
+from ...timeline.rank_waiting import main_rings
 from ...units import NS_PER_S
 from ..model import AbsentMeter, GapCounts, Overhead, RecorderUse, Report, RunInfo, SourceRow
 from .attempts import attempts
@@ -87,10 +88,13 @@ def build(
 
 
 def _with_waiting(reader: RunReader, report: Report) -> Report:
+    if not report.ranks:
+        return report
+    rings = main_rings(reader)
     return replace(
         report,
-        balance=waiting_of_ranks(reader, report),
-        pipeline=pipeline_waiting(reader) if report.ranks else None,
+        balance=waiting_of_ranks(reader, report, rings),
+        pipeline=pipeline_waiting(reader, rings),
     )
 
 
