@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from probe.errors import UsageError
-from probe.pandas_import import RefusePandas
+from probe.small_process import RefusePandas
 from probe.store.layout import runs_dir
 
 if TYPE_CHECKING:

@@ -167,11 +167,12 @@ def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) 
 
 
 def _row(context: AppContext, row: RunSummary) -> Any:
+    private = row["status"] == "private"
     name = str(row["name"] or row["id"])
+    title = html.Td(name if private else [_link(context, row, name), html.Small(str(row["id"]))])
     if row["problem"]:
-        private = row["status"] == "private"
         cells = [
-            html.Td(name if private else [_link(context, row, name), html.Small(str(row["id"]))]),
+            title,
             html.Td(badge(str(row["status"]))),
             html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1),
         ]
@@ -184,7 +185,7 @@ def _row(context: AppContext, row: RunSummary) -> Any:
     classes = {"live": live, "training": "/" in row["id"]}
     return html.Tr(
         [
-            html.Td([_link(context, row, name), html.Small(str(row["id"]))]),
+            title,
             html.Td(badge(str(row["status"]))),
             html.Td(_begun(row["started"])),
             html.Td(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...report.numbers import duration, energy, interval, number
 from ...simulated_card import WORD
+from ...small_process import stay_small
 from ..arguments import add_format, add_run
 
 if TYPE_CHECKING:
@@ -24,14 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
+    stay_small()
     from ...compare.advise import advise
-    from ...pandas_import import load_pyarrow_without_pandas
     from ...report.serialization import to_json
     from ...store.layout import runs_dir
     from ...store.runs import find_run
     from ...store.trainings import single
 
-    load_pyarrow_without_pandas()
     ranked = advise(single(find_run(options.run, runs_dir(options.dir))))
     print(to_json(ranked) if options.format == "json" else advice(ranked))
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
 
@@ -42,11 +43,10 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     for side in (options.base, *options.others):  # before a second of imports
         _refuse_unknown(side, options.dir)
+    stay_small()
     from ...compare import TOLERANCE, compare, formats
     from ...compare.formats import text
-    from ...pandas_import import load_pyarrow_without_pandas
 
-    load_pyarrow_without_pandas()
     report = compare(
         options.base,
         options.others,

@@ -7,6 +7,7 @@ import contextlib
 import math
 
 from ...errors import NothingToReport, UsageError
+from ...small_process import stay_small
 from ...spelling import meant_or_all
 from ..arguments import add_format, add_output, add_run, seconds
 from ..output import terminal, write
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError, NothingToReport."""
-    from ...pandas_import import load_pyarrow_without_pandas
+    stay_small()
     from ...recorder.collect import collect
     from ...report.build import report_of
     from ...report.formats import formats, text
@@ -72,7 +73,6 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"argument --format: no {options.format!r}{close}")
     if options.format != "text" and (options.brief or options.devices):
         raise UsageError("--brief and --devices shape the text: leave --format out")
-    load_pyarrow_without_pandas()
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, seconds
 from ..output import terminal, write
 
@@ -67,12 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
+    stay_small()
     from ...compare.paper.tables import tables
     from ...compare.paper.text import WIDTH, md, text
-    from ...pandas_import import load_pyarrow_without_pandas
     from ...report.serialization import to_json
 
-    load_pyarrow_without_pandas()
     all_tables = tables(
         options.base,
         options.other,

@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import sys
-from probe.pandas_import import load_pyarrow_without_pandas
+from probe.small_process import stay_small
 
 {first}
 import numpy as np
@@ -30,8 +30,8 @@ def _printed(first: str) -> list[str]:
 def test_pandas_is_loaded_only_where_it_is_needed() -> None:
     numbers = "6.0 [0.0, 1.0, 2.0, 3.0]"
     assert _printed("") == ["True", numbers]  # what pyarrow does by itself
-    assert _printed("load_pyarrow_without_pandas()") == ["False", numbers]
+    assert _printed("stay_small()") == ["False", numbers]
 
 
 def test_a_process_that_has_pandas_keeps_it() -> None:
-    assert _printed("import pandas; load_pyarrow_without_pandas()")[0] == "True"
+    assert _printed("import pandas; stay_small()")[0] == "True"
