@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
-from probe.report.numbers import duration, energy, number
-from probe.simulated_card import WORD
 from probe.store.catalogue import RunSummary
-from probe.store.run_fields import PowerFields
 
 from .. import urls
-from ..components import aria, badge, notice, shell, sparkline
+from ..components import aria, notice, shell
 from ..context import AppContext, app_context
 from ..page import URL_ID, Address, Page
+from ._run_row import each_of, joules_of, run_row
 
 _PER_PAGE = 100
 _TICK_MS = 2000
@@ -32,8 +29,8 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[RunSummary], SortKey | None]]] = {
     "started": ("begun (UTC)", lambda row: (str(row["started"] or ""), 0.0)),
     "duration": ("duration", lambda row: _by_number(row["duration_s"])),
     "steps": ("steps", lambda row: _by_number(row["steps"])),
-    "energy": ("energy", lambda row: _by_number(_joules(row)[0])),
-    "each": ("energy per sample", lambda row: _by_number(_each(row)[0])),
+    "energy": ("energy", lambda row: _by_number(joules_of(row)[0])),
+    "each": ("energy per sample", lambda row: _by_number(each_of(row)[0])),
 }
 
 
@@ -115,7 +112,7 @@ def _table(context: AppContext, asked: Mapping[str, Any]) -> tuple[Any, str]:
                     html.Caption("Runs", className="hidden"),
                     html.Thead(head),
                     html.Tbody(
-                        [_row(context, each) for row in part for each in _with_trainings(row)]
+                        [run_row(context, each) for row in part for each in _with_trainings(row)]
                     ),
                 ],
                 className="runs",
@@ -164,91 +161,6 @@ def _heading(context: AppContext, key: str, label: str, sort: str, wanted: str) 
     return html.Th(
         link, scope="col", className="" if key in ("name", "status", "started") else "n", **order
     )
-
-
-def _row(context: AppContext, row: RunSummary) -> Any:
-    private = row["status"] == "private"
-    name = str(row["name"] or row["id"])
-    title = html.Td(name if private else [_link(context, row, name), html.Small(str(row["id"]))])
-    if row["problem"]:
-        cells = [
-            title,
-            html.Td(badge(str(row["status"]))),
-            html.Td(str(row["problem"])[:200], colSpan=len(_COLUMNS) - 1),
-        ]
-        return html.Tr(cells, className="soft" if private else "bad")
-    joules, model = _joules(row)
-    each, unit = _each(row)
-    power: PowerFields = row["power"] or {}
-    live = row["status"] == "running"
-    watts = row.get("power_w")
-    classes = {"live": live, "training": "/" in row["id"]}
-    return html.Tr(
-        [
-            title,
-            html.Td(badge(str(row["status"]))),
-            html.Td(_begun(row["started"])),
-            html.Td(
-                "" if row["duration_s"] is None else duration(row["duration_s"]), className="n"
-            ),
-            html.Td("" if row["steps"] is None else str(row["steps"]), className="n"),
-            html.Td(
-                [_shown(row, joules), html.Small(_about(row, joules, model=model))],
-                className="n modelled" if model else "n",
-            ),
-            html.Td(
-                "" if each is None else [energy(each), html.Small(unit)],
-                className="n modelled" if model else "n",
-            ),
-            html.Td(
-                f"{number(watts)} W now"
-                if live and watts is not None
-                else sparkline(
-                    power.get("power_w") or [], modelled=power.get("provenance") == "modelled"
-                )
-            ),
-        ],
-        className=" ".join(word for word, holds in classes.items() if holds),
-    )
-
-
-def _shown(row: RunSummary, joules: float | None) -> str:
-    word = WORD if row.get("simulated") else "shared" if row.get("shared") else ""
-    return word if word and joules is None else energy(joules)
-
-
-def _about(row: RunSummary, joules: float | None, *, model: bool) -> str:
-    """What stands below the joules: whose they are."""
-    if row.get("trainings"):
-        return f"of {len(row['trainings'])} trainings"
-    if row.get("shared"):
-        return "in the group's" if joules is None else "and a shared meter's"
-    return "modelled" if model and joules is not None else ""
-
-
-def _link(context: AppContext, row: RunSummary, name: str) -> Any:
-    return dcc.Link(name, href=context.href(urls.run(str(row["id"]))), className="name")
-
-
-def _joules(row: RunSummary) -> tuple[float | None, bool]:
-    """(J, whether a model's)."""
-    measured_j = row["energy_j"]
-    return (row["modelled_energy_j"], True) if measured_j is None else (measured_j, False)
-
-
-def _each(row: RunSummary) -> tuple[float | None, str]:
-    joules, _ = _joules(row)
-    for count, unit in ((row["samples"], "per sample"), (row["tokens"], "per token")):
-        if joules is not None and count:
-            return joules / count, unit
-    return None, ""
-
-
-def _begun(text: Any) -> str:
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return ""
 
 
 def _page_number(asked: Any, count: int) -> int:
