@@ -17,11 +17,10 @@ from typing import Any
 
 from ..model import SCHEMA_VERSION
 from . import files
-from .layout import node_dir
-from .new_files import touch
+from .layout import LOOKED_FILE, node_dir
+from .new_files import make_for_readers, rewrite, touch
 
 LIVE_FILE = "live.json"
-LOOKED_FILE = "looked"  # touched by every viewer of phases
 LOST_S = 60.0  # a recorder whose page is older is dead
 _LOOKING_S = 30.0  # a viewer is gone after this time without a touch; scrapes come as often
 
@@ -205,7 +204,7 @@ def _fields(row: _Row) -> dict[str, object]:
 def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     """:func:`read_live` for a viewer of phases: asks running recorders for frequent estimates.
 
-    Where the run's directory is not writable they cannot be asked; then estimates are older.
+    Whoever may read a run may ask. On a read-only mount nobody can; then estimates are older.
     """
     live = read_live(run, linger_s=linger_s)
     if live is not None and not all(page.final for page in live.pages):
@@ -237,6 +236,8 @@ class ViewerWatch:
         self._path = run / LOOKED_FILE
         self._changed_ns = 0  # by the viewer's clock, so only a change of it means anything
         self._looked_s = -_LOOKING_S
+        with contextlib.suppress(OSError):  # it is there, or nothing can be written
+            self._changed_ns = make_for_readers(self._path)
 
     def active(self, now_s: float) -> bool:
         """Whether :func:`look_live` was called lately; ``now_s`` is monotonic."""
@@ -244,6 +245,8 @@ class ViewerWatch:
             status = self._path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_mtime_ns != self._changed_ns:
                 self._changed_ns, self._looked_s = status.st_mtime_ns, now_s
+            if status.st_size:  # a reader wrote into it: it takes no space of the owner's
+                rewrite(self._path, b"")
         return now_s - self._looked_s < _LOOKING_S
 
 

@@ -65,6 +65,28 @@ def touch(path: Path) -> None:
         os.close(fd)
 
 
+def make_for_readers(path: Path) -> int:
+    """Make an empty file of a run that whoever may read the run may :func:`touch`.
+
+    Raises:
+        FileExistsError, OSError: it cannot be made.
+
+    Returns:
+        When it was made, ns since the epoch.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o644)
+    try:
+        os.fchmod(fd, 0o600 | for_readers(os.stat(run_of(path)).st_mode))
+        return os.fstat(fd).st_mtime_ns
+    finally:
+        os.close(fd)
+
+
+def for_readers(mode: int) -> int:
+    """The bits that let whoever reads a folder of this mode read and write a file in it."""
+    return mode & 0o044 | (mode & 0o044) >> 1
+
+
 def make_folder_here(path: Path) -> bool:
     """Make one folder unless it is there. Raises OSError, also where a link has its name.
 

@@ -12,6 +12,8 @@ import stat
 from pathlib import Path
 
 from ..errors import StoreError, UsageError
+from .layout import LOOKED_FILE
+from .new_files import for_readers
 
 PRIVATE = "private"
 MODES = {PRIVATE: 0o700, "group": 0o750, "all": 0o755}
@@ -60,7 +62,8 @@ def share(run: Path, who: str) -> None:
             for name in folders:
                 _add(Path(folder, name), mode & 0o055)
             for name in names:
-                _add(Path(folder, name), mode & 0o044)
+                is_looked = name == LOOKED_FILE
+                _add(Path(folder, name), for_readers(mode) if is_looked else mode & 0o044)
         _set(run, mode)
     except OSError as error:
         owner = owner_name(run)

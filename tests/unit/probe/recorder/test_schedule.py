@@ -10,8 +10,8 @@ import pytest
 from probe.clock import MACHINE_CLOCK
 from probe.recorder.live.page import LivePageStage
 from probe.recorder.schedule import SCRAPED_PAGE_S, Schedule, Timer
-from probe.store.layout import node_dir
-from probe.store.live import LOOKED_FILE, ViewerWatch, look_live, read_live
+from probe.store.layout import LOOKED_FILE, node_dir
+from probe.store.live import ViewerWatch, look_live, read_live
 
 
 def seconds_of(schedule: Schedule, until: int, seen: range = range(0)) -> tuple[list[int], ...]:

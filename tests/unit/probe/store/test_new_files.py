@@ -15,7 +15,8 @@ from probe.recorder import spawn
 from probe.recorder.pipeline.storage import StorageStage
 from probe.store import files, layout
 from probe.store.dashboard_address import serving
-from probe.store.live import LOOKED_FILE, LivePage, look_live, write_live
+from probe.store.layout import LOOKED_FILE
+from probe.store.live import LivePage, look_live, write_live
 from probe.store.processes import boot_id, start_ticks
 from probe.store.rollup import roll_up
 from probe.store.segments import SAMPLES, SegmentWriter, seal_segment

@@ -15,9 +15,12 @@ import pytest
 from dashboard.context import AppContext
 from dashboard.pages import runs
 from probe.cli.main import main
+from probe.clock import MACHINE_CLOCK
 from probe.errors import StoreError, UsageError
+from probe.recorder.live.page import LivePageStage
 from probe.store import files, layout
 from probe.store.catalogue import summaries
+from probe.store.live import ViewerWatch, look_live
 from probe.store.reader import RunReader
 from probe.store.runs import create_run, find_run
 from probe.store.segments import SAMPLES, SegmentWriter, seal_segment
@@ -138,6 +141,34 @@ def test_what_one_may_not_read_is_listed_with_what_opens_it(place: Path) -> None
 
     for reference in (ID, str(run)):
         assert "private, of root" in str(as_other(lambda ref=reference: refused(ref)))
+
+
+@as_root
+@pytest.mark.parametrize("when", ["before", "while it goes on"])
+def test_a_reader_of_the_group_asks_for_frequent_estimates(when: str, place: Path) -> None:
+    run = make(place)
+    os.chown(run, 0, GROUP)
+    if when == "before":
+        share(run, "group")
+    viewers = ViewerWatch(run)
+    LivePageStage(run, 0, MACHINE_CLOCK).publish(1, [], {}, [])
+    for path in run.rglob("*"):
+        os.chown(path, 0, GROUP)
+    share(run, "group")
+
+    def look() -> bool:
+        try:
+            return look_live(run) is not None
+        except OSError:
+            return False
+
+    assert not viewers.active(1000.0)
+    as_other(look, STRANGER)
+    assert not viewers.active(1001.0)
+    assert as_other(look, GROUP)
+    assert viewers.active(1002.0)
+    as_other(lambda: (run / "looked").write_text("much"), GROUP)
+    assert viewers.active(1003.0) and (run / "looked").stat().st_size == 0
 
 
 @as_root
