@@ -158,8 +158,8 @@ def _answer(meters: Sequence[Source]) -> str:
     if measured:
         return f"energy is measured: {', '.join(measured)}"
     return (
-        "no energy meter can be read here: runs record time per phase and, by a model, the energy "
-        "of the CPU; no joules are measured"
+        "no energy meter can be read here: no joules are measured\n"
+        "runs record time per phase and, by a model, the energy of the CPU"
     )
 
 
