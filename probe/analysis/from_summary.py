@@ -9,8 +9,9 @@ from ..attribution.regression.statistics import Statistics
 from ..attribution.time_split import TimeShares
 from ..model import Source
 from ..report.model import LoggedValue
+from ..store.loaded_samples import COUNTS, with_loaded_samples
 from ..store.node_files import read_sources
-from ..store.reader import COUNTS, RunReader
+from ..store.reader import RunReader
 from ..timeline.ddp_reductions import ReductionSums
 from ..timeline.phase_levels import PhaseLevels
 from ..timeline.phase_totals import PhaseTotals
@@ -88,11 +89,15 @@ class AnalysisFromSummary(RunAnalysis):
     def values(self) -> dict[str, LoggedValue]:
         """What the ranks logged: name → count, last, sum."""
         merged: dict[str, LoggedValue] = {}
-        for _, logged in sorted(
+        steps = {totals.rank: totals.steps for node in self._nodes for totals in node.phase_totals}
+        for rank, logged in sorted(
             (rank, by_name) for node in self._nodes for rank, by_name in node.values.items()
         ):
             first = not merged
-            for name, value in _logged_values(logged):
+            values = with_loaded_samples(
+                dict(_logged_values(logged)), lambda value: value.count, steps.get(rank, 0)
+            )
+            for name, value in values.items():
                 if first or (name in COUNTS and name not in merged):
                     merged[name] = value
                 elif name in COUNTS:

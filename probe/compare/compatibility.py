@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..report.numbers import number
 from .run_record import Setting, Trial
+
+_SAME_STEPS = 0.1
 
 _WORDS = {
     "model": "another model (names and shapes of its parameters)",
@@ -29,7 +32,23 @@ def differences(base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool
         base_values, other_values = (_values(side, name) for side in (base, other))
         if base_values and other_values and base_values != other_values:
             lines.append(f"{words}: {_said(base_values)} against {_said(other_values)}")
+    if not targeted and not lines:
+        lines += _uneven_steps(base, other)
     return lines
+
+
+def _uneven_steps(base: Sequence[Trial], other: Sequence[Trial]) -> list[str]:
+    """Where only steps are counted: a different number may mean steps of another size."""
+    sides = (base, other)
+    if any(trial.unit != "steps" or "target" in trial.is_like for side in sides for trial in side):
+        return []
+    fewer, more = sorted(sum(trial.samples for trial in side) / len(side) for side in sides)
+    if more <= fewer * (1 + _SAME_STEPS):
+        return []
+    return [
+        f"only steps are counted, {number(more)} against {number(fewer)}, of unknown size: "
+        "log how much was trained with run.log(samples=…)"
+    ]
 
 
 def inner(side: Sequence[Trial], *, targeted: bool) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,12 +10,11 @@ from threading import get_ident
 from time import monotonic_ns
 from typing import Any
 
-from ..ring.layout import Record
+from ..ring.layout import Record, float_bits
 from ..ring.writer import RingWriter
 from .state_machine import PhaseStateMachine
 
 VALUE = int(Record.VALUE)
-_to_bits, _of_float = struct.Struct("<q").unpack, struct.Struct("<d").pack
 _SLOTS = 256  # values in flight from a device; more are dropped
 
 
@@ -70,7 +68,7 @@ class LoggedValues:
 
     def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
         try:
-            bits: int = _to_bits(_of_float(value))[0]
+            bits = float_bits(value)
         except Exception:  # not a number, or one that is too large
             self._refuse(name, value)
             return

@@ -21,7 +21,7 @@ try:
 except ImportError:
     from ..ring import pure as cython
 
-from ..ring.layout import Code, Record
+from ..ring.layout import LOADED, Code, Record, float_bits
 from ..ring.stale_check import refuse_stale
 
 if cython.compiled:
@@ -44,7 +44,7 @@ COMPILED = bool(cython.compiled)
 
 # Plain ints: an IntEnum member costs a lookup and a slower comparison at every edge.
 cython.declare(MARK=cython.int, STEP=cython.int, SYNC=cython.int, STEPPED=cython.int)
-cython.declare(STEP_ELSEWHERE=cython.int)
+cython.declare(STEP_ELSEWHERE=cython.int, VALUE=cython.int)
 cython.declare(FORWARD=cython.int, BACKWARD=cython.int, RECOMPUTE=cython.int)
 cython.declare(COMMUNICATION=cython.int, OPTIMIZER=cython.int, EVAL=cython.int, OTHER=cython.int)
 cython.declare(CHECKPOINT=cython.int, SAVING_ON=cython.int)
@@ -53,6 +53,7 @@ cython.declare(PRE=cython.int, TAIL=cython.int, RESUMED=cython.int, EXHAUSTED=cy
 cython.declare(LOADING=cython.int, FIRST_LOADING=cython.int)
 MARK, STEP, SYNC = int(Record.MARK), int(Record.STEP), int(Record.SYNC)
 STEPPED, STEP_ELSEWHERE = int(Record.STEPPED), int(Record.STEP_ELSEWHERE)
+VALUE = int(Record.VALUE)
 FORWARD, BACKWARD = int(Code.FORWARD), int(Code.BACKWARD)
 RECOMPUTE, COMMUNICATION = int(Code.RECOMPUTE), int(Code.COMMUNICATION)
 OPTIMIZER, EVAL, OTHER = int(Code.OPTIMIZER), int(Code.EVAL), int(Code.OTHER)
@@ -97,7 +98,9 @@ class PhaseStateMachine:
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
     cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
-    cython.declare(_allocated=object, _device=object, _user=list)
+    cython.declare(_allocated=object, _device=object, _user=list, _code=object)
+    cython.declare(_samples=cython.longlong, _samples_code=cython.int)
+    cython.declare(_last_samples=cython.longlong, _last_bits=object)
     alive: bool = cython.declare(cython.bint, visibility="public")
     optimizer_seen: bool = cython.declare(cython.bint, visibility="public")
     forward_heard: bool = cython.declare(cython.bint, visibility="public")
@@ -134,7 +137,9 @@ class PhaseStateMachine:
             chores: called after a step closed; returns the monotonic time in ns before
                 which it need not be called again.
         """
-        self._write, self._write_at = ring.write, ring.write_at
+        self._write, self._write_at, self._code = ring.write, ring.write_at, ring.code
+        self._samples = 0  # that were loaded for the step that goes on
+        self._samples_code, self._last_samples, self._last_bits = -1, 0, 0
         self._trained = False  # the thread has trained, not only loaded or evaluated
         self._elsewhere: dict[int, int] = {}  # threads that train at the same time: their steps
         self.steps_elsewhere = 0
@@ -296,11 +301,24 @@ class PhaseStateMachine:
         self._pending = self._unstepped = False
         self._stepped = 0
         self._also_stepped = NONE
+        if self._samples:
+            self._write_samples(now_ns)
         self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
         if now_ns >= self._chores_due_ns or self.every_step or self.rest is not None:
             self._between_steps(now_ns)
+
+    @cython.final
+    @cython.cfunc
+    def _write_samples(self, now_ns: cython.ulonglong) -> None:
+        if self._samples != self._last_samples:
+            self._last_samples = self._samples
+            self._last_bits = float_bits(self._samples)
+        if self._samples_code < 0:
+            self._samples_code = self._code(LOADED)
+        self._samples = 0
+        self._write_at(now_ns, VALUE, self._samples_code, self._last_bits)
 
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""
@@ -332,8 +350,8 @@ class PhaseStateMachine:
         if get_ident() == self.thread:
             self._iterates = True
 
-    def data_end(self, token: Any, got: cython.bint) -> None:
-        """Leave the loading of a batch; ``got``: there was one."""
+    def data_end(self, token: Any, got: cython.bint, samples: cython.longlong = 0) -> None:
+        """Leave the loading of a batch; ``got``: there was one, of so many samples if known."""
         if get_ident() != self.thread:
             return  # another thread has taken this one's place meanwhile
         self._loading = False
@@ -344,10 +362,12 @@ class PhaseStateMachine:
             self._mark(self.base() if self._optimizing else EXHAUSTED)
             return
         trains: cython.bint = self._forward_seen or self._wants_gradients()
-        if not trains:
+        if trains:
+            self._samples += samples
+            if self._idle != TAIL:
+                self._idle = PRE
+        else:
             self._idle = OTHER  # an evaluation
-        elif self._idle != TAIL:
-            self._idle = PRE
         self._forward_seen = False
         self.loaded = True
         self._mark(self.base() if self._optimizing else self._idle)

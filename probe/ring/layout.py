@@ -40,6 +40,7 @@ SLOTS = NAMES + NAMES_BYTES
 SLOT = struct.Struct("<QqIHHQ")
 SLOT_BYTES = SLOT.size
 WORD = struct.Struct("<Q")
+_FLOAT, _INTEGER = struct.Struct("<d"), struct.Struct("<q")
 CHECK = 0x9E37_79B9_7F4A_7C15
 SEQUENCE_MASK = 0xFFFF_FFFF
 
@@ -62,6 +63,15 @@ class Record(IntEnum):
     STEP_ELSEWHERE = 11  # a step of another thread that trains at the same time
     STEPPED = 10  # one of several optimizers, named `code`, has stepped `payload` times
     P2P = 12  # between two ranks; code: TransferCode; payload: how many before it << 16 | peer
+
+
+LOADED = "samples_loaded"  # the name of a VALUE record: what a DataLoader gave to a step
+
+
+def float_bits(value: float) -> int:
+    """A float as the payload of a VALUE record. Raises struct.error, TypeError, OverflowError."""
+    bits: int = _INTEGER.unpack(_FLOAT.pack(value))[0]
+    return bits
 
 
 class AllocatorFigure(StrEnum):

@@ -24,6 +24,7 @@ from ..units import NS_PER_S
 from . import files, layout, untrusted
 from .clocks import clocks
 from .edges import columns_of, edges_of, later, once
+from .loaded_samples import COUNTS, with_loaded_samples
 from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
 from .processes import boot_id, is_alive, pid_namespace
@@ -69,7 +70,6 @@ _OF_GROUP = (
     "packages",
 )
 _EDGES = re.compile(r"edges of rank (\d+)\Z")
-COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
 FRESH_S = 15.0  # a recorder elsewhere refreshes run.json every 5 s
 
 
@@ -374,8 +374,10 @@ class RunReader:
         return names
 
     def values(self, rank: int = 0) -> dict[str, Logged]:
-        """What ``run.log`` recorded: name → (time_ns, value)."""
-        return self._recorded(rank, Record.VALUE, np.float64)
+        """What ``run.log`` recorded: name → (time_ns, value); see :mod:`loaded_samples`."""
+        recorded = self._recorded(rank, Record.VALUE, np.float64)
+        steps = sum(int((rows["kind"] == Record.STEP).sum()) for _, rows in self.rings(rank))
+        return with_loaded_samples(recorded, lambda logged: len(logged[0]), steps)
 
     def logged(self) -> dict[str, Logged]:
         """What the job logged: as its first rank did, but counts are those of all ranks."""

@@ -17,6 +17,7 @@ from typing import Any
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...ring.layout import TransferCode
+from ..batch_sizes import remember
 from .dynamo import put
 from .framework_patches import FRAMEWORKS, framework_step, timed
 from .module_call import wrapper_code
@@ -194,6 +195,8 @@ def _iterating(original: Call, session: Session) -> Call:
         original(*args, **kwargs)
         if session.machine is not None:
             session.machine.iteration_begin()
+            if len(args) > 1:
+                remember(args[0], args[1])
 
     return __init__
 

@@ -21,6 +21,7 @@ except ImportError:
     from ...ring import pure as cython
 
 from ...ring.stale_check import refuse_stale
+from ..batch_sizes import samples_in
 
 if cython.compiled:
     from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, version_of
@@ -142,7 +143,7 @@ def around_data(original: Call, hooks: HookTarget) -> Call:
             return item
         finally:
             if token:
-                machine.data_end(token, got)
+                machine.data_end(token, got, samples_in(self) if got else 0)
 
     return __next__
 

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ...ring.layout import LOADED
 from ...store.footers import Footer, read_footer
+from ...store.loaded_samples import COUNTS
 from ...store.node_files import read_names
-from ...store.reader import COUNTS
 from ...store.rollup import WIDTHS, join_rollups, roll_up, rollup_of
 from ...store.sealed_files import Fence, write_sealed
 from ...store.segment_names import SegmentName, counted, parse
@@ -172,7 +173,7 @@ class FolderUpkeep:
         if name.table == "ledger":
             return thin_ledger
         names = read_names(self.folder, name.writer.split("-")[1])
-        counts = [code for code, said in names.items() if said in COUNTS]
+        counts = [code for code, said in names.items() if said in (*COUNTS, LOADED)]
         return EdgeThinner(counts, begins=name.first == 1)
 
     def _fine_rollups(self, sealed: list[SegmentName], now_ns: int) -> Iterator[Step]:

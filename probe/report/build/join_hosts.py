@@ -15,7 +15,8 @@ from typing import Protocol, TypeVar
 from ...analysis.from_summary import added
 from ...model import RunStatus
 from ...store.clocks import ClockOffset
-from ...store.reader import COUNTS, SEVERITY
+from ...store.loaded_samples import COUNTS
+from ...store.reader import SEVERITY
 from ..model import ClockRow, GapCounts, HostRow, LoggedValue, Report, RunInfo, Totals
 
 

@@ -1,0 +1,30 @@
+"""Samples of a run that logs none: those that its DataLoader gave to the training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ..ring.layout import LOADED
+
+COUNTS = ("samples", "tokens")  # every rank logs how many it trained itself
+_OF_STEPS = 0.9  # with fewer steps that loaded something, the data are not loaded step by step
+
+T = TypeVar("T")
+
+
+def with_loaded_samples(
+    recorded: Mapping[str, T], records: Callable[[T], int], steps: int
+) -> dict[str, T]:
+    """What a rank logged, with ``samples`` from its loader where it logged no count.
+
+    Args:
+        recorded: by name, :data:`LOADED` among them where a loader was seen.
+        records: how many records a value has.
+        steps: how many the rank has taken.
+    """
+    logged = {name: values for name, values in recorded.items() if name != LOADED}
+    loaded = recorded.get(LOADED)
+    if loaded is None or not logged.keys().isdisjoint(COUNTS):
+        return logged
+    return {"samples": loaded} | logged if records(loaded) >= _OF_STEPS * steps else logged
