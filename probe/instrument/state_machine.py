@@ -100,6 +100,8 @@ class PhaseStateMachine:
     cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
     cython.declare(_allocated=object, _device=object, _user=list, _code=object)
     cython.declare(_samples=cython.longlong, _samples_code=cython.int)
+    cython.declare(_undecided=cython.longlong)
+    cython.declare(_trains_since=cython.bint, _evaluates_since=cython.bint)
     cython.declare(_last_samples=cython.longlong, _last_bits=object)
     alive: bool = cython.declare(cython.bint, visibility="public")
     optimizer_seen: bool = cython.declare(cython.bint, visibility="public")
@@ -139,6 +141,8 @@ class PhaseStateMachine:
         """
         self._write, self._write_at, self._code = ring.write, ring.write_at, ring.code
         self._samples = 0  # that were loaded for the step that goes on
+        self._undecided = 0  # by batches of which no forward has said whether they are a training's
+        self._trains_since = self._evaluates_since = False  # the last batch: forwards
         self._samples_code, self._last_samples, self._last_bits = -1, 0, 0
         self._trained = False  # the thread has trained, not only loaded or evaluated
         self._elsewhere: dict[int, int] = {}  # threads that train at the same time: their steps
@@ -301,7 +305,7 @@ class PhaseStateMachine:
         self._pending = self._unstepped = False
         self._stepped = 0
         self._also_stepped = NONE
-        if self._samples:
+        if self._samples or self._undecided:
             self._write_samples(now_ns)
         self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
@@ -312,6 +316,9 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _write_samples(self, now_ns: cython.ulonglong) -> None:
+        self._samples += self._undecided
+        self._undecided = 0
+        self._trains_since = self._evaluates_since = False
         if self._samples != self._last_samples:
             self._last_samples = self._samples
             self._last_bits = float_bits(self._samples)
@@ -362,8 +369,16 @@ class PhaseStateMachine:
             self._mark(self.base() if self._optimizing else EXHAUSTED)
             return
         trains: cython.bint = self._forward_seen or self._wants_gradients()
+        # A batch is a training's if a forward that trains came between it and the next one. Of an
+        # evaluation's, gradients may be off for the forwards only.
+        if self._trains_since:
+            self._samples += self._undecided
+            self._undecided = 0
+        elif self._evaluates_since:
+            self._undecided = 0
+        self._trains_since = self._evaluates_since = False
         if trains:
-            self._samples += samples
+            self._undecided += samples
             if self._idle != TAIL:
                 self._idle = PRE
         else:
@@ -390,10 +405,12 @@ class PhaseStateMachine:
         self._root = root
         self._forward_seen = self._wants_gradients()
         if self._forward_seen:
+            self._trains_since = True
             self._forward = FORWARD
             self.forward_heard = self._trained = True
             self.loaded = False
         else:
+            self._evaluates_since = True
             self._forward = self._call_with(self.without_gradients, module) or EVAL
         self._mark(self.base() if self._compiling or self._saving else self._forward)
 

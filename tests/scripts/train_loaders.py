@@ -72,6 +72,46 @@ def evaluated(training: Training, _: probe.Run) -> None:
         training.model.train()
 
 
+def grads_off_for_the_forwards_only(training: Training, _: probe.Run) -> None:
+    """As Hugging Face's Trainer evaluates."""
+    for _ in range(2):
+        training.epochs(DataLoader(DATA, batch_size=10), 1)
+        for x, _y in DataLoader(DATA, batch_size=20):
+            with torch.no_grad():
+                training.model(x)
+
+
+def loaded_ahead(training: Training, _: probe.Run) -> None:
+    """A batch ahead, as accelerate does, an evaluation between."""
+    batches = iter(DataLoader(DATA, batch_size=10))
+    ahead = next(batches)
+    for i, following in enumerate([*range(10), None]):
+        now, ahead = ahead, None if following is None else next(batches)
+        training.backward(*now)
+        training.step()
+        if i == 4:
+            for x, _y in DataLoader(DATA, batch_size=20):
+                with torch.no_grad():
+                    training.model(x)
+
+
+def taught(training: Training, _: probe.Run) -> None:
+    """A teacher's forward comes before the student's."""
+    for x, y in DataLoader(DATA, batch_size=10):
+        with torch.no_grad():
+            training.model(x)
+        training.backward(x, y)
+        training.step()
+
+
+def twice(training: Training, _: probe.Run) -> None:
+    """Two steps with each batch."""
+    for x, y in DataLoader(DATA, batch_size=10):
+        for _i in range(2):
+            training.backward(x, y)
+            training.step()
+
+
 def cached(training: Training, _: probe.Run) -> None:
     batches = list(DataLoader(DATA, batch_size=10))
     for _ in range(5):
@@ -122,6 +162,10 @@ CASES: dict[str, Callable[[Training, probe.Run], None]] = {
     "an uneven batch sampler": of(batch_sampler=Uneven()),
     "a stream": of(batch_size=10, data=Stream()),
     "evaluated": evaluated,
+    "gradients off for the forwards only": grads_off_for_the_forwards_only,
+    "loaded ahead": loaded_ahead,
+    "taught": taught,
+    "twice": twice,
     "cached": cached,
     "broken off": broken_off,
     "time first": time_first,
