@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probe.instrument import PhaseEngine
-from probe.ring.layout import Code, Record
+from probe.ring.layout import LOADED, Code, Record
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
 from probe.timeline.span_table import SpanTable
@@ -41,6 +41,13 @@ class Watched:
     def micros(self) -> list[int]:
         """Backwards of each step."""
         return [int(code) for code in self.rows["code"][self.rows["kind"] == Record.STEP]]
+
+    @property
+    def samples(self) -> float:
+        """That a loader gave to the steps."""
+        code = next((code for code, name in self.names.items() if name == LOADED), -1)
+        rows = self.rows[(self.rows["kind"] == Record.VALUE) & (self.rows["code"] == code)]
+        return float(rows["payload"].copy().view(np.float64).sum())
 
     @property
     def counts(self) -> dict[str, int]:

@@ -37,6 +37,8 @@ def saving(truth: Truth) -> Any:
 
 
 def check(truth: Truth, run: Watched) -> None:
+    """Of two epochs."""
+    assert run.samples == 2 * BATCHES * BATCH
     seconds: dict[str, float] = {}
     for (_, code), spent in span_sums.seconds(run.spans).items():
         phase = run.names.get(code, str(code))
