@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -113,6 +114,18 @@ def test_six_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
     table = processes.probe(tmp_path, "report", "latest").stdout
     assert "6 trainings" in table
     assert "restart" not in table
+    for name in ("html", "md", "csv", "pdf"):
+        out = processes.probe(tmp_path, "report", "latest", "--format", name, "-o", f"group.{name}")
+        assert out.returncode == 0, out.stderr
+    page = (tmp_path / "group.html").read_text()
+    assert "6 trainings: all finished" in page and f"probe report {value['group']['id']}/1" in page
+    cells = csv.DictReader((tmp_path / "group.csv").open(newline=""))
+    rows = [row for row in cells if row["row"] != "phase"]
+    whole, parts = rows[0], [row for row in rows if row["row"] in ("training", "shared", "rest")]
+    assert math.isclose(float(whole["energy_j"]), value["group"]["total"]["energy_j"])
+    assert math.isclose(
+        math.fsum(float(row["energy_j"]) for row in parts), float(whole["energy_j"]), rel_tol=1e-9
+    )
     listing = processes.probe(tmp_path, "ls").stdout.splitlines()
     assert len(listing) == 8, listing  # the head, the group, its trainings
     rows = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
