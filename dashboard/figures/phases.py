@@ -130,7 +130,9 @@ def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
             "the phases."
         )
     elif any(table.kind in (METERED, MODELLED) for table in all_devices(report)):
-        sentences.append("Time only: several ranks share the meters; the table has their energy.")
+        sentences.append(
+            "Time only: several ranks or threads share the meters; the table has their energy."
+        )
     else:
         sentences.append("Time only: no energy is known.")
     return " ".join(sentences)

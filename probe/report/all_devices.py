@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..model import Phase, Provenance, Status
 from .model import Interval, PhaseRow, Report
 
+SUMMED_THREADS = "threads, summed"  # ends what stands for a device in rows of their time
 METERED, TIMED, MODELLED = "metered", "timed", "modelled"  # kinds of the rows of a device
 
 _ORDER = (

@@ -44,7 +44,7 @@ class PhaseTotals:
     def and_threads(self, others: Sequence[PhaseTotals]) -> PhaseTotals:
         """Together with other threads of the rank; what follows what stays the first one's."""
         names = dict(self.names)
-        seconds, counts = Counter(self.seconds), Counter(self.counts)
+        seconds, counts = dict(self.seconds), Counter(self.counts)
         code_of = {name: code for code, name in names.items()}
         code_of |= {self.name(code): code for code in seconds}
         for other in others:
@@ -52,12 +52,12 @@ class PhaseTotals:
                 name = other.name(code)
                 own = code_of.setdefault(name, max(names) + 1)
                 names[own] = name
-                seconds[own] += spent_s
+                seconds[own] = seconds.get(own, 0.0) + spent_s
                 counts[own] += other.counts.get(code, 0)
         return replace(
             self,
             names=names,
-            seconds=dict(seconds),
+            seconds=seconds,
             counts=dict(counts),
             inferred_s=self.inferred_s + sum(other.inferred_s for other in others),
             threads=1 + len(others),

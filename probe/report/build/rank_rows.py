@@ -12,6 +12,7 @@ from ...store.reader import RunReader
 from ...timeline.ddp_reductions import row as communication_row
 from ...timeline.phase_totals import PhaseTotals
 from ...timeline.rank_waiting import balance
+from ..all_devices import SUMMED_THREADS
 from ..model import CommunicationRow, PhaseRow, RankBalance, RankRow, Report, SourceRow, WaitingRow
 
 
@@ -91,7 +92,7 @@ def communication_rows(analysis: RunAnalysis) -> tuple[CommunicationRow, ...]:
 
 def time_label(phases: PhaseTotals, *, several: bool) -> str:
     """What stands for a device in rows of time; ``several``: the run has several ranks."""
-    threads = f"{phases.threads} threads, summed" if phases.threads > 1 else ""
+    threads = f"{phases.threads} {SUMMED_THREADS}" if phases.threads > 1 else ""
     if several:
         return f"rank{phases.rank}" + (f" ({threads})" if threads else "")
     return threads or "host"
