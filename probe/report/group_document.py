@@ -17,7 +17,7 @@ from .text_tables import Table
 
 _LONGEST = 40  # characters of what tells trainings of one name apart
 _MOST_DETAILED = 20  # trainings whose phases follow the group's own tables
-_HEAD = ["no.", "training", "steps", "duration", "energy", "status"]
+_HEAD = ["no.", "training", "energy", "duration", "steps", "status"]
 
 
 def document_of(report: Report | GroupReport) -> Document:
@@ -77,9 +77,12 @@ def labels(members: Sequence[MemberRow]) -> list[str]:
 def _sections(report: GroupReport) -> Iterator[Section]:
     group, runs = report.group, report.runs
     first = group.members[0].id if group.members else f"{group.id}/1"
-    yield Section("Trainings", (_trainings(group),), (f"one of them: `probe report {first}`",))
-    for member, run in list(zip(group.members, runs, strict=True))[:_MOST_DETAILED]:
-        yield _phases(member, run)
+    yield Section(
+        "Trainings", (_trainings(group),), (f"one of them alone: `probe report {first}`",)
+    )
+    each = list(zip(group.members, labels(group.members), runs, strict=True))
+    for member, label, run in each[:_MOST_DETAILED]:
+        yield _phases(member, label, run)
     left_out = len(runs) - _MOST_DETAILED
     if left_out > 0:
         line = f"{left_out} more have their own reports: `probe report {group.members[-1].id}`"
@@ -97,13 +100,13 @@ def _sections(report: GroupReport) -> Iterator[Section]:
     yield Section("Where", pairs=tuple(where), detail=True)
 
 
-def _phases(member: MemberRow, run: Report) -> Section:
+def _phases(member: MemberRow, label: str, run: Report) -> Section:
     """What its own report begins with."""
     kinds = all_devices(run)
     tables = [phase_tables.together(phases, run) for phases in kinds]
     lines = [line for phases in kinds for line in phase_tables.differences(phases, run)]
     return Section(
-        f"Training {member.number}: {member.name or member.id}",
+        f"Training {member.number}: {label or member.id}",
         tuple(replace(t, title=f"training {member.number}, {t.title}") for t in tables),
         (*lines, *run.warnings, f"all of it: `probe report {member.id}`"),
         detail=True,
@@ -116,19 +119,19 @@ def _trainings(group: GroupInfo) -> Table:
         [
             str(member.number),
             label,
-            str(member.steps),
-            duration(member.duration_s),
             _joules(member, group, shared=member.shared),
+            duration(member.duration_s),
+            str(member.steps),
             member.status,
         ]
         for member, label in zip(members, labels(members), strict=True)
     ]
     marks = [""] * len(rows)
     for what, steps, part in _parts(group):
-        rows.append(["", what, steps, duration(_seconds(part, group)), _joules(part, group), ""])
+        rows.append(["", what, _joules(part, group), duration(_seconds(part, group)), steps, ""])
         marks.append("")
     marks[-1] = "total"
-    return Table("", _HEAD, rows, frozenset({0, 1, 5}), (3,), marks)
+    return Table("", _HEAD, rows, frozenset({1, 5}), (3,), marks)
 
 
 def _parts(group: GroupInfo) -> Iterator[tuple[str, str, SharedTime | TimeOutside | Totals]]:

@@ -11,7 +11,8 @@ from typing import Any
 from ..errors import UsageError
 from ..model import Provenance
 from .all_devices import MODELLED, all_devices
-from .group_model import GroupReport, MemberRow
+from .group_document import labels
+from .group_model import GroupReport
 from .model import PhaseRow, PowerRow, Report
 from .numbers import duration, energy
 from .sentences import short
@@ -258,6 +259,7 @@ def _anatomy(report: Report) -> Chart | None:
 def _trainings(report: GroupReport) -> Chart:
     group = report.group
     rows = group.members[:_TRAININGS]
+    names = labels(rows)
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
@@ -269,7 +271,10 @@ def _trainings(report: GroupReport) -> Chart:
                 height=0.62,
                 color=_COLOURS["forward" if member.status == "finished" else "backward"],
             )
-        axis.set_yticks(range(len(rows)), [_member(member) for member in rows])
+        axis.set_yticks(
+            range(len(rows)),
+            [_name(f"{m.number} {name}") for m, name in zip(rows, names, strict=True)],
+        )
         axis.invert_yaxis()
         axis.set_xlim(0, group.duration_s)
         axis.set_xlabel("s after the command began")
@@ -283,7 +288,3 @@ def _trainings(report: GroupReport) -> Chart:
     caption = f"When each training ran, {which}"
     caption += f"; orange: {', '.join(odd)}." if odd else "."
     return Chart("Trainings over time", caption, _svg(7.2, 0.7 + 0.26 * len(rows), draw))
-
-
-def _member(member: MemberRow) -> str:
-    return _name(f"{member.number} {member.name or member.id}")

@@ -97,7 +97,7 @@ def markdown_rows(text: str) -> Iterator[dict[str, str]]:
         cells = [html.unescape(cell.strip()) for cell in line.strip("|").split("|")]
         if not head:
             head = cells
-        elif cells[0] != "---":
+        elif not re.fullmatch(r"-{3,}:?", cells[0]):
             yield dict(zip(head, cells, strict=True))
 
 
