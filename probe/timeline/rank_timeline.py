@@ -72,6 +72,9 @@ class Timeline:
         end = np.clip(self.end_ns, begin_ns, end_ns)
         keep = end > begin
         steps = (self.step_ns > begin_ns) & (self.step_ns <= end_ns)
+        threads = tuple(each.part(begin_ns, end_ns) for each in self.threads)
+        outside = sum(len(each.step_ns) for each in self.threads)
+        outside -= sum(len(each.step_ns) for each in threads)
         return replace(
             self,
             begin_ns=begin[keep],
@@ -80,7 +83,8 @@ class Timeline:
             entered=(self.entered & (self.begin_ns >= begin_ns))[keep],
             inferred=self.inferred[keep],
             step_ns=self.step_ns[steps],
-            threads=tuple(each.part(begin_ns, end_ns) for each in self.threads),
+            elsewhere=self.elsewhere - outside,
+            threads=threads,
         )
 
 

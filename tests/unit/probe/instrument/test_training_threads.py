@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from probe.ring.layout import Code, Record  # noqa: E402
 from probe.timeline.phase_totals import PhaseTotals  # noqa: E402
+from probe.timeline.rank_timeline import Timeline  # noqa: E402
+from probe.units import NS_PER_S  # noqa: E402
 from tests.fakes.phase_recording import Watched, watched  # noqa: E402
 
 STEPS = 5
@@ -143,6 +146,23 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
 
 def totals(names: dict[int, str], seconds: dict[int, float]) -> PhaseTotals:
     return PhaseTotals(0, names, seconds, dict.fromkeys(seconds, 10), {}, 10, 0.0)
+
+
+def timeline(step_s: list[int], threads: tuple[Timeline, ...] = ()) -> Timeline:
+    """A second of forward and a step at each of these seconds."""
+    at = np.array(step_s, np.int64) * NS_PER_S
+    ones = np.ones(len(at), np.bool_)
+    return Timeline(
+        0, at - NS_PER_S, at, np.full(len(at), 2), ones, at, {2: "forward"}, ~ones,
+        elsewhere=sum(len(thread.step_ns) for thread in threads), threads=threads,
+    )  # fmt: skip
+
+
+def test_a_part_has_the_steps_and_seconds_of_all_threads_in_it() -> None:
+    whole = timeline([1, 2, 3, 4], (timeline([2, 3, 4]), timeline([4, 5])))
+    assert whole.steps == 9 and whole.totals().seconds == {2: 9.0}
+    part = whole.part(1 * NS_PER_S, 3 * NS_PER_S)
+    assert part.steps == 4 and part.totals().seconds == {2: 4.0}
 
 
 def test_threads_are_summed_by_name() -> None:
