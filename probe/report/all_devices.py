@@ -97,6 +97,11 @@ def by_device(rows: Sequence[PhaseRow]) -> dict[str, list[PhaseRow]]:
     return {device: sorted(rows, key=_place_of) for device, rows in devices.items()}
 
 
+def in_threads(report: Report) -> bool:
+    """Whether threads that trained at the same time shared the devices."""
+    return any(row.device.endswith(SUMMED_THREADS) for row in report.phases)
+
+
 def all_devices(report: Report) -> list[DevicePhases]:
     """One entry per kind: the metered, the timed, the modelled; those with phases first."""
     kinds: dict[str, dict[str, list[PhaseRow]]] = {METERED: {}, TIMED: {}, MODELLED: {}}

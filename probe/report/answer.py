@@ -9,10 +9,10 @@ from ..simulated_card import WORD
 from .all_devices import (
     METERED,
     MODELLED,
-    SUMMED_THREADS,
     DevicePhases,
     all_devices,
     energy_of,
+    in_threads,
     time_share_of,
 )
 from .model import PhaseRow, Report
@@ -130,9 +130,8 @@ def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
     if misfit:
         return f"no phase's energy is known: {misfit}"
     if metered is None or not metered.named:
-        threads = any(row.device.endswith(SUMMED_THREADS) for row in report.phases)
         whose = "several threads used the meters' devices at the same time"
-        whose = whose if threads else "no meter's device belongs to one rank alone"
+        whose = whose if in_threads(report) else "no meter's device belongs to one rank alone"
         return f"no phase's energy is known: {whose}"
     refused = _refused(metered)
     return f"the meters cannot separate {_names(refused)}" if refused else "no phase used energy"
