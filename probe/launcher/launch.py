@@ -170,7 +170,8 @@ def _import_early() -> None:
 
     def load() -> None:
         with contextlib.suppress(Exception):
-            for name in ("..report.build.report", "..report.formats.text"):
+            # The last is 0.3 s of their own for what an estimate asks of it.
+            for name in ("..report.build.report", "..report.formats.text", "scipy.special"):
                 import_module(name, __package__)
 
     threading.Thread(target=load, daemon=True).start()
