@@ -19,12 +19,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import ProbeError, StoreError, UsageError
-from .session.run import Run
-from .session.watch import phase, start, watch
 
 if TYPE_CHECKING:
     from .report.group_model import GroupReport
     from .report.model import Report
+    from .session.run import Run
+    from .session.watch import phase, start, watch
     from .store.reader import RunReader
 
 __version__ = "0.1.0"
@@ -43,20 +43,25 @@ __all__ = [
     "start",
     "watch",
 ]
-_LATE = {  # what reads runs is imported when it is first used: `import probe` stays quick
+_LATE = {  # imported when it is first used: commands need none of what watches, and the reverse
     "GroupReport": ".report.group_model",
     "Report": ".report.model",
+    "Run": ".session.run",
     "RunReader": ".store.reader",
+    "phase": ".session.watch",
+    "start": ".session.watch",
+    "watch": ".session.watch",
 }
 
 
-def __getattr__(name: str) -> type:
+def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    kind: type = getattr(import_module(_LATE[name], __name__), name)
-    return kind
+    value: object = getattr(import_module(_LATE[name], __name__), name)
+    globals()[name] = value
+    return value
 
 
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices
+from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices, in_threads
 from probe.report.model import PhaseRow, Report
 from probe.report.sentences import short
 
@@ -130,7 +130,8 @@ def _caption(report: Report, shown: DevicePhases, joules: bool) -> str:
             "the phases."
         )
     elif any(table.kind in (METERED, MODELLED) for table in all_devices(report)):
-        sentences.append("Time only: several ranks share the meters; the table has their energy.")
+        who = "threads" if in_threads(report) else "ranks"
+        sentences.append(f"Time only: several {who} share the meters; the table has their energy.")
     else:
         sentences.append("Time only: no energy is known.")
     return " ".join(sentences)

@@ -44,7 +44,8 @@ def quality(report: Report) -> Chart:
                 note,
             ]
         )
-    caption = "; ".join([*(f"{what}: {how}" for what, how in whole(report)), *sensors(report)])
+    said = [f"{what}: {how}" for what, how in whole(report)]
+    caption = "; ".join([*said, *sensors(report.sources)])
     if not report.final:
         caption = "How well the meters did is known when the run has ended."
     return Chart(

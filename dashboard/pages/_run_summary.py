@@ -44,7 +44,7 @@ def head(report: Report) -> Any:
                     f"{ended} {'after' if report.final else 'for'} {duration(run.duration_s)}"
                     f"{steps}",
                     *ranks,
-                    f", {begun(run)} on {run.host} ",
+                    f", {begun(run.started)} on {run.host} ",
                     html.Code(run.id),
                 ],
                 className="soft",
@@ -209,5 +209,6 @@ def meters(report: Report, rates: Sequence[RateRow]) -> Any:
             ),
         ]
     if report.final:
-        parts.append(table(["where", ""], machine(report), caption="Machine"))
+        where = machine(report.machine, report.sources, report.run.host, report.torch)
+        parts.append(table(["where", ""], where, caption="Machine"))
     return parts

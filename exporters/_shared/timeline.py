@@ -84,7 +84,9 @@ def tracks(run: StoredRun, steps: str) -> Tracks:
         slices.append(_phases(group, "phases", host.part(begin, end)))
         if device is not None:
             slices.append(_phases(group, "phases on the device", device.part(begin, end)))
-        if host.steps:
+        for number, thread in enumerate(host.threads, 2):
+            slices.append(_phases(group, f"phases of thread {number}", thread.part(begin, end)))
+        if len(host.step_ns):
             slices.append(_steps(group, host, begin, end))
     number = sum(len(s.name) for s in slices)
     if number > MOST_SLICES:
@@ -101,12 +103,12 @@ def _range(steps: str, hosts: list[Timeline], begin_ns: int) -> tuple[int, int]:
         a, b = int(first), int(last)
     except ValueError:
         a = b = -1
-    recorded = max((host.steps for host in hosts), default=0)
+    recorded = max((len(host.step_ns) for host in hosts), default=0)  # of one thread each
     if not sign or not 0 <= a < b:
         raise ExportRefused(f"steps={steps!r}: write `all` or for example 100:200")
     if a >= recorded:
         raise ExportRefused(f"steps={steps}: the run has {recorded} steps")
-    closed = next(host.step_ns for host in hosts if host.steps == recorded)
+    closed = next(host.step_ns for host in hosts if len(host.step_ns) == recorded)
     return (int(closed[a - 1]) if a else begin_ns), int(closed[min(b, recorded) - 1])
 
 

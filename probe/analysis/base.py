@@ -102,12 +102,14 @@ class RunAnalysis(ABC):
     def owner_of(self, source: Source) -> PhaseTotals | None:
         """The phase totals of the one rank whose phases a device's meter explains.
 
-        They lie on a GPU's own clock if that is known; None if the device is no one rank's.
+        They lie on a GPU's own clock if that is known; None if the device is no one rank's, or if
+        several threads of that rank trained at the same time.
         """
         meters = [meter.source for meter in self.meters]
         ranks = [phases.rank for phases in self.phase_totals]
         rank = owner(source, meters, self.reader.members, ranks)
-        return None if rank is None else self._totals_on(source, rank)
+        totals = None if rank is None else self._totals_on(source, rank)
+        return None if totals is None or totals.in_threads else totals
 
     def rows_of(self, device: device_energy.DeviceEnergy) -> tuple[PhaseRows, PhaseTotals | None]:
         """(energy by phase, totals of the rank whose phases they are)."""

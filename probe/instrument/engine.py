@@ -21,10 +21,10 @@ from .module_kinds.state_machine import ModuleKindStateMachine
 from .overhead import Overhead, OverheadEstimate
 from .patches import registry
 from .patches.import_hooks import when_imported
-from .state_machine import PhaseStateMachine
 from .step_jitter import NAME as JITTER
 from .step_jitter import StepJitter
 from .thread_rings import ThreadRings
+from .training_threads import FirstMachine, TrainingThreads
 from .transfers import Transfers
 
 if TYPE_CHECKING:
@@ -79,9 +79,12 @@ class PhaseEngine:
         self.warnings: list[str] = []
         self.ring = open_ring("main", MAIN_CAPACITY)
         self._thread_rings = ThreadRings(open_ring)
-        machine = ModuleKindStateMachine if modules else PhaseStateMachine
+        machine = ModuleKindStateMachine if modules else FirstMachine
         self._machine = machine(
             self.ring, self._thread_rings, warn=self.warn, chores=self._do_chores
+        )
+        self._threads = TrainingThreads(
+            self._machine, self._thread_rings, self.ring, open_ring, self.warn
         )
         if dither:
             self._machine.rest = StepJitter(self._machine, self.ring.code(JITTER), dither)
@@ -142,6 +145,7 @@ class PhaseEngine:
         self._ended = True
         with contextlib.suppress(Exception):
             if self._machine.alive:
+                self._threads.finish()
                 self._machine.finish()
             if self._root_finder is not None:
                 self._root_finder.forget()
@@ -152,32 +156,27 @@ class PhaseEngine:
             self.ring.write(int(Record.END), int(code), exit_code)
             self.ring.close()
             self._thread_rings.close()
+            self._threads.close()
 
     def remove_rings(self) -> None:
         """Remove the ring files of a run whose directory has vanished."""
-        for ring in (self.ring, *self._thread_rings.all()):
+        for ring in (self.ring, *self._thread_rings.all(), *self._threads.opened()):
             with contextlib.suppress(OSError):
                 ring.path.unlink(missing_ok=True)
 
     def disarm(self) -> None:
         """In a forked child: the rings belong to the parent."""
         self._machine.stop()
+        self._threads.stop()
         self._ended = True
 
     # -- the user's calls ---------------------------------------------------------------
 
     def all_warnings(self) -> list[str]:
         """What went wrong so far, and what of other threads is missing."""
-        others = self._machine.threads_elsewhere()
-        elsewhere = (
-            f"{others} other thread{'s' * (others != 1)} trained at the same time: their steps are "
-            "counted; phases, their energy and the time of a step are one thread's"
-            if others
-            else ""
-        )
         unknown = self._root_finder.unknown_steps() if self._root_finder is not None else ""
         missing = self._thread_rings.missing()
-        return [*self.warnings, *filter(None, (missing, unknown, elsewhere))]
+        return [*self.warnings, *filter(None, (missing, unknown, self._threads.note()))]
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""
@@ -339,6 +338,8 @@ class _UserPhase:
         try:
             if get_ident() == machine.thread:
                 machine.user_enter(self._code)
+            elif (lane := self._engine._threads.lane()) is not None:
+                lane.machine.user_enter(lane.ring.code(self.name))
             elif machine.alive and (other := self._engine._thread_rings.here()) is not None:
                 other.enter(other.ring.code(self.name))
         except Exception as error:
@@ -356,6 +357,8 @@ class _UserPhase:
                 machine.user_leave(self._code)
                 if time.monotonic_ns() >= self._engine.look_ns:
                     self._engine.look_after_recorder()
+            elif (lane := self._engine._threads.lane()) is not None:
+                lane.machine.user_leave(lane.ring.code(self.name))
             elif machine.alive and (other := self._engine._thread_rings.here()) is not None:
                 other.leave(other.ring.code(self.name))
         except Exception as error:

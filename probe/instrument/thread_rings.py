@@ -11,14 +11,22 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from ..errors import StoreError
-from ..ring.layout import THREAD_CAPACITY, Record
+from ..ring.layout import THREAD_CAPACITY, Code, Record
 from ..ring.writer import RingWriter
 
 MOST_THREADS = 64  # that are in phases at once, each with a descriptor and 0.3 MB
 _JOINING = ("join", "_wait_for_tstate_lock")  # of threading
-MARK, LEAVE = int(Record.MARK), int(Record.LEAVE)
+MARK, LEAVE, BACKWARD = int(Record.MARK), int(Record.LEAVE), int(Code.BACKWARD)
+
+
+class Left(Protocol):
+    """What was entered on another thread."""
+
+    def leave(self, code: int, /) -> None:
+        """Leave it."""
 
 
 class ThreadRing:
@@ -81,6 +89,8 @@ class ThreadRings:
         self._all: list[ThreadRing] = []
         self._unused: deque[ThreadRing] = deque()  # its operations are atomic: no lock in __del__
         self.dropped = 0  # edges of threads that had no ring
+        # Asked by a thread that begins a backward while another one is recorded.
+        self.begin_backward: Callable[[], Left | None] = lambda: None
 
     def here(self) -> ThreadRing | None:
         """The ring of the calling thread; None if it cannot have one."""
@@ -102,8 +112,11 @@ class ThreadRings:
             "in phases at once"
         )
 
-    def enter_if_active(self, code: int) -> ThreadRing | None:
-        """Enter ``code`` if this thread already is in a phase."""
+    def enter_if_active(self, code: int) -> Left | None:
+        """Enter ``code`` if this thread already is in a phase, or trains."""
+        trains = self.begin_backward() if code == BACKWARD else None
+        if trains is not None:
+            return trains
         lease: _Lease | None = getattr(self._local, "lease", None)
         if lease is None or not lease.thread_ring.active:
             return None

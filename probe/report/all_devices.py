@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..model import Phase, Provenance, Status
 from .model import Interval, PhaseRow, Report
 
+SUMMED_THREADS = "threads, summed"  # ends what stands for a device in rows of their time
 METERED, TIMED, MODELLED = "metered", "timed", "modelled"  # kinds of the rows of a device
 
 _ORDER = (
@@ -94,6 +95,11 @@ def by_device(rows: Sequence[PhaseRow]) -> dict[str, list[PhaseRow]]:
     for row in rows:
         devices.setdefault(row.device, []).append(row)
     return {device: sorted(rows, key=_place_of) for device, rows in devices.items()}
+
+
+def in_threads(report: Report) -> bool:
+    """Whether threads that trained at the same time shared the devices."""
+    return any(row.device.endswith(SUMMED_THREADS) for row in report.phases)
 
 
 def all_devices(report: Report) -> list[DevicePhases]:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from ..model import Phase, Status
 from ..simulated_card import WORD
-from .all_devices import METERED, MODELLED, DevicePhases, all_devices, energy_of, time_share_of
+from .all_devices import (
+    METERED,
+    MODELLED,
+    DevicePhases,
+    all_devices,
+    energy_of,
+    in_threads,
+    time_share_of,
+)
 from .model import PhaseRow, Report
 from .numbers import duration, energy, energy_with_error, share, share_with_error
 from .sentences import short, worth
@@ -122,7 +130,9 @@ def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
     if misfit:
         return f"no phase's energy is known: {misfit}"
     if metered is None or not metered.named:
-        return "no phase's energy is known: no meter's device belongs to one rank alone"
+        whose = "several threads used the meters' devices at the same time"
+        whose = whose if in_threads(report) else "no meter's device belongs to one rank alone"
+        return f"no phase's energy is known: {whose}"
     refused = _refused(metered)
     return f"the meters cannot separate {_names(refused)}" if refused else "no phase used energy"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from . import meter_tables, phase_tables, rank_tables, sentences, usage_tables
 from .all_devices import METERED, MODELLED, all_devices
 from .answer import Answer, answer, shares_line
+from .group_model import GroupInfo
 from .model import Report
 from .numbers import duration, energy, number
 from .text_tables import Table
@@ -40,6 +41,8 @@ class Document:
 
     Attributes:
         name: of the run, as its user gave it.
+        id: of the run or group.
+        begun: when it began, in words.
         state: how it stands, how long it took, its steps and its id, in one line.
         answer: the first lines.
         sections: phases, devices, ranks, how well, where.
@@ -47,6 +50,8 @@ class Document:
     """
 
     name: str
+    id: str
+    begun: str
     state: str
     answer: Answer
     sections: tuple[Section, ...]
@@ -67,7 +72,9 @@ def document(report: Report) -> Document:
     first = answer(report)
     sections = (*_phases(report), _meters(report), *_ranks(report), *_about(report))
     notes = tuple(line for line in report.warnings if line not in (run.note, first.limit))
-    return Document(run.title, state(report), first, sections, notes)
+    return Document(
+        run.title, run.id, sentences.begun(run.started), state(report), first, sections, notes
+    )
 
 
 def state(report: Report) -> str:
@@ -126,9 +133,9 @@ def _phases(report: Report) -> Iterator[Section]:
 
 
 def _meters(report: Report) -> Section:
-    table = meter_tables.meters(report)
+    table = meter_tables.meters(report.sources, report.run.duration_s)
     tables = () if table is None else (table,)
-    return Section("Meters", tables, tuple(meter_tables.sensors(report)))
+    return Section("Meters", tables, tuple(meter_tables.sensors(report.sources)))
 
 
 def _ranks(report: Report) -> Iterator[Section]:
@@ -141,23 +148,35 @@ def _ranks(report: Report) -> Iterator[Section]:
 
 def _about(report: Report) -> Iterator[Section]:
     yield Section("How well", pairs=tuple(_well(report)))
-    yield Section("What was measured", pairs=tuple(sentences.provenance(report)), detail=True)
-    yield Section("Where", pairs=tuple(sentences.machine(report)), detail=True)
+    yield Section(
+        "What was measured",
+        pairs=tuple(sentences.provenance(report.sources, report.phases)),
+        detail=True,
+    )
+    where = sentences.machine(report.machine, report.sources, report.run.host, report.torch)
+    yield Section("Where", pairs=tuple(where), detail=True)
 
 
 def _well(report: Report) -> Iterator[tuple[str, str]]:
     """(what, how) of the whole recording, and what else stands beside the answer."""
+    logged = [f"{name} {number(value.last)}" for name, value in report.values.items()
+              if name not in ("samples", "tokens")]  # fmt: skip
+    counted = [f"{name} {value.sum:.0f}" for name, value in report.values.items()
+               if name in ("samples", "tokens") and value.sum is not None]  # fmt: skip
+    rows = [("logged", ", ".join([*counted, *logged]))] if logged or counted else []
+    yield from beside_the_answer(report, rows)
+
+
+def beside_the_answer(
+    report: Report | GroupInfo, logged: Sequence[tuple[str, str]] = ()
+) -> Iterator[tuple[str, str]]:
+    """(what, how): what is modelled beside the measured, how well it was recorded, tariffs."""
     total = report.total
     if total.energy_j is not None and total.modelled_energy_j is not None:
         parts = [f"{energy(total.modelled_energy_j)} of CPU and RAM, not in the measured energy"]
         yield "modelled", " · ".join([*parts, *sentences.worth(total, report.cost, modelled=True)])
     yield from sentences.quality(report)
-    logged = [f"{name} {number(value.last)}" for name, value in report.values.items()
-              if name not in ("samples", "tokens")]  # fmt: skip
-    counted = [f"{name} {value.sum:.0f}" for name, value in report.values.items()
-               if name in ("samples", "tokens") and value.sum is not None]  # fmt: skip
-    if logged or counted:
-        yield "logged", ", ".join([*counted, *logged])
+    yield from logged
     labels = [
         label for label, tariff in (("carbon", report.carbon), ("cost", report.cost)) if tariff
     ]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..simulated_card import WORD
-from .model import Report, SourceRow
+from .model import SourceRow
 from .numbers import duration, energy, watts
 from .text_tables import Table
 
 _MOST_NAMES = 4
 
 
-def meters(report: Report) -> Table | None:
-    """A row per meter; None without any."""
-    if not report.sources:
+def meters(sources: Sequence[SourceRow], seconds: float) -> Table | None:
+    """A row per meter of a run of so many seconds; None without any."""
+    if not sources:
         return None
-    missed = any(source.gaps for source in report.sources)
+    missed = any(source.gaps for source in sources)
     head = ["device", "energy", "mean power", "every", *(["missed"] if missed else [])]
     rows = [
-        [*_numbers(source, report.run.duration_s), *([str(source.gaps)] if missed else []),
+        [*_numbers(source, seconds), *([str(source.gaps)] if missed else []),
          source.method, _counted(source)]
-        for source in report.sources
+        for source in sources
     ]  # fmt: skip
-    marks = ["modelled" if source.is_modelled else "" for source in report.sources]
+    marks = ["modelled" if source.is_modelled else "" for source in sources]
     words = frozenset({0, len(head), len(head) + 1})
     optional = (*([4] if missed else []), 3, 2)
     return Table("", [*head, "meter", "counted"], rows, words, optional, marks)
@@ -41,10 +43,10 @@ def _counted(source: SourceRow) -> str:
     return "in the total" if source.in_total else "not in the total"
 
 
-def sensors(report: Report) -> list[str]:
+def sensors(sources: Sequence[SourceRow]) -> list[str]:
     """How each meter shows power and whether its readings fit that, devices alike in one line."""
     lines: dict[str, list[str]] = {}
-    for source in report.sources:
+    for source in sources:
         for text in (_response(source), _note(source), _systematic(source)):
             if text:
                 lines.setdefault(text, []).append(source.device)

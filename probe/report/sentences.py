@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model import Provenance
-from .model import EnergyPrice, MemoryGrowth, Report, RunInfo, Totals
+from .group_model import GroupInfo
+from .model import (
+    EnergyPrice,
+    JsonValue,
+    MemoryGrowth,
+    PhaseRow,
+    Report,
+    RunInfo,
+    SourceRow,
+    Totals,
+)
 from .numbers import data_size, duration, number, share
 from .text_tables import unique
 
@@ -26,10 +36,10 @@ LIMITS = (
 )
 
 
-def provenance(report: Report) -> list[tuple[str, str]]:
+def provenance(sources: Sequence[SourceRow], phases: Iterable[PhaseRow]) -> list[tuple[str, str]]:
     """(kind, what it covers) of measured, modelled and estimated figures."""
-    measured = [s for s in report.sources if s.provenance is Provenance.MEASURED and s.in_total]
-    modelled = [s for s in report.sources if s.provenance is Provenance.MODELLED]
+    measured = [s for s in sources if s.provenance is Provenance.MEASURED and s.in_total]
+    modelled = [s for s in sources if s.provenance is Provenance.MODELLED]
     lines = [
         (
             "measured",
@@ -37,7 +47,7 @@ def provenance(report: Report) -> list[tuple[str, str]]:
             or "nothing: no meter was found",
         )
     ]
-    if any(r.provenance is Provenance.ESTIMATED for r in report.phases):
+    if any(r.provenance is Provenance.ESTIMATED for r in phases):
         lines.append(("estimated", "the share of each phase, with its interval"))
     if modelled:
         lines.append(
@@ -93,12 +103,12 @@ def growing_memory(row: MemoryGrowth, *, several: bool) -> str:
     )
 
 
-def begun(run: RunInfo) -> str:
-    """When it began."""
-    return f"begun {run.started[:19].replace('T', ' ')} UTC"
+def begun(started: str) -> str:
+    """When it began, from ISO 8601."""
+    return f"begun {started[:19].replace('T', ' ')} UTC"
 
 
-def quality(report: Report) -> list[tuple[str, str]]:
+def quality(report: Report | GroupInfo) -> list[tuple[str, str]]:
     """(what, how well) of the recording as a whole; each meter has its own row elsewhere."""
     rows = []
     total, overhead, recorder = report.total, report.overhead, report.recorder
@@ -119,18 +129,19 @@ def quality(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
-def machine(report: Report) -> list[tuple[str, str]]:
+def machine(
+    facts: Mapping[str, JsonValue], sources: Sequence[SourceRow], host: str, torch: str
+) -> list[tuple[str, str]]:
     """What it ran on and with."""
-    facts = report.machine
-    models = [s.model for s in report.sources if s.model]
-    rows = [("host", report.run.host)]
+    models = [s.model for s in sources if s.model]
+    rows = [("host", host)]
     if models:
         rows.append(("devices", ", ".join(f"{models.count(m)} × {m}" for m in unique(models))))
     for key, label in (("cpu_model", "processor"), ("os", "system"), ("driver", "driver")):
         if facts.get(key) not in (None, "", "unknown"):
             rows.append((label, str(facts[key])))
     stored = facts.get("versions")
-    versions = {**(stored if isinstance(stored, Mapping) else {}), "torch": report.torch}
+    versions = {**(stored if isinstance(stored, Mapping) else {}), "torch": torch}
     rows.append(
         (
             "versions",
@@ -160,7 +171,7 @@ def worth(total: Totals, price: EnergyPrice | None, *, modelled: bool = False) -
     return parts
 
 
-def tariffs(report: Report) -> list[str]:
+def tariffs(report: Report | GroupInfo) -> list[str]:
     """The means per kWh that it was reckoned with."""
     carbon, cost = report.carbon, report.cost
     parts = []

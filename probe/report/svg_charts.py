@@ -11,6 +11,8 @@ from typing import Any
 from ..errors import UsageError
 from ..model import Provenance
 from .all_devices import MODELLED, all_devices
+from .group_document import labels
+from .group_model import GroupReport
 from .model import PhaseRow, PowerRow, Report
 from .numbers import duration, energy
 from .sentences import short
@@ -30,6 +32,7 @@ _COLOURS = {
 }
 _MORE = ("#56B4E9", "#F0E442", "#CC79A7", "#8B6F47", "#6A51A3", "#1B7837")
 _ROWS, _LINES, _LONGEST = 12, 3, 28
+_TRAININGS = 40  # rows of the chart of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class Chart:
     svg: str
 
 
-def charts(report: Report) -> list[Chart]:
-    """Those for which the run has data.
+def charts(report: Report | GroupReport) -> list[Chart]:
+    """Those for which the run has data; of a group, when each of its trainings ran.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -63,6 +66,8 @@ def charts(report: Report) -> list[Chart]:
             "figure.constrained_layout.use": True,
         }
     ):
+        if isinstance(report, GroupReport):
+            return [_trainings(report)] if report.group.members else []
         drawn = [draw(report) for draw in (_energy, _power, _anatomy)]
     return [chart for chart in drawn if chart is not None]
 
@@ -249,3 +254,37 @@ def _anatomy(report: Report) -> Chart | None:
 
     each = sum(r.time_s for r in rows) / steps
     return Chart("A step", f"Where the {duration(each)} of a mean step go.", _svg(7.2, 1.0, draw))
+
+
+def _trainings(report: GroupReport) -> Chart:
+    group = report.group
+    rows = group.members[:_TRAININGS]
+    names = labels(rows)
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        for place, member in enumerate(rows):
+            axis.barh(
+                place,
+                member.duration_s,
+                left=member.begin_s,
+                height=0.62,
+                color=_COLOURS["forward" if member.status == "finished" else "backward"],
+            )
+        axis.set_yticks(
+            range(len(rows)),
+            [_name(f"{m.number} {name}") for m, name in zip(rows, names, strict=True)],
+        )
+        axis.invert_yaxis()
+        axis.set_xlim(0, group.duration_s)
+        axis.set_xlabel("s after the command began")
+
+    which = (
+        f"the first {len(rows)} of {len(group.members)}"
+        if len(group.members) > len(rows)
+        else (f"all {len(rows)}")
+    )
+    odd = sorted({member.status for member in rows} - {"finished"})
+    caption = f"When each training ran, {which}"
+    caption += f"; orange: {', '.join(odd)}." if odd else "."
+    return Chart("Trainings over time", caption, _svg(7.2, 0.7 + 0.26 * len(rows), draw))

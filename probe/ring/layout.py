@@ -46,6 +46,7 @@ SEQUENCE_MASK = 0xFFFF_FFFF
 
 MAIN_CAPACITY = 1 << 18  # 8 MiB: a quarter of a second at a million edges per second
 THREAD_CAPACITY = 1 << 13
+TRAINING_THREAD = "train"  # begins the names of rings of threads that train beside the main one
 
 
 class Record(IntEnum):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ..ring.layout import Code
 from ..units import NS_PER_S
 from .span_table import SpanTable
 from .step_times import StepTimes
+
+_BESIDE = 0.01  # share of all seconds that threads beside the first may have without a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,36 @@ class PhaseTotals:
     inferred_s: float  # of forward, where no call of a module was heard
     step_times: StepTimes | None = None
     optimizers: Mapping[str, int] = field(default_factory=dict)  # steps of each, of several
+    threads: int = 1  # whose spans these are: several at a time have more seconds than passed
+    beside_s: float = 0.0  # of all seconds, those of threads beside the first
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether threads at the same time matter: no meter can tell whose joules are whose."""
+        return self.beside_s > _BESIDE * sum(self.seconds.values())
+
+    def and_threads(self, others: Sequence[PhaseTotals]) -> PhaseTotals:
+        """Together with other threads of the rank; what follows what stays the first one's."""
+        names = dict(self.names)
+        seconds, counts = dict(self.seconds), Counter(self.counts)
+        code_of = {name: code for code, name in names.items()}
+        code_of |= {self.name(code): code for code in seconds}
+        for other in others:
+            for code, spent_s in other.seconds.items():
+                name = other.name(code)
+                own = code_of.setdefault(name, max(names) + 1)
+                names[own] = name
+                seconds[own] = seconds.get(own, 0.0) + spent_s
+                counts[own] += other.counts.get(code, 0)
+        return replace(
+            self,
+            names=names,
+            seconds=seconds,
+            counts=dict(counts),
+            inferred_s=self.inferred_s + sum(other.inferred_s for other in others),
+            threads=1 + len(others),
+            beside_s=sum(sum(other.seconds.values()) for other in others),
+        )
 
     def name(self, code: int) -> str:
         """Name of the phase with a code."""

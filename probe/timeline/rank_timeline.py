@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..attribution.arrays import Times
 from ..model import Phase
-from ..ring.layout import Code, Record
+from ..ring.layout import TRAINING_THREAD, Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
 from .phase_totals import PhaseCounter, PhaseTotals
@@ -39,6 +39,7 @@ class Timeline:
     inferred: npt.NDArray[np.bool_]
     elsewhere: int = 0
     optimizers: dict[str, int] = field(default_factory=dict)
+    threads: tuple[Timeline, ...] = ()  # that trained beside this one, on the host's clock
 
     @property
     def steps(self) -> int:
@@ -62,9 +63,8 @@ class Timeline:
         counting, durations = PhaseCounter(), StepDurations()
         counting.take(self.table())
         durations.add(self.step_ns)
-        return counting.totals(
-            self.rank, self.names, self.steps, durations.times(), self.optimizers
-        )
+        own = counting.totals(self.rank, self.names, self.steps, durations.times(), self.optimizers)
+        return own.and_threads([each.totals() for each in self.threads]) if self.threads else own
 
     def part(self, begin_ns: int, end_ns: int) -> Timeline:
         """The spans between two instants, cut there."""
@@ -72,6 +72,9 @@ class Timeline:
         end = np.clip(self.end_ns, begin_ns, end_ns)
         keep = end > begin
         steps = (self.step_ns > begin_ns) & (self.step_ns <= end_ns)
+        threads = tuple(each.part(begin_ns, end_ns) for each in self.threads)
+        outside = sum(len(each.step_ns) for each in self.threads)
+        outside -= sum(len(each.step_ns) for each in threads)
         return replace(
             self,
             begin_ns=begin[keep],
@@ -80,6 +83,8 @@ class Timeline:
             entered=(self.entered & (self.begin_ns >= begin_ns))[keep],
             inferred=self.inferred[keep],
             step_ns=self.step_ns[steps],
+            elsewhere=self.elsewhere - outside,
+            threads=threads,
         )
 
 
@@ -106,35 +111,46 @@ def timeline(reader: RunReader, rank: int, *, device: bool = False) -> Timeline 
     recorded no device times.
     """
     attempts = parts(reader, rank, device=device)
-    return _join(attempts) if attempts else None
+    if not attempts:
+        return None
+    beside = [
+        _of_ring(reader, rank, name, rows, ())
+        for name, rows in reader.rings(rank)
+        if name.startswith(TRAINING_THREAD)
+    ]
+    threads = tuple(each for each in beside if len(each.begin_ns))
+    return replace(_join(attempts), threads=threads) if threads else _join(attempts)
 
 
 def parts(reader: RunReader, rank: int, *, device: bool = False) -> list[Timeline]:
     """As :func:`timeline`, one for each time that the rank was started."""
-    parts: list[Timeline] = []
     rings = reader.rings(rank)
     mains = [(name, rows) for name, rows in rings if name.startswith("main")]
-    others = [rows for name, rows in rings if not name.startswith("main")]
+    others = [rows for name, rows in rings if not name.startswith(("main", TRAINING_THREAD))]
     if device:
         mains = [(name, moved) for name, rows in mains if (moved := on_device(rows)) is not None]
-    for name, rows in mains:
-        spans = decode(rows, others)
-        keep = spans.code != Code.OUTSIDE
-        parts.append(
-            Timeline(
-                rank,
-                spans.begin_ns[keep].astype(np.int64),
-                spans.end_ns[keep].astype(np.int64),
-                spans.code[keep].astype(np.int64),
-                spans.entered[keep],
-                reader.closed_steps(rank, rows),
-                names := reader.names(rank, name),
-                spans.inferred[keep],
-                steps_elsewhere(rows),
-                steps_of_optimizers(rows, names),
-            )
-        )
-    return _apart(parts)
+    return _apart([_of_ring(reader, rank, name, rows, others) for name, rows in mains])
+
+
+def _of_ring(
+    reader: RunReader, rank: int, name: str, rows: Rows, others: Sequence[Rows]
+) -> Timeline:
+    """What one thread did; ``others`` are the rings that are laid over its backwards."""
+    spans = decode(rows, others)
+    keep = spans.code != Code.OUTSIDE
+    names = reader.names(rank, name)
+    return Timeline(
+        rank,
+        spans.begin_ns[keep].astype(np.int64),
+        spans.end_ns[keep].astype(np.int64),
+        spans.code[keep].astype(np.int64),
+        spans.entered[keep],
+        reader.closed_steps(rank, rows),
+        names,
+        spans.inferred[keep],
+        steps_elsewhere(rows),
+        steps_of_optimizers(rows, names),
+    )
 
 
 def _apart(parts: list[Timeline]) -> list[Timeline]:

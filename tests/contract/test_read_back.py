@@ -97,18 +97,19 @@ def markdown_rows(text: str) -> Iterator[dict[str, str]]:
         cells = [html.unescape(cell.strip()) for cell in line.strip("|").split("|")]
         if not head:
             head = cells
-        elif cells[0] != "---":
+        elif not re.fullmatch(r"-{3,}:?", cells[0]):
             yield dict(zip(head, cells, strict=True))
 
 
-def html_rows(page: str) -> Iterator[dict[str, str]]:
+def html_rows(page: str, first: str = "phase") -> Iterator[dict[str, str]]:
+    """Rows of the tables whose first column has that name."""
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         rows = [
             [html.unescape(re.sub(r"<.*?>", "", cell)) for cell in
              re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)]
             for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)
         ]  # fmt: skip
-        if rows and rows[0][0] == "phase":
+        if rows and rows[0][0] == first:
             yield from (dict(zip(rows[0], row, strict=True)) for row in rows[1:])
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from probe.errors import UsageError
 from probe.report.formats import formats, render
-from tests.fakes.reports import full_report, power_row, without_meter
+from tests.fakes.reports import full_report, group_report, power_row, without_meter
 
 HOSTILE = 'a|b\n<script>alert(1)</script> "q" `c` [l](http://x) @all =1+1 é' + "x" * 5000
 
@@ -132,6 +132,8 @@ def test_a_third_partys_format(
     assert "mine" in formats()
     if not said:
         assert render(full_report(), "mine") == "mine: 20260101-000000-abc"
+        with pytest.raises(UsageError, match=r"holds one run.*abc/1.*html"):
+            render(group_report(), "mine")  # it knows of no group
     else:
         with pytest.raises(UsageError, match=said):
             render(full_report(), "mine")

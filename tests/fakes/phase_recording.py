@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probe.instrument import PhaseEngine
-from probe.ring.layout import LOADED, Code, Record
+from probe.ring.layout import LOADED, TRAINING_THREAD, Code, Record
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
 from probe.timeline.span_table import SpanTable
@@ -30,6 +30,7 @@ class Watched:
     folder: Path
     rows: Any = None
     others: list[Any] = field(default_factory=list)
+    threads: list[Any] = field(default_factory=list)  # rows of those that train beside the main one
     names: dict[int, str] = field(default_factory=dict)
     spans: SpanTable = field(default_factory=SpanTable.empty)
 
@@ -54,6 +55,15 @@ class Watched:
         return {
             self.names.get(code, str(code)): n for code, n in span_sums.counts(self.spans).items()
         }
+
+    def of_all_threads(self, phase: str) -> tuple[int, float]:
+        """How often all threads that trained were in a phase, and for how many seconds."""
+        code = next(c for c, name in self.names.items() if name == phase)
+        tables = [self.spans, *(decode(rows) for rows in self.threads)]
+        return (
+            sum(span_sums.counts(table).get(code, 0) for table in tables),
+            sum(s for t in tables for (_, c), s in span_sums.seconds(t).items() if c == code),
+        )
 
     @property
     def inferred(self) -> int:
@@ -107,6 +117,8 @@ class Watched:
             rows = reader.read().rows
             if path.stem == "main":
                 self.rows, self.names = rows, reader.names()
+            elif path.stem.startswith(TRAINING_THREAD):
+                self.threads.append(rows)
             else:
                 self.others.append(rows)
             reader.close()

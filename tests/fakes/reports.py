@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from probe.model import Provenance, Status
 from probe.report.build.phase_shares import with_shares
+from probe.report.group_model import GroupInfo, GroupReport, MemberRow, SharedTime, TimeOutside
 from probe.report.model import (
     CarbonIntensity,
+    EnergyPrice,
+    GapCounts,
     Interval,
     LoggedValue,
     Overhead,
@@ -163,3 +166,87 @@ def without_meter(report: Report) -> Report:
         values={},
         phases=(phase_row("forward", None, status=Status.NOT_IDENTIFIABLE),),
     )
+
+
+def group_report(name: str = "sweep") -> GroupReport:
+    """Four trainings: two alone on a GPU, two that shared another; one failed. 2000 J in all."""
+    identity = "20260101-000000-abc"
+    runs, members = [], []
+    for number, joules, shared, status, begin_s in (
+        (1, 400.0, False, "finished", 0.5),
+        (2, 312.5, False, "failed", 11.0),
+        (3, None, True, "finished", 21.0),
+        (4, None, True, "finished", 21.5),
+    ):
+        rows = [
+            phase_row("forward", None if joules is None else 0.75 * joules, time_s=6.0),
+            phase_row("backward", None if joules is None else 0.25 * joules, time_s=4.0),
+        ]
+        run = report_of_rows(*rows, energy_j=joules)
+        source = replace(source_row(energy_j=joules), shared=shared, in_total=not shared)
+        told = f"ValueError: {name}" if status == "failed" else ""
+        info = replace(
+            run.run,
+            id=f"{identity}/{number}",
+            name=name,
+            group=identity,
+            status=status,
+            ended_by=told,
+            steps=10 * number,
+        )
+        runs.append(replace(run, run=info, sources=(source,)))
+        members.append(
+            MemberRow(
+                number=number,
+                id=info.id,
+                name=name,
+                process=None,
+                command=("python", "train.py", f"--lr={number}"),
+                status=status,
+                ended_by=told,
+                exit_code=int(status == "failed"),
+                begin_s=begin_s,
+                duration_s=10.0,
+                ranks=1,
+                steps=10 * number,
+                energy_j=joules,
+                modelled_energy_j=20.0,
+                shared=shared,
+            )
+        )
+    full = full_report()
+    group = GroupInfo(
+        id=identity,
+        name=name,
+        status="failed",
+        ended_by="exit code 1",
+        exit_code=1,
+        started="2026-01-01T00:00:00+00:00",
+        ended="2026-01-01T00:00:40+00:00",
+        duration_s=40.0,
+        host="h",
+        directory="/runs/x",
+        steps=100,
+        members=tuple(members),
+        total=Totals(
+            energy_j=2000.0,
+            energy_j_interval=(1950.0, 2050.0),
+            co2e_g=0.2,
+            modelled_energy_j=90.0,
+            coverage=0.99,
+            cost=0.001,
+        ),
+        shared=SharedTime(
+            energy_j=987.0, modelled_energy_j=20.0, trainings=(3, 4), duration_s=10.5
+        ),
+        rest=TimeOutside(energy_j=300.5, modelled_energy_j=10.0, duration_s=9.0),
+        sources=(source_row("gpu0", 1500.0), source_row("gpu1", 500.0)),
+        overhead=Overhead(share_of_step=0.01, method="m"),
+        recorder=full.recorder,
+        machine={},
+        carbon=full.carbon,
+        cost=EnergyPrice(per_kwh=1.8, currency="EUR", label="given"),
+        absent=(),
+        gaps=GapCounts(),
+    )
+    return GroupReport(group=group, runs=tuple(runs))

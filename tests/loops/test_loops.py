@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,6 @@ from tests.fakes import span_sums  # noqa: E402
 from tests.fakes.phase_recording import watched  # noqa: E402
 from tests.loops.archetypes import LOOPS  # noqa: E402
 from tests.loops.compare import Difference, differences  # noqa: E402
-from tests.loops.models import Net  # noqa: E402
 from tests.loops.truth import Truth  # noqa: E402
 
 MEASUREMENTS = 6  # another process may take the core between our look at the clock and the truth's
@@ -63,29 +65,95 @@ def describe(wrong: list[Difference]) -> str:
     return "; ".join(map(str, wrong))
 
 
-def test_threads_that_train_at_once(tmp_path: Path) -> None:
-    """One is recorded; the others' steps count, and a line says that their phases are missing."""
-    steps, threads = 12, 4
-    together = threading.Barrier(threads)
+class Timed:
+    """How often a thread's own clock saw a phase, and for how long; of all threads together."""
 
-    def train() -> None:
-        model = Net()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        together.wait()
-        for _ in range(steps):
-            model(torch.randn(4, 8)).square().mean().backward()
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.times: dict[str, list[float]] = {"forward": [], "backward": []}
+
+    def add(self, phase: str, began_s: float) -> None:
+        with self.lock:
+            self.times[phase].append(time.perf_counter() - began_s)
+
+
+class SlowBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.008)
+        return gradient
+
+
+class Slow(torch.nn.Module):
+    """A forward and a backward of known length."""
+
+    def __init__(self, seconds: float):
+        super().__init__()
+        self.linear, self.seconds = torch.nn.Linear(8, 8), seconds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.seconds)
+        return SlowBackward.apply(self.linear(x))  # type: ignore[no-any-return]
+
+
+def train_slowly(number: int, truth: Timed, turn: contextlib.AbstractContextManager[Any]) -> None:
+    model = Slow(0.004 * (number + 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(6 + number):
+        batch = torch.randn(4, 8)
+        with turn:
+            began_s = time.perf_counter()
+            loss = model(batch).square().mean()
+            truth.add("forward", began_s)
+            began_s = time.perf_counter()
+            loss.backward()
+            truth.add("backward", began_s)
             optimizer.step()
             optimizer.zero_grad()
+        time.sleep(0.001)
 
-    with watched(tmp_path) as run:
-        each = [threading.Thread(target=train) for _ in range(threads)]
-        for thread in each:
-            thread.start()
-        for thread in each:
-            thread.join()
-    assert run.engine.steps == steps * threads
-    (line,) = run.engine.all_warnings()
-    assert "trained at the same time: their steps are counted" in line
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("how", ["at once", "one after the other", "in turn", "a second time"])
+def test_threads_that_train(how: str, threads: int, tmp_path: Path) -> None:
+    """Each has its phases; their sums are what the threads' own clocks say, step for step."""
+    train_slowly(0, Timed(), contextlib.nullcontext())  # what torch does once
+    for _ in range(MEASUREMENTS):
+        truth = Timed()
+        turn = threading.Lock() if how == "in turn" else contextlib.nullcontext()
+        with watched(tmp_path) as run:
+            for _ in range(1 + (how == "a second time")):
+                each = [
+                    threading.Thread(target=train_slowly, args=(number, truth, turn))
+                    for number in range(threads)
+                ]
+                for thread in each:
+                    thread.start()
+                    if how == "one after the other":
+                        thread.join()
+                for thread in each:
+                    thread.join()
+        steps = len(truth.times["backward"])
+        assert run.engine.steps == steps
+        wrong = {}
+        for phase, times in truth.times.items():
+            count, seconds = run.of_all_threads(phase)
+            assert count == steps, phase
+            if abs(seconds - sum(times)) > max(0.02 * sum(times), 15e-6 * steps):
+                wrong[phase] = seconds, sum(times)
+        lines = run.engine.all_warnings()
+        if how == "one after the other":
+            assert lines == [] and not run.threads
+        else:
+            assert len(run.threads) == threads - 1, "a ring serves a thread that comes later, too"
+            assert [line for line in lines if f"{threads} threads trained at the same" in line]
+        if not wrong:
+            return
+    pytest.fail(str(wrong))
 
 
 def test_a_model_and_an_optimizer_of_its_own_for_every_step(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ PASS_ON = {
     "probe.attribution.meter.energy_knots.CounterKnots.restart",
     "probe.attribution.meter.summary.MeterSummarizer.restart",
     "probe.instrument.patches.import_hooks._Loader.create_module",
+    "probe.instrument.training_threads.TrainingThreads.forward_begin",  # of the thread's machine
+    "probe.instrument.training_threads.TrainingThreads.forward_end",
 }
 LONG_FILES = 300
 FULL_FOLDERS = 15

@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, "text", "json", "md", "csv", "parquet", "html", "pdf", others=True)
     parser.add_argument("--brief", action="store_true", help="five lines, for the log of a CI job")
     parser.add_argument(
-        "--devices", action="store_true", help="a table for each device and each rank"
+        "--devices",
+        action="store_true",
+        help="a table for each device, each rank, each training of a group",
     )
     parser.add_argument(
         "--schema", action="store_true", help="the JSON Schema of --format json, and nothing else"

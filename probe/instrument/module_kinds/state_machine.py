@@ -9,12 +9,12 @@ from threading import get_ident
 from typing import Any
 
 from ...ring.layout import Code
-from ..state_machine import PhaseStateMachine
+from ..training_threads import FirstMachine
 
 FORWARD, BACKWARD = int(Code.FORWARD), int(Code.BACKWARD)
 
 
-class ModuleKindStateMachine(PhaseStateMachine):
+class ModuleKindStateMachine(FirstMachine):
     """Lets forward and backward bear the name of a kind of module."""
 
     def __init__(self, *args: Any, **kwargs: Any):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .wrappers import HookTarget
 
 if TYPE_CHECKING:
+    from ..state_machine import PhaseStateMachine
     from ..transfers import Transfers
 
 Wrap = Callable[[Any, "Session"], Callable[..., Any]]
@@ -18,6 +19,7 @@ class Session(HookTarget):
     """The patches of one period in which a machine listens; their wrappers look at ``machine``."""
 
     transfers: Transfers | None = None  # who hears of sends and receives
+    owner: PhaseStateMachine | None = None  # the machine that was attached
 
     def patch(self, owner: Any, name: str, wrap: Wrap) -> None:
         """Let ``wrap(original, self)`` stand for ``owner.name``, if it exists, until the end."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..state_machine import PhaseStateMachine
 from ..transfers import Transfers
 from .import_hooks import when_imported
 from .patching import Session
+
+if TYPE_CHECKING:
+    from ..training_threads import TrainingThreads
 
 _lock = threading.RLock()
 _session: Session | None = None
@@ -27,7 +30,14 @@ def attach(machine: PhaseStateMachine, transfers: Transfers) -> None:
         if _session is None:
             _session = Session()
             _install(_session)
-        _session.machine, _session.transfers = machine, transfers
+        _session.machine, _session.transfers, _session.owner = machine, transfers, machine
+
+
+def redirect(machine: PhaseStateMachine, signals: TrainingThreads) -> None:
+    """Send to ``signals`` what ``machine`` was told, unless another one has been attached."""
+    with _lock:
+        if _session is not None and _session.owner is machine:
+            _session.machine = cast(PhaseStateMachine, signals)
 
 
 def detach(machine: PhaseStateMachine) -> None:
@@ -35,9 +45,9 @@ def detach(machine: PhaseStateMachine) -> None:
     global _session
     with _lock:
         session = _session
-        if session is None or session.machine is not machine:
+        if session is None or session.owner is not machine:
             return
-        _session = session.machine = session.transfers = None
+        _session = session.machine = session.transfers = session.owner = None
         for undo in reversed(session.undo):
             with contextlib.suppress(Exception):
                 undo()
@@ -46,7 +56,7 @@ def detach(machine: PhaseStateMachine) -> None:
 def disarm() -> None:
     """In a forked child, let every wrapper pass through."""
     if _session is not None:
-        _session.machine = _session.transfers = None
+        _session.machine = _session.transfers = _session.owner = None
 
 
 def _install(session: Session) -> None:

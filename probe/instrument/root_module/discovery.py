@@ -52,6 +52,14 @@ class Discovery:
         self._armed = False
         self._put_back()
 
+    def tell(self, machine: PhaseStateMachine) -> None:
+        """Tell another machine from now on."""
+        armed = self._armed
+        self.disarm()
+        self._machine = machine
+        if armed:
+            self.arm()
+
     def pause(self) -> None:
         """Torch begins to compile."""
         self._pauses += 1

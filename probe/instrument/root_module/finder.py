@@ -17,6 +17,7 @@ from . import living_modules
 from .discovery import Discovery
 from .held_optimizers import held_optimizers, says_its_steps
 from .owned_parameters import OwnedParameters
+from .root import Root
 from .unseen_steps import UnseenSteps
 
 if TYPE_CHECKING:
@@ -29,19 +30,6 @@ _QUIET, _QUIET_WAITING = 2, 100
 _MOST_ROOTS = 256
 _MOST_NAMES = 32  # of optimizers
 EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
-
-
-class _Root:
-    """A module that is listened to, and when it was called without gradients."""
-
-    __slots__ = ("listening", "owned", "rolls_out", "step", "trained")
-
-    def __init__(self, listening: Listening):
-        self.listening = listening
-        self.trained = False  # its parameters are an optimizer's
-        self.owned = -1  # changes of what optimizers own when that was last looked at
-        self.rolls_out = False  # called without gradients before it was trained
-        self.step = -2  # in which it was last called without gradients
 
 
 class RootFinder:
@@ -69,6 +57,7 @@ class RootFinder:
         self.origin = ""  # how the root was found, for run.json
         self.hash = ""
         self._machine, self._warn, self._code = machine, warn, code
+        self._hearing = machine  # of calls
         self._listen_to_kinds = listen_to_kinds
         self._given = [model for model in models if self._is_module(model)]
         self._owned = OwnedParameters()
@@ -76,7 +65,7 @@ class RootFinder:
         self._made = 0, 0  # id and groups of parameters of the optimizer that was made last
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
-        self.roots: dict[int, _Root] = {}
+        self.roots: dict[int, Root] = {}
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
@@ -157,6 +146,13 @@ class RootFinder:
             self._machine.every_step = False
             self.discovery.disarm()
 
+    def listen_for(self, machine: PhaseStateMachine) -> None:
+        """Tell ``machine`` of calls from now on, which tells threads apart."""
+        self._hearing = machine
+        for root in list(self.roots.values()):
+            root.tell(machine)
+        self.discovery.tell(machine)
+
     def unknown_steps(self) -> str:
         """One line if there were backwards, and nothing that could be taken for a step."""
         if self._machine.optimizer_seen or not self._unseen.backwards or self._unseen.steps:
@@ -200,9 +196,9 @@ class RootFinder:
         return root is not None and root.listening.module() is module
 
     def _listen(self, module: Any) -> Listener | None:
-        listener = RootListener(self._machine, id(module))
+        listener = RootListener(self._hearing, id(module))
         try:
-            self.roots[id(module)] = _Root(Listening(module, listener))
+            self.roots[id(module)] = Root(Listening(module, listener))
         except Exception as error:  # a class that does not let anything be set
             self._warn(f"calls of {type(module).__name__} are not seen: {error}")
             return None
@@ -266,7 +262,7 @@ class RootFinder:
         occasional = machine.steps - before > 1 and machine.steps > 0
         return EVAL if occasional and not module.training else NO_GRAD
 
-    def _is_trained(self, root: _Root, module: Any) -> bool:
+    def _is_trained(self, root: Root, module: Any) -> bool:
         self._owned.find()
         if root.trained:
             return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...model import Source
-from ...ring.layout import Code
+from ...ring.layout import TRAINING_THREAD, Code
 from ...ring.reader import SLOT_DTYPE
 from ...timeline.ddp_reductions import DdpReductions, ReductionSums
 from ...timeline.device_times import DeviceTimeShift
@@ -145,6 +145,8 @@ class Timelines:
 
     def add(self, rank: int, ring: str, rows: Rows, table: SpanTable | None) -> None:
         """What was drained of a ring; ``table``: what a main ring's marks come to, else None."""
+        if ring.startswith(TRAINING_THREAD):
+            self._lose(rank, "")  # the report sums up what its threads did
         if rank in self._lost or (table is None and rank not in self._ranks):
             return
         try:

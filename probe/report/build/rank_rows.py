@@ -12,6 +12,7 @@ from ...store.reader import RunReader
 from ...timeline.ddp_reductions import row as communication_row
 from ...timeline.phase_totals import PhaseTotals
 from ...timeline.rank_waiting import MainRings, balance
+from ..all_devices import SUMMED_THREADS
 from ..model import CommunicationRow, PhaseRow, RankBalance, RankRow, Report, SourceRow, WaitingRow
 
 
@@ -87,16 +88,25 @@ def communication_rows(analysis: RunAnalysis) -> tuple[CommunicationRow, ...]:
     return tuple(rows)
 
 
+def time_label(phases: PhaseTotals, *, several: bool) -> str:
+    """What stands for a device in rows of time; ``several``: the run has several ranks."""
+    threads = f"{phases.threads} {SUMMED_THREADS}" if phases.threads > 1 else ""
+    if several:
+        return f"rank{phases.rank}" + (f" ({threads})" if threads else "")
+    return threads or "host"
+
+
 def time_rows(
     shown: Sequence[PhaseTotals], run: tuple[int, int], *, several: bool
 ) -> list[PhaseRow]:
     """Rows of a run without a meter, or of several ranks that share theirs: time, no joules."""
     rows = []
     for phases in shown:
-        label = f"rank{phases.rank}" if several else "host"
+        label = time_label(phases, several=several)
         for code, seconds in phases.seconds.items():
             rows.append(_time_row(phases.name(code), label, phases.counts.get(code, 0), seconds))
-        rest = max(0.0, (run[1] - run[0]) / 1e9 - sum(phases.seconds.values()))
+        of_first_s = sum(phases.seconds.values()) - phases.beside_s
+        rest = max(0.0, (run[1] - run[0]) / 1e9 - of_first_s)
         rows.append(_time_row(str(Phase.UNATTRIBUTED), label, 1, rest))
     return rows
 

@@ -30,7 +30,7 @@ from .empty import NO_OVERHEAD
 from .join_hosts import joined
 from .phase_shares import with_shares
 from .phase_usage import leaks, with_activity, with_memory
-from .rank_rows import communication_rows, rank_rows, time_rows, waiting_of_ranks
+from .rank_rows import communication_rows, rank_rows, time_label, time_rows, waiting_of_ranks
 from .warnings import uncovered, warnings
 
 
@@ -146,7 +146,7 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
     phase_totals = analysis.phase_totals
     timed = [t for t in phase_totals if t.rank not in shown]
     rows.phases += time_rows(timed, run, several=several)
-    rank_of |= {f"rank{t.rank}" if several else "host": t.rank for t in timed}
+    rank_of |= {time_label(t, several=several): t.rank for t in timed}
     return Report(
         run=_run(analysis),
         total=total,

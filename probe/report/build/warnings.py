@@ -68,15 +68,17 @@ def warnings(analysis: RunAnalysis) -> list[str]:
             f"{100 * inferred_s / forward_s:.0f} % of forward were inferred, for no module was "
             'called there: `with run.phase("forward"):` around the computation says exactly'
         )
+    threads = any(totals.in_threads for totals in phase_totals)
     for device in devices:
         source = device.source
         if (
-            len(phase_totals) > 1
+            (threads or len(phase_totals) > 1)
             and source.in_total
             and device.curve is not None
             and (analysis.owner_of(source) is None)
         ):
-            lines.append(f"{source.device}: several ranks share it, so its energy is unattributed")
+            who = "threads that train at the same time" if threads else "ranks"
+            lines.append(f"{source.device}: several {who} share it, so its energy is unattributed")
     # The simulated card has no other clock than the host's.
     cards = [d for d in devices if d.source.is_accelerator and not d.source.simulated]
     if phase_totals and not analysis.on_device and cards:

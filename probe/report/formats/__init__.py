@@ -2,7 +2,7 @@
 
 It returns text, or bytes for a format that is not text. They know :mod:`probe.report.model` and
 nothing else: no store, no sensors. A third party's format is an entry point of the group
-``probe.reports`` that names such a function. A group has a table and its JSON.
+``probe.reports`` that names such a function; it is given runs only, ours also take a group.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ def render(report: Report | GroupReport, format: str = "text") -> str | bytes:  
     """The report in one of :func:`formats`.
 
     Raises:
-        UsageError: no such format, it holds one run and this is a group, what it needs is missing,
-            or a third party's failed.
+        UsageError: no such format, what it needs is missing, or it is a third party's that failed
+            or that this group was given to.
     """
     if format not in formats():
         raise UsageError(f"no report format {format!r}: choose from {', '.join(formats())}")
-    if isinstance(report, GroupReport):
-        return _group(report, format)
     if any(module.name == format for module in iter_modules(__path__)):
         ours: str | bytes = import_module(f"{__name__}.{format}").render(report)
         return ours
+    if isinstance(report, GroupReport):
+        group = report.group
+        raise UsageError(
+            f"{format} holds one run, and {group.id} is a group of {len(report.runs)} trainings: "
+            f"name one of them ({group.id}/1), or write --format text, html or json"
+        )
     try:
         rendered = load(REPORTS, format)(report)
     except ProbeError:
@@ -45,17 +49,3 @@ def render(report: Report | GroupReport, format: str = "text") -> str | bytes:  
     except Exception as error:
         raise UsageError(f"{format}: {type(error).__name__}: {error}") from error
     return rendered if isinstance(rendered, bytes) else str(rendered)
-
-
-def _group(report: GroupReport, format: str) -> str:  # noqa: A002
-    from .. import group_text
-
-    if format == "json":
-        return report.to_json()
-    if format == "text":
-        return group_text.render(report)
-    group = report.group
-    raise UsageError(
-        f"{format} holds one run, and {group.id} is a group of {len(report.runs)} trainings: "
-        f"name one of them ({group.id}/1), or write --format text or json"
-    )

@@ -6,7 +6,9 @@ import html
 from collections.abc import Sequence
 
 from .. import sentences
-from ..document import Document, Section, document
+from ..document import Document, Section
+from ..group_document import document_of
+from ..group_model import GroupReport
 from ..model import Report
 from ..numbers import unbroken
 from ..svg_charts import charts
@@ -49,20 +51,20 @@ ul.notes { padding: .7rem 1rem .7rem 2rem; border-left: 4px solid #E69F00;
 """
 
 
-def render(report: Report) -> str:
+def render(report: Report | GroupReport) -> str:
     """A whole page: the answer, what it rests on, and behind a click what is per device.
 
     Raises:
         UsageError: matplotlib, which draws the charts, is not installed.
     """
-    shown = document(report)
+    shown = document_of(report)
     answer = shown.answer
     body = [
         f"<header><h1>{escaped(unbroken(answer.headline))}</h1>",
         f"<p class='used'>{escaped(unbroken(answer.used))}</p>",
         f"<p class='limit'>{with_code(answer.limit)}</p>" if answer.limit else "",
         f"<p class='soft'><strong>{escaped(shown.name)}</strong> · {escaped(shown.state)}, "
-        f"{escaped(sentences.begun(report.run))}</p>",
+        f"{escaped(shown.begun)}</p>",
         "</header>",
     ]
     sections = list(shown.shown(details=True))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .. import sentences
-from ..document import document
+from ..group_document import document_of
+from ..group_model import GroupReport
 from ..model import Report
 from ..text_tables import Table
 
@@ -16,9 +17,9 @@ _MOST_NOTES = 10
 _HARMLESS = {ord(sign): f"&#{ord(sign)};" for sign in "\\`|*_[]<>#@"}
 
 
-def render(report: Report) -> str:
+def render(report: Report | GroupReport) -> str:
     """The answer, a table of all devices together, meters and notes."""
-    shown = document(report)
+    shown = document_of(report)
     answer = shown.answer
     lines = [MARKER, f"### {cell(answer.headline)}", "", f"**{cell(answer.used)}**", ""]
     if answer.limit:

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 from ...errors import UsageError
-from ..document import Section, document
+from ..document import Section
+from ..group_document import document_of
+from ..group_model import GroupReport
 from ..model import JsonValue, Report
-from ..sentences import LIMITS, METHOD, begun, short
+from ..sentences import LIMITS, METHOD, short
 from ..svg_charts import charts
 from ..text_tables import Table
 
@@ -77,7 +79,7 @@ _PAGE = """
 """
 
 
-def render(report: Report) -> bytes:
+def render(report: Report | GroupReport) -> bytes:
     """The document.
 
     Raises:
@@ -89,13 +91,13 @@ def render(report: Report) -> bytes:
         raise UsageError("pdf needs typst: pip install 'phasewatt[reports]'") from None
     drawn = charts(report)
     files = {f"chart{i}.svg": chart.svg.encode() for i, chart in enumerate(drawn)}
-    shown = document(report)
+    shown = document_of(report)
     first, *sections = shown.shown(details=False) or [Section("")]
     details = [section for section in shown.shown(details=True) if section.detail]
     data = {
         "name": short(shown.name, LONGEST_TEXT),
-        "id": report.run.id,
-        "state": f"{shown.state}, {begun(report.run)}",
+        "id": shown.id,
+        "state": f"{shown.state}, {shown.begun}",
         "headline": shown.answer.headline,
         "used": shown.answer.used,
         "limit": shown.answer.limit,

@@ -6,14 +6,13 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .. import group_text
-from ..document import Document, Section, brief, document
+from ..document import Document, Section
+from ..group_document import brief_of, document_of
 from ..group_model import GroupReport
 from ..model import Report
 from ..numbers import unbroken
 from ..text_tables import Table
 
-_BRIEF = 5  # lines
 _BOLD, _DIM, _YELLOW, _END = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 _MARKS = {"modelled": _DIM, "refused": _DIM, "total": _BOLD}
 
@@ -25,7 +24,7 @@ class Shape:
     Attributes:
         width: columns of the terminal; columns of a table that do not fit are left out.
         colour: with ANSI colours.
-        devices: also a table for each device and each rank.
+        devices: also a table for each device, each rank and each training of a group.
         short: five lines.
     """
 
@@ -35,20 +34,17 @@ class Shape:
     short: bool = False
 
 
-def render(report: Report) -> str:
+def render(report: Report | GroupReport) -> str:
     """The answer first, then a table of all devices together, then what limits it."""
     return shaped(report, Shape())
 
 
 def shaped(report: Report | GroupReport, shape: Shape) -> str:
     """The text in another shape than the usual one."""
-    if isinstance(report, GroupReport):
-        lines = group_text.render(report).splitlines()
-        return "\n".join(lines[:_BRIEF] if shape.short else lines)
     if shape.short:
-        return "\n".join(brief(report))
+        return "\n".join(brief_of(report))
     text = _Text(shape.width, shape.colour)
-    return "\n".join(text.lines(document(report), details=shape.devices)).rstrip()
+    return "\n".join(text.lines(document_of(report), details=shape.devices)).rstrip()
 
 
 class _Text:

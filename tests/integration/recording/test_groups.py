@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -113,6 +114,18 @@ def test_six_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
     table = processes.probe(tmp_path, "report", "latest").stdout
     assert "6 trainings" in table
     assert "restart" not in table
+    for name in ("html", "md", "csv", "pdf"):
+        out = processes.probe(tmp_path, "report", "latest", "--format", name, "-o", f"group.{name}")
+        assert out.returncode == 0, out.stderr
+    page = (tmp_path / "group.html").read_text()
+    assert "6 trainings: all finished" in page and f"probe report {value['group']['id']}/1" in page
+    cells = csv.DictReader((tmp_path / "group.csv").read_text().splitlines())
+    rows = [row for row in cells if row["row"] != "phase"]
+    whole, parts = rows[0], [row for row in rows if row["row"] in ("training", "shared", "rest")]
+    assert math.isclose(float(whole["energy_j"]), value["group"]["total"]["energy_j"])
+    assert math.isclose(
+        math.fsum(float(row["energy_j"]) for row in parts), float(whole["energy_j"]), rel_tol=1e-9
+    )
     listing = processes.probe(tmp_path, "ls").stdout.splitlines()
     assert len(listing) == 8, listing  # the head, the group, its trainings
     rows = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
@@ -216,9 +229,26 @@ if __name__ == "__main__":
 
 
 THREADS = """
-import threading
-from core import train
-threads = [threading.Thread(target=train, args=(steps,)) for steps in (100, 110, 120, 130)]
+import threading, time, torch
+
+class Slow(torch.nn.Module):
+    def __init__(self, rest_s):
+        super().__init__()
+        self.linear, self.rest_s = torch.nn.Linear(8, 8), rest_s
+    def forward(self, x):
+        time.sleep(self.rest_s)
+        return self.linear(x)
+
+def train(number, steps):
+    model = Slow(0.01 * number)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(4, 8)
+    for _ in range(steps):
+        model(x).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+threads = [threading.Thread(target=train, args=(n, 20 + n)) for n in (1, 2, 3, 4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
@@ -269,12 +299,29 @@ def test_ranks_that_one_process_spawned_are_one_run(tmp_path: Path) -> None:
     assert [row["steps"] for row in value["ranks"]] == [12, 12]
 
 
-def test_threads_of_one_process_are_one_run_with_the_steps_of_all(tmp_path: Path) -> None:
+def test_threads_of_one_process_are_one_run_with_the_phases_of_all(tmp_path: Path) -> None:
     processes.write(tmp_path / "script.py", THREADS)
-    value = ran(tmp_path, "script.py")
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    value = ran(tmp_path, "script.py", rig=rig)
     assert "group" not in value
-    assert value["run"]["steps"] == 100 + 110 + 120 + 130
-    (line,) = [line for line in value["warnings"] if "threads" in line]
-    assert line.startswith("3 other threads trained at the same time: their steps are counted")
+    steps = 4 * 20 + 1 + 2 + 3 + 4
+    assert value["run"]["steps"] == steps
+    rows = {row["phase"]: row for row in value["phases"] if row["device"] == "4 threads, summed"}
+    assert rows["forward"]["count"] == rows["backward"]["count"] == steps
+    assert rows["optimizer"]["count"] == steps
+    slept_s = sum(0.01 * n * (20 + n) for n in (1, 2, 3, 4))
+    assert slept_s < rows["forward"]["time_s"] < 1.2 * slept_s
+    assert rows["forward"]["time_s"] > 1.5 * max(0.01 * n * (20 + n) for n in (1, 2, 3, 4))
+    (whole,) = [row for row in value["phases"] if row["device"] == "gpu0"]
+    assert whole["phase"] == "unattributed"
+    assert math.isclose(whole["energy_j"], value["total"]["energy_j"], rel_tol=1e-9)
+    assert math.isclose(whole["energy_j"], 250 * value["run"]["duration_s"], rel_tol=0.05)
+    first, share = (line for line in value["warnings"] if "threads" in line)
+    assert first.startswith("4 threads trained at the same time: the times of phases are sums")
+    assert share.startswith("gpu0: several threads that train at the same time share it")
+    text = processes.probe(tmp_path, "report", "latest").stdout
+    assert "several threads used the meters' devices at the same time" in " ".join(text.split())
+    assert any(line.startswith("! 4 threads trained") for line in text.splitlines()[:4]), text
+    assert "time of 4 threads, summed" in text
     listed = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
-    assert [row["steps"] for row in listed] == [value["run"]["steps"]]
+    assert [row["steps"] for row in listed] == [steps]

@@ -1,0 +1,32 @@
+"""A module that is listened to, for no other module calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..patches.module_call import Listening
+from ..patches.wrappers import RootListener
+
+if TYPE_CHECKING:
+    from ..state_machine import PhaseStateMachine
+
+
+class Root:
+    """Who hears of the module's calls, and when it was called without gradients."""
+
+    __slots__ = ("listening", "owned", "rolls_out", "step", "trained")
+
+    def __init__(self, listening: Listening):
+        """``listening`` has begun."""
+        self.listening = listening
+        self.trained = False  # its parameters are an optimizer's
+        self.owned = -1  # changes of what optimizers own when that was last looked at
+        self.rolls_out = False  # called without gradients before it was trained
+        self.step = -2  # in which it was last called without gradients
+
+    def tell(self, machine: PhaseStateMachine) -> None:
+        """Tell ``machine`` of its calls from now on."""
+        module, before = self.listening.module(), self.listening
+        if module is not None:
+            self.listening = Listening(module, RootListener(machine, id(module)))
+            before.remove()
