@@ -64,6 +64,10 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
+
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002
     """The recorded run that ``reference`` names: a directory, an id prefix, a name or ``latest``.
 

@@ -322,9 +322,12 @@ class PhaseStateMachine:
         if self._samples != self._last_samples:
             self._last_samples = self._samples
             self._last_bits = float_bits(self._samples)
-        if self._samples_code < 0:
-            self._samples_code = self._code(LOADED)
         self._samples = 0
+        if self._samples_code < 0:
+            code: cython.int = self._code(LOADED)
+            if code == OTHER:
+                return  # the table of names is full, or the ring is not open yet
+            self._samples_code = code
         self._write_at(now_ns, VALUE, self._samples_code, self._last_bits)
 
     def finish(self) -> None:

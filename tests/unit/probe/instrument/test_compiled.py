@@ -40,7 +40,7 @@ def test_a_library_that_is_older_than_its_source_is_refused(changed: str, tmp_pa
 
     def imported() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", "import probe; print(probe.__file__)"],
+            [sys.executable, "-c", "import probe; probe.watch; print(probe.__file__)"],
             cwd=tmp_path,
             capture_output=True,
             text=True,
