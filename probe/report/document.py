@@ -152,6 +152,8 @@ def _well(report: Report) -> Iterator[tuple[str, str]]:
         parts = [f"{energy(total.modelled_energy_j)} of CPU and RAM, not in the measured energy"]
         yield "modelled", " · ".join([*parts, *sentences.worth(total, report.cost, modelled=True)])
     yield from sentences.quality(report)
+    if again := sentences.recomputation(report):
+        yield "recomputation", again
     logged = [f"{name} {number(value.last)}" for name, value in report.values.items()
               if name not in ("samples", "tokens")]  # fmt: skip
     counted = [f"{name} {value.sum:.0f}" for name, value in report.values.items()

@@ -6,6 +6,7 @@ What lies on a device is left out: the host does not wait there.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...ring.layout import TransferCode
 from .patching import Session, Wrap
 
 Call = Callable[..., Any]
+_BLOCKING = "torch.distributed.distributed_c10d"  # whose collectives begin and wait in one call
 
 
 def around_transfer(code: TransferCode) -> Wrap:
@@ -54,7 +56,13 @@ def around_wait(original: Call, session: Session) -> Call:
     @functools.wraps(original)
     def wait(*args: Any, **kwargs: Any) -> Any:
         transfers = session.transfers
-        if is_compiling() or transfers is None or not transfers.wait(args[0]):
+        if is_compiling() or transfers is None:
+            return original(*args, **kwargs)
+        # Not by name of the collective: DeepSpeed keeps functions that it took before they were
+        # patched.
+        if sys._getframe(1).f_globals.get("__name__") != _BLOCKING:
+            transfers.beside_computing = True
+        if not transfers.wait(args[0]):
             return original(*args, **kwargs)
         try:
             return original(*args, **kwargs)
