@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from torch.compiler import is_compiling
@@ -16,7 +17,7 @@ from ...ring.layout import TransferCode
 from .patching import Session, Wrap
 
 Call = Callable[..., Any]
-_BLOCKING = "torch.distributed.distributed_c10d"  # whose collectives begin and wait in one call
+_BLOCKING = "torch.distributed.distributed_c10d"
 
 
 def around_transfer(code: TransferCode) -> Wrap:
@@ -50,6 +51,16 @@ def _peer(*args: Any) -> int | None:
         return None
 
 
+def _by_collective(caller: FrameType) -> bool:
+    """Whether a collective that blocks waits, which begins and waits in one call.
+
+    The collectives themselves cannot be asked: DeepSpeed keeps functions that it took before they
+    were patched.
+    """
+    # A method called `wait` is that of several collectives which were begun together before.
+    return caller.f_globals.get("__name__") == _BLOCKING and caller.f_code.co_name != "wait"
+
+
 def around_wait(original: Call, session: Session) -> Call:
     """Wrap ``Work.wait``."""
 
@@ -58,9 +69,7 @@ def around_wait(original: Call, session: Session) -> Call:
         transfers = session.transfers
         if is_compiling() or transfers is None:
             return original(*args, **kwargs)
-        # Not by name of the collective: DeepSpeed keeps functions that it took before they were
-        # patched.
-        if sys._getframe(1).f_globals.get("__name__") != _BLOCKING:
+        if not _by_collective(sys._getframe(1)):
             transfers.beside_computing = True
         if not transfers.wait(args[0]):
             return original(*args, **kwargs)
