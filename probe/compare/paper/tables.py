@@ -153,14 +153,14 @@ def _of_ranks(campaign: Campaign, alike: Campaign) -> str:
 
 def _of_memory(patterns: Sequence[PaperTable]) -> list[str]:
     """What memory by kind of module is, if it was measured."""
-    whats = " ".join(row.what for table in patterns for row in table.rows)
+    names = " ".join(row.what for table in patterns for row in table.rows)
     lines = []
-    if "peak allocated" in whats or "peak resident" in whats:
+    if "peak allocated" in names or "peak resident" in names:
         lines.append(
             "memory by kind is all that the rank held while a module of the kind ran, at its peak "
             "(allocated: by torch on the GPU; resident: by the process)"
         )
-    if "kept by one forward" in whats:
+    if "kept by one forward" in names:
         lines.append("kept: by how much one forward of such a module raised what is allocated")
     return lines
 
