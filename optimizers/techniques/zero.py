@@ -12,7 +12,6 @@ from ..errors import TechniqueRefused
 from ..plan import Plan
 from ..technique import EXCHANGES, Base
 
-
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}  # as DeepSpeed has them
 
 
