@@ -32,7 +32,11 @@ def patterns_table(
     transformer, cnn = "attention" in seen, "convolution" in seen and "attention" not in seen
     rows: list[PaperRow] = []
     for kind in seen or ("attention",):  # of which the paper states something
-        rows += [*_of_kind(kind, base, other), *_memory_of_kind(kind, base, other)]
+        rows += _of_kind(kind, base, other)
+        if seen:
+            rows += _memory_of_kind(kind, base, other)
+    if not seen:
+        rows.append(PaperRow(what="memory by kind", unit="GB", ours=NOT_MEASURED))
     if not cnn:
         total = comparison.memory_bytes
         without = why_no_interval(base, other)
