@@ -60,8 +60,8 @@ def fitted(model: nn.Module, plan: Plan, loss: Loss, data: Dataset[Any], micro: 
     if placement is None:
         placement = measured.place(budget.bytes, budget.placement)  # raises, and says why
     accumulation = plan.accumulation
-    whole = plan.per_rank * (accumulation.k if accumulation.mode == "grow" else 1)
-    micro_batches = whole / micro  # of the first step; a k that changes makes others
+    samples = plan.per_rank * (accumulation.k if accumulation.mode == "grow" else 1)
+    micro_batches = samples / micro  # of the first step; a k that changes makes others
     text = measured.table(placements, budget.placement, budget.bytes, micro_batches)
     (change,) = placement.technique().plan(Plan()).models
     return Fitted(

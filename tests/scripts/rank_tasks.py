@@ -83,13 +83,13 @@ def norms():
     stack = Stack.of("precision(dtype=bf16,mode=master),zero")
     model = torch.nn.Sequential(torch.nn.BatchNorm1d(WIDTH), torch.nn.Linear(WIDTH, CLASSES))
     engine = make_engine(model, stack.plan(Plan(world=world, batch_size=64, lr=0.1)), sgd, 32)
-    mine = pieces(samples(64).tensors, world)[rank]
+    batch = pieces(samples(64).tensors, world)[rank]
     with engine.micro_batch(last=True):
-        engine.backward(loss(engine.model, mine))
+        engine.backward(loss(engine.model, batch))
     engine.step(want_norm=False)
     return {
         "running": engine.module[0].running_mean.tolist(),
-        "truth": (0.1 * mine[0].numpy().mean(0, dtype="float64")).tolist(),
+        "truth": (0.1 * batch[0].numpy().mean(0, dtype="float64")).tolist(),
         "steps": int(engine.module[0].num_batches_tracked),
     }
 
