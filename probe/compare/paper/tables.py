@@ -157,8 +157,8 @@ def _of_memory(patterns: Sequence[PaperTable]) -> list[str]:
     lines = []
     if "peak allocated" in names or "peak resident" in names:
         lines.append(
-            "memory by kind is all that the rank held while a module of the kind ran, the most that "
-            "was seen (allocated: by torch on the GPU; resident: by the process)"
+            "memory by kind is all that the rank held while a module of the kind ran, the most "
+            "that was seen (allocated: by torch on the GPU; resident: by the process)"
         )
     if "kept by one forward" in names:
         lines.append("kept: by how much one forward of such a module raised what is allocated")
