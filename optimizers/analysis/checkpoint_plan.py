@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from probe.report.model import JsonValue
 from probe.report.numbers import data_size
 
 from ..errors import TechniqueRefused
@@ -88,8 +89,30 @@ class Measured:
                 placements[method] = None
         return placements
 
+    def as_json(
+        self, placement: Placement, budget_bytes: float, micro_batches: float
+    ) -> dict[str, JsonValue]:
+        """What was chosen, and what it is predicted to cost; for run.json.
+
+        Args:
+            micro_batches: of a step.
+        """
+        return {
+            "method": placement.method,
+            "budget_bytes": budget_bytes,
+            "peak_bytes": placement.bytes,
+            "again": [list(segment) for segment in placement.segments],
+            "forward_s": dict(zip(self.names, self.chain.seconds, strict=True)),
+            "again_s_per_micro_batch": placement.seconds,
+            "again_s_per_step": micro_batches * placement.seconds,
+        }
+
     def table(
-        self, placements: Mapping[Method, Placement | None], chosen: Method, budget_bytes: float
+        self,
+        placements: Mapping[Method, Placement | None],
+        chosen: Method,
+        budget_bytes: float,
+        micro_batches: float = 1,
     ) -> str:
         """What each method would do, the chosen one marked; for a terminal."""
         lines = [f"checkpointing for activations of {data_size(budget_bytes)}"]
@@ -99,7 +122,8 @@ class Measured:
                 lines.append(f"  {mark} {method:<8} no plan fits")
                 continue
             lines.append(
-                f"  {mark} {method:<8} {1e3 * placement.seconds:.1f} ms a micro-batch, peak "
+                f"  {mark} {method:<8} {1e3 * placement.seconds:.1f} ms a micro-batch, "
+                f"{1e3 * micro_batches * placement.seconds:.1f} ms a step, peak "
                 f"{data_size(placement.bytes)}, again: {_shortly(placement.segments)}"
             )
         return "\n".join([*lines, f"    {self._bound_line(budget_bytes)}"])

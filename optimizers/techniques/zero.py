@@ -12,6 +12,8 @@ from ..errors import TechniqueRefused
 from ..plan import Plan
 from ..technique import EXCHANGES, Base
 
+_SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}  # as DeepSpeed has them
+
 
 @dataclass(frozen=True)
 class Zero(Base):
@@ -63,7 +65,8 @@ class Zero(Base):
 def configuration(plan: Plan, micro_batch: int) -> dict[str, JsonValue]:
     """DeepSpeed's configuration, with everything written out that it would otherwise decide.
 
-    0.19 clips at 1.0 by default, and refuses optimizers that it has not tested, SGD among them.
+    0.19 clips at 1.0 by default, refuses optimizers that it has not tested, SGD among them, and
+    keeps buffers in fp32.
     """
     dtype = str(plan.precision.dtype).removeprefix("torch.")
     master = plan.precision.mode == "master"
@@ -83,6 +86,8 @@ def configuration(plan: Plan, micro_batch: int) -> dict[str, JsonValue]:
         # A half-precision engine keeps fp32 masters itself.
         "bf16": {"enabled": master and dtype == "bfloat16"},
         "fp16": {"enabled": master and dtype == "float16"},
+        # Or it leaves buffers in fp32, and a batch norm refuses statistics unlike its weights.
+        "data_types": {"buffer_dtype": _SHORT[dtype]} if master else {},
         "torch_autocast": {"enabled": autocast, "dtype": dtype},
         "steps_per_print": 10**9,
         "wall_clock_breakdown": False,

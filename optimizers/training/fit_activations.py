@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset, default_collate
+
+from probe.report.model import JsonValue
 
 from ..analysis.checkpoint_plan import measure
 from ..plan import Loss, Plan
@@ -17,10 +19,21 @@ from .search_k import copied
 from .snapshot import random_state, set_random_state
 
 
-def fitted(
-    model: nn.Module, plan: Plan, loss: Loss, data: Dataset[Any], micro: int
-) -> tuple[Plan, str]:
-    """The plan with the layers that are dropped, and a table of what each method would do.
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What was chosen: the plan with it, a table of all methods, and what run.json keeps.
+
+    ``again_s`` is the predicted time of running layers again, in seconds per sample of a rank.
+    """
+
+    plan: Plan
+    table: str
+    stored: dict[str, JsonValue]
+    again_s: float
+
+
+def fitted(model: nn.Module, plan: Plan, loss: Loss, data: Dataset[Any], micro: int) -> Fitted:
+    """Measure the layers, and drop those that the plan's budget asks for.
 
     Rank 0 measures for all. The batch is made of the first samples.
 
@@ -46,6 +59,14 @@ def fitted(
     placement = placements[budget.placement]
     if placement is None:
         placement = measured.place(budget.bytes, budget.placement)  # raises, and says why
-    text = measured.table(placements, budget.placement, budget.bytes)
+    accumulation = plan.accumulation
+    samples = plan.per_rank * (accumulation.k if accumulation.mode == "grow" else 1)
+    micro_batches = samples / micro  # of the first step; a k that changes makes others
+    text = measured.table(placements, budget.placement, budget.bytes, micro_batches)
     (change,) = placement.technique().plan(Plan()).models
-    return replace(plan, models=(change, *plan.models)), text
+    return Fitted(
+        replace(plan, models=(change, *plan.models)),
+        text,
+        measured.as_json(placement, budget.bytes, micro_batches),
+        placement.seconds / micro,
+    )

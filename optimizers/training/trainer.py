@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import Dataset, default_collate
 
 import probe
+from probe.compare.run_record import NO_MFU
 from probe.instrument.roofline.ridge import kept_ridge
 from probe.instrument.roofline.step_classifier import is_elementwise
 from probe.report.model import JsonValue
@@ -30,7 +31,7 @@ from .budget import Budget, Purse
 from .data import Batches, moved
 from .engines import Engine, MakeOptimizer, make_engine
 from .failures import one_line, out_of_memory
-from .fit_activations import fitted
+from .fit_activations import Fitted, fitted
 from .gradients import LOOK_EVERY, GradientWatch
 from .last_values import last_values
 from .progress import Bar
@@ -138,9 +139,11 @@ class Trainer:
         self._flops, self._roofline = self._count(model, data, micro)
         self._copy = copied(model) if plan.accumulation.optimal else None
         self._data, self._measured_k = data, cast("dict[str, JsonValue] | None", None)
+        self._fitted: Fitted | None = None
         if plan.activations is not None:
-            self.plan, fitting = fitted(model, plan, loss, data, micro)
-            plan, self.table = self.plan, f"{self.table}\n{fitting}"
+            self._fitted = fitted(model, plan, loss, data, micro)
+            self.plan = plan = self._fitted.plan
+            self.table += f"\n{self._fitted.table}"
         self.engine: Engine = make_engine(model, plan, optimizer or adamw, micro)
         if self._roofline is not None and is_elementwise(self.engine.optimizer):
             self._roofline["memory_bound"]["optimizer"] = 1.0
@@ -221,6 +224,7 @@ class Trainer:
                 "samples": self._samples,
                 "roofline": self._roofline,
                 **({} if self._measured_k is None else {"measured_k": self._measured_k}),
+                **({} if self._fitted is None else {"placement": self._fitted.stored}),
             },
         )
         before = 0 if self.device == "cuda" else resident_memory()
@@ -242,8 +246,11 @@ class Trainer:
                         self._utilisation,
                         self._flops,
                         self._progress,
+                        None if self._fitted is None else self._fitted.again_s / self._world,
                     )
                 )
+                if self._utilisation.mfu is None and self.rank == 0:
+                    run.note(f"{NO_MFU}{self._utilisation.reason}")
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error):
                     raise

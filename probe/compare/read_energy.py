@@ -16,8 +16,9 @@ from ..sensors.known_meters import systematic
 from ..store.reader import RunReader
 from ..units import NS_PER_S
 from .phase_classes import limited
-from .run_record import Joint, Stage, Use
+from .run_record import Held, Joint, Stage, Use
 
+_BY_PHASE = ("allocated", "resident")  # the first that a run has tells its memory by phase
 _MEMORY = "memory_"  # `memory_weights_bytes` and so on, as the trainer logs them
 
 
@@ -167,6 +168,20 @@ class Measured:
             if rss is not None:
                 held = {"peak": float(np.max(rss))}
         return held
+
+    def held(self) -> dict[str, Held]:
+        """Phase → memory while it ran: of a GPU's allocator, else of the process."""
+        by_quantity: dict[str, dict[str, Held]] = {quantity: {} for quantity in _BY_PHASE}
+        names = {phases.rank: phases for phases in self._analysis.phase_totals}
+        for levels in self._analysis.memory():
+            held = by_quantity.get(levels.quantity)
+            if held is None or levels.rank not in names:
+                continue
+            for code, level in levels.phases.items():
+                phase = names[levels.rank].name(code)
+                if phase not in held or held[phase].peak < level.highest:
+                    held[phase] = Held(levels.quantity, level.highest, level.added)
+        return next((held for held in by_quantity.values() if held), {})
 
 
 def _seconds(analysis: AnalysisFromSamples, length_s: float) -> dict[str, float]:

@@ -17,7 +17,7 @@ from ..store.thinned import thinned_until_ns
 from ..target import Target
 from .progress import Logged, Quality, Work
 from .read_energy import Measured
-from .run_record import EARLY, LATE, Setting, Trial
+from .run_record import EARLY, LATE, NO_MFU, Setting, Trial
 
 MARK = 1 / 3
 MARKS = (1 / 4, MARK, 1 / 2)
@@ -42,7 +42,8 @@ class Recording:
         self._counted = _agreed(
             [_bound(member.info.get("roofline")) for member in reader.members if _is_rank(member)]
         )
-        self._uncounted = _why_uncounted(reader.members)
+        self._uncounted = _noted(reader.members, NOT_SEPARATED)
+        self._no_mfu = _noted(reader.members, NO_MFU)
         self._hashes = {
             str(digest)
             for member in reader.members
@@ -124,9 +125,11 @@ class Recording:
                 if share != MARK
             },
             memory=measured.memory(),
+            held=measured.held(),
             bound_share=(_bound(config.get("roofline")) or self._counted) | limited,
             measured_bound=frozenset(limited),
             uncounted=self._uncounted,
+            no_mfu=self._no_mfu,
             whole=measured.stage(self.begin_ns, end_ns, samples),
             is_like=self._likeness(measured.models),
             unit=self.work.unit,
@@ -181,11 +184,11 @@ def _is_rank(member: Member) -> bool:
     return member.role == "rank"
 
 
-def _why_uncounted(members: Sequence[Member]) -> str:
-    """The reason in the note of a rank that could not count its step; empty without one."""
+def _noted(members: Sequence[Member], begin: str) -> str:
+    """The reason in the first note of a rank that begins so; empty without one."""
     lines = [str(line) for member in members for line in member.info.get("warnings") or ()]
-    notes = [line for line in lines if line.startswith(NOT_SEPARATED)]
-    return notes[0].removeprefix(NOT_SEPARATED).lstrip(": ") if notes else ""
+    notes = [line for line in lines if line.startswith(begin)]
+    return notes[0].removeprefix(begin).lstrip(": ") if notes else ""
 
 
 def _agreed(counts: Sequence[dict[str, float]]) -> dict[str, float]:

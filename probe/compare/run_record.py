@@ -16,6 +16,9 @@ STAGES = (EARLY, LATE)
 
 Setting = str | float  # what a run was trained with, as its config has it
 
+NO_MFU = "MFU is not stated: "
+"""How a trainer's note begins that says why."""
+
 ONCE = frozenset({str(Phase.UNATTRIBUTED), str(Phase.STARTUP), str(Phase.COMPILE)})
 """Phases that a run has once, however many samples it trains on: its start and its end."""
 
@@ -40,6 +43,20 @@ class Joint:
     energy_j: float = 0.0
     low_j: float = 0.0
     high_j: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Memory while one phase ran, in bytes: the rank's that held most there.
+
+    ``quantity`` is allocated (torch's allocator of a GPU) or resident (a process, by the operating
+    system); ``added`` is by how much one visit of the phase raised it, None where reads are too far
+    apart to tell.
+    """
+
+    quantity: str
+    peak: float
+    added: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +90,11 @@ class Trial:
     as a share. ``whole`` is what the phases used over all stages, estimated together: more data
     tell more phases apart than each stage does by itself. ``bound_share`` is the memory-bound part
     of a phase; those in ``measured_bound`` were measured by the device, the others were counted;
-    ``uncounted`` says why a run could not count them that was asked to.
+    ``uncounted`` says why a run could not count them that was asked to, ``no_mfu`` why its share of
+    the device's peak is not stated.
     ``early`` holds (time_s, energy_j) at other marks, by the share of samples that sets them.
-    ``memory`` is in bytes by component, the peak under "peak". ``is_like`` holds what must agree
+    ``memory`` is in bytes by component, the peak under "peak", ``held`` that of each phase, over
+    all of the run. ``is_like`` holds what must agree
     for runs to be comparable, by name, ``settings`` what it was trained with, ``techniques`` the
     settings of each technique of its stack; ``g_per_kwh`` is the carbon intensity recorded with it;
     ``last`` has the last finite value of everything that it logged.
@@ -93,9 +112,11 @@ class Trial:
     meter_error: float = VENDOR_GAIN
     early: Mapping[float, tuple[float, float | None]] = field(default_factory=dict)
     memory: Mapping[str, float] = field(default_factory=dict)
+    held: Mapping[str, Held] = field(default_factory=dict)
     bound_share: Mapping[str, float] = field(default_factory=dict)
     measured_bound: frozenset[str] = frozenset()
     uncounted: str = ""
+    no_mfu: str = ""
     whole: Stage | None = None
     is_like: Mapping[str, Setting] = field(default_factory=dict)
     unit: str = "samples"

@@ -100,6 +100,7 @@ class PhaseEngine:
         self._classify = classify
         self._classifier: StepClassifier | None = None
         self._memory: CudaMemory | None = None
+        self._transfers: Transfers | None = None
         self._device: DeviceClock | None = None
         self._cuda: Any = None
         self._busy = False  # there is a device, or an allocator, to ask at every step
@@ -118,7 +119,8 @@ class PhaseEngine:
         """
         try:
             self._machine.start(began_ns)
-            registry.attach(self._machine, Transfers(self.ring, self._machine))
+            self._transfers = Transfers(self.ring, self._machine)
+            registry.attach(self._machine, self._transfers)
             self._withdraw = when_imported("torch", self._with_torch)
         except Exception as error:
             self._machine.fail(error)
@@ -171,6 +173,11 @@ class PhaseEngine:
         self._ended = True
 
     # -- the user's calls ---------------------------------------------------------------
+
+    @property
+    def beside_computing(self) -> bool:
+        """Whether a collective or transfer was waited for that was begun in a call before."""
+        return self._transfers is not None and self._transfers.beside_computing
 
     def all_warnings(self) -> list[str]:
         """What went wrong so far, and what of other threads is missing."""

@@ -28,6 +28,7 @@ class Transfers:
     def __init__(self, ring: RingWriter, machine: PhaseStateMachine):
         """Write into ``ring``, the main one."""
         self._write, self._machine = ring.write, machine
+        self.beside_computing = False  # True once something was waited for that was begun before
         self._next: dict[tuple[TransferCode, int], int] = {}
         self._begun: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by the Work's id
 

@@ -163,12 +163,14 @@ def _well(report: Report) -> Iterator[tuple[str, str]]:
               if name not in ("samples", "tokens")]  # fmt: skip
     counted = [f"{name} {value.sum:.0f}" for name, value in report.values.items()
                if name in ("samples", "tokens") and value.sum is not None]  # fmt: skip
-    rows = [("logged", ", ".join([*counted, *logged]))] if logged or counted else []
+    rows = [("recomputation", again)] if (again := sentences.recomputation(report)) else []
+    if logged or counted:
+        rows.append(("logged", ", ".join([*counted, *logged])))
     yield from beside_the_answer(report, rows)
 
 
 def beside_the_answer(
-    report: Report | GroupInfo, logged: Sequence[tuple[str, str]] = ()
+    report: Report | GroupInfo, more: Sequence[tuple[str, str]] = ()
 ) -> Iterator[tuple[str, str]]:
     """(what, how): what is modelled beside the measured, how well it was recorded, tariffs."""
     total = report.total
@@ -176,7 +178,7 @@ def beside_the_answer(
         parts = [f"{energy(total.modelled_energy_j)} of CPU and RAM, not in the measured energy"]
         yield "modelled", " · ".join([*parts, *sentences.worth(total, report.cost, modelled=True)])
     yield from sentences.quality(report)
-    yield from logged
+    yield from more
     labels = [
         label for label, tariff in (("carbon", report.carbon), ("cost", report.cost)) if tariff
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
-from ..model import Provenance
+from ..model import Phase, Provenance
 from .group_model import GroupInfo
 from .model import (
     EnergyPrice,
@@ -34,6 +35,9 @@ LIMITS = (
     "stands beside it. The CO2e is energy times an average "
     "intensity of the grid, not what your plug drew at that hour."
 )
+
+
+RECOMPUTE_PREDICTED = "recompute_predicted_s"  # of a step, as the trainer logs it
 
 
 def provenance(sources: Sequence[SourceRow], phases: Iterable[PhaseRow]) -> list[tuple[str, str]]:
@@ -127,6 +131,18 @@ def quality(report: Report | GroupInfo) -> list[tuple[str, str]]:
         line += f"after {start_s:.1f} s of CPU to start" if start_s else "its start included"
         rows.append(("recorder", line))
     return rows
+
+
+def recomputation(report: Report) -> str:
+    """What running layers again took, beside what the trainer predicted; empty without both."""
+    predicted = report.values.get(RECOMPUTE_PREDICTED)
+    took = [row.time_s for row in report.phases if row.phase == Phase.RECOMPUTE]  # of each rank
+    if predicted is None or not took or not report.run.steps:
+        return ""
+    return (
+        f"{duration(fmean(took) / report.run.steps)} a step, predicted "
+        f"{duration(predicted.last)} from the forward of the layers that run again"
+    )
 
 
 def machine(

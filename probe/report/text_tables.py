@@ -102,7 +102,8 @@ def _total(widths: Iterable[int]) -> int:
 
 def _broken(text: str, width: int) -> list[str]:
     """A cell over several lines; a word is broken only if it is longer than a line."""
-    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    # A column of which nothing is known has no width.
+    return textwrap.wrap(text, max(width, 1), break_on_hyphens=False) or [""]
 
 
 def unique(values: Iterable[str]) -> list[str]:

@@ -38,6 +38,7 @@ def process_info(engine: PhaseEngine) -> ProcessFields:
         "model_hash": engine.parameters_hash or "unknown",
         "model_found": engine.model_found or "unknown",
         "warnings": [redact_text(line) for line in engine.all_warnings()],
+        "beside_computing": engine.beside_computing,
         "overhead": dataclasses.asdict(engine.overhead()),
         "roofline": None if counted is None else counted.to_dict(),
         "ended_by_parent": ended_by_parent() or None,

@@ -123,12 +123,9 @@ class Run:
                 self._engine.warn("log() takes numbers by name: run.log(loss=loss)")
         self._engine.values.log(values)
 
-    def joined_late(self) -> None:
-        """Nothing told that this process trains before its first backward: the report says so."""
-        self._engine.warn(
-            "the first forward is missing: without an optimizer or a loader a training shows "
-            "at its first backward; `with probe.watch():` records from its begin on"
-        )
+    def note(self, line: str) -> None:
+        """Add a line to the report's notes; for the same line twice nothing happens."""
+        self._engine.warn(line)
 
     def live(self) -> Live | None:
         """Joules so far and watts now, a second or two old; None before the first live page."""

@@ -29,6 +29,9 @@ class WatchedRun(Protocol):
     def log(self, *metrics: Any, **values: Any) -> None:
         """Record numbers of this step."""
 
+    def note(self, line: str) -> None:
+        """Add a line to the report's notes."""
+
     def live(self) -> Live | None:
         """Joules so far and watts now; None before the first live page."""
 
@@ -56,6 +59,9 @@ class UnwatchedRun:
         return contextlib.nullcontext()
 
     def log(self, *metrics: Any, **values: Any) -> None:
+        """Do nothing."""
+
+    def note(self, line: str) -> None:
         """Do nothing."""
 
     def live(self) -> None:

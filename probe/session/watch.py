@@ -29,6 +29,11 @@ from .unwatched import UnwatchedRun, WatchedRun
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+_LATE = (
+    "the first forward is missing: without an optimizer or a loader a training shows at its first "
+    "backward; `with probe.watch():` records from its begin on"
+)
+
 _active: Run | None = None
 _lock = threading.Lock()
 _count = 0  # runs of this process so far
@@ -238,7 +243,7 @@ def attach(*, forked: bool = False, late: bool = False) -> None:
     with contextlib.suppress(ProbeError):
         run = watch().__enter__()
         if late and isinstance(run, Run):
-            run.joined_late()
+            run.note(_LATE)
         ProcessEnd(run, forked=forked)
 
 

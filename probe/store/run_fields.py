@@ -79,7 +79,8 @@ class ProcessFields(TypedDict, total=False):
     what torch and CUDA do.
 
     ``job`` is the id of the run of the job's first host. ``error`` is why it failed, in one line;
-    ``left``: it left the watched block by itself; ``ended_by_parent``: its parent terminates it.
+    ``left``: it left the watched block by itself; ``ended_by_parent``: its parent terminates it;
+    ``beside_computing``: it waited for a collective or a transfer that was begun in a call before.
     """
 
     torch: str
@@ -88,6 +89,7 @@ class ProcessFields(TypedDict, total=False):
     model_hash: str
     model_found: str
     warnings: Sequence[str]
+    beside_computing: bool
     overhead: Mapping[str, JsonValue]
     roofline: Mapping[str, JsonValue] | None
     stack: str

@@ -129,6 +129,8 @@ class AllocatorByPhase:
                 sums = self._sums.setdefault((code, quantity), LevelSums())
                 sums.add(seconds[here], mean[here])
                 sums.highest = max(sums.highest, float(highest[here].max()))
+                sums.visits += int(np.count_nonzero(here))
+                sums.added += float((level[last] - level[first])[here].sum())
         self._floor.feed(table.step, edges.allocated[first])
 
     def _exact_peaks(self, table: SpanTable) -> None:

@@ -30,6 +30,7 @@ from ..ring.layout import REDUCTIONS_WARM_UP, Code, CommCode, Record
 from .span_table import Rows, SpanTable
 
 _FEWEST = 5  # steps, for a mean with an interval
+ALL_BLOCK = "collectives that block; none overlaps computing"
 _NOTHING = 1e-6  # of communication: sums of floats differ by so much
 _MOST_HELD = 1 << 16  # spans of a step that does not close; then it is not looked at
 
@@ -211,7 +212,13 @@ def _backwards(table: SpanTable) -> tuple[Bools, Bools]:
 
 
 def row(
-    rank: int, host: str, sums: ReductionSums, communication_s: float, steps: int
+    rank: int,
+    host: str,
+    sums: ReductionSums,
+    communication_s: float,
+    steps: int,
+    *,
+    all_block: bool = False,
 ) -> CommunicationRow | None:
     """One row of ``communication``: seconds per step that reduces; None if nothing is known.
 
@@ -220,6 +227,7 @@ def row(
         communication_s: in the phase of that name, over all steps. What backward did not wait at
             its end is of collectives that block.
         steps: that closed.
+        all_block: every collective that Python called was waited for in the same call.
     """
     busy, timed, exposed, cost, adding = (
         RunningMean(**stored) if stored is not None else RunningMean()
@@ -256,7 +264,8 @@ def row(
                 half = math.hypot(half, share * (adding.half() or 0.0))
                 methods[-1] += ", less adding to gradients, timed apart"
     if blocking_s:
-        methods.append("collectives that are waited for")
+        alone = all_block and not methods
+        methods.append(ALL_BLOCK if alone else "collectives that are waited for")
     return CommunicationRow(
         rank=rank,
         host=host,

@@ -25,13 +25,15 @@ MOST_WAITING = 200_000  # reads without spans, or spans without reads
 class Level:
     """What was seen of a level in one phase: ``mean`` and ``highest`` of ``weight`` reads.
 
-    ``at_most``: what it may have been between two reads, where that is known.
+    ``at_most``: what it may have been between two reads, where that is known; ``added``: by how
+    much a visit of the phase raised it, on average, where it was read at both ends of visits.
     """
 
     weight: float
     mean: float
     highest: float
     at_most: float | None = None
+    added: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class LevelFields(TypedDict):
     device: str
     quantity: str
     source: str
-    phases: list[tuple[int, float, float, float, float | None]]  # code, then as Level has them
+    phases: list[tuple[int, float, float, float, float | None, float | None]]  # code, then a Level
     floor: list[tuple[int, float]]
 
 
@@ -76,7 +78,7 @@ class PhaseLevels:
             "quantity": self.quantity,
             "source": self.source,
             "phases": [
-                (code, level.weight, level.mean, level.highest, level.at_most)
+                (code, level.weight, level.mean, level.highest, level.at_most, level.added)
                 for code, level in self.phases.items()
             ],
             "floor": list(zip(self.floor.step.tolist(), self.floor.lowest.tolist(), strict=True)),
@@ -92,8 +94,8 @@ class PhaseLevels:
             stored["quantity"],
             stored["source"],
             {
-                code: Level(weight, mean, highest, at_most)
-                for code, weight, mean, highest, at_most in stored["phases"]
+                code: Level(weight, mean, highest, at_most, *added)  # older runs have no `added`
+                for code, weight, mean, highest, at_most, *added in stored["phases"]
             },
             Floor(np.array(steps, np.int64), np.array(lowest, np.float64)),
         )
@@ -135,11 +137,13 @@ class StepFloor:
 
 @dataclass(slots=True)
 class LevelSums:
-    """Sums over weighted reads of one phase."""
+    """Sums over weighted reads of one phase, and over visits that were read at both ends."""
 
     weight: float = 0.0
     total: float = 0.0
     highest: float = -np.inf
+    visits: int = 0
+    added: float = 0.0  # by all of these visits
 
     def add(self, weight: Floats, level: Floats) -> None:
         """Take further reads (n,)."""
@@ -149,7 +153,9 @@ class LevelSums:
 
     def level(self, at_most: float | None = None) -> Level:
         """What the sums come to."""
-        return Level(self.weight, self.total / max(self.weight, 1e-300), self.highest, at_most)
+        mean = self.total / max(self.weight, 1e-300)
+        added = self.added / self.visits if self.visits else None
+        return Level(self.weight, mean, self.highest, at_most, added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from optimizers.techniques.zero import Zero
 from optimizers.training.engines import make_engine
 from optimizers.training.ranks import leaving
 from optimizers.training.variance import GradientVariance
-from tests.unit.optimizers.models import loss, samples, stacked, two_pass
+from tests.unit.optimizers.models import CLASSES, WIDTH, loss, samples, stacked, two_pass
 
 TRAINED, TARGET = 20_000, 0.8
 precision.cpu_has_bf16 = lambda: True  # these models are small enough for it on any CPU
@@ -75,6 +75,23 @@ def variable(stage: str):
         for a, b in zip(engine.module.parameters(), reference.parameters(), strict=True)
     )
     return {"off": off}
+
+
+def norms():
+    """A batch norm's running means after one batch in half precision, and what they must be."""
+    world, rank = dist.get_world_size(), dist.get_rank()
+    stack = Stack.of("precision(dtype=bf16,mode=master),zero")
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(WIDTH), torch.nn.Linear(WIDTH, CLASSES))
+    engine = make_engine(model, stack.plan(Plan(world=world, batch_size=64, lr=0.1)), sgd, 32)
+    batch = pieces(samples(64).tensors, world)[rank]
+    with engine.micro_batch(last=True):
+        engine.backward(loss(engine.model, batch))
+    engine.step(want_norm=False)
+    return {
+        "running": engine.module[0].running_mean.tolist(),
+        "truth": (0.1 * batch[0].numpy().mean(0, dtype="float64")).tolist(),
+        "steps": int(engine.module[0].num_batches_tracked),
+    }
 
 
 def train(*stacks: str):
@@ -210,6 +227,7 @@ def main() -> None:
         found = {
             "variance": variance,
             "variable": variable,
+            "norms": norms,
             "train": train,
             "resume": resume,
             "disagree": disagree,

@@ -13,6 +13,7 @@ PRODUCT = ("probe", "optimizers", "exporters", "dashboard")
 # a protocol of Python asks for the method.
 PASS_ON = {
     "probe.session.run.Run.phase",
+    "probe.session.run.Run.note",
     "probe.recorder.drain.RingDrain.hold",
     "probe.recorder.drain.RingDrain.beat",
     "probe.recorder.pipeline.pipeline.Pipeline.lost",

@@ -27,8 +27,9 @@ paper's, in the same unit; what your runs do not have is "not measured".
   IV    ranks: throughput and efficiency of both sides (name runs with several numbers of
         ranks; all other tables are then of the fewest that both sides have)
   and   error analysis by phase, architecture patterns by kind of module
-        (watch(modules=True), on CUDA of forward only), equations (21) to (23), and what the
-        paper lacks: energy per sample, energy-delay product, CO2e
+        (watch(modules=True), on CUDA of forward only: time, joules, the peak of memory while a
+        kind runs, and on CUDA what one forward of it keeps), equations (21) to (23), and what
+        the paper lacks: energy per sample, energy-delay product, CO2e
 
 Whether runs belong to I or II is decided by the name of their data, what they count and what
 metric they logged; --table decides alone. The paper's figures are of its model, data and

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...model import Phase, Provenance
+from ...ring.layout import AllocatorFigure
 from ..model import Comparison
 from ..run_record import Trial
 from .ablation_steps import AblationStep
@@ -16,7 +17,7 @@ from .results import GB
 from .stated import FASTER_ATTENTION, LESS_MEMORY, SHARE_OF_PRECISION
 
 KINDS = ("attention", "mlp", "convolution", "norm")
-_MS = 1e3
+_MS, _MB = 1e3, 1e6
 NOT_TOLD_APART = "not told apart"
 
 
@@ -26,13 +27,16 @@ def patterns_table(
     comparison: Comparison,
     steps: Sequence[AblationStep] | None = None,
 ) -> PaperTable:
-    """Time and joules per sample by kind of module; memory, which no run records by kind."""
+    """Time and joules per sample and memory by kind of module, beside the paper's figures."""
     seen = [kind for kind in KINDS if _phases(kind, [*base, *other])]
     transformer, cnn = "attention" in seen, "convolution" in seen and "attention" not in seen
     rows: list[PaperRow] = []
     for kind in seen or ("attention",):  # of which the paper states something
         rows += _of_kind(kind, base, other)
-    rows.append(PaperRow(what="memory by kind", unit="GB", ours=NOT_MEASURED))
+        if seen:
+            rows += _memory_of_kind(kind, base, other)
+    if not seen:
+        rows.append(PaperRow(what="memory by kind", unit="GB", ours=NOT_MEASURED))
     if not cnn:
         total = comparison.memory_bytes
         without = why_no_interval(base, other)
@@ -58,9 +62,13 @@ def _phases(kind: str, trials: Sequence[Trial]) -> list[str]:
     return [name for name in names if any(trial.spent(name) for trial in trials)]
 
 
+def _named(kind: str, phases: Sequence[str]) -> str:
+    return kind if len(phases) != 1 else f"{kind}, {phases[0].partition('/')[0]} only"
+
+
 def _of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
     phases = _phases(kind, [*base, *other])
-    name = kind if len(phases) != 1 else f"{kind}, {phases[0].partition('/')[0]} only"
+    name = _named(kind, phases)
     unit = base[0].unit.removesuffix("s")
     stated: PaperFigures | None = FASTER_ATTENTION if kind == "attention" else None
 
@@ -86,3 +94,32 @@ def _of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[P
     if energy.ours and phases and all(t.energy is Provenance.MEASURED for t in (*base, *other)):
         energy = replace(energy, ours=NOT_TOLD_APART)  # runs too short, or steps too regular
     return [time, energy]
+
+
+def _memory_of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
+    """The peak of all memory while modules of the kind ran; what one forward of one kept.
+
+    The peak is of everything that was held then, whoever holds it. What a forward adds is the
+    kind's own, and only the allocator's reads are close enough to show it.
+    """
+    phases = _phases(kind, [*base, *other])
+    name = _named(kind, phases)
+    trials = [*base, *other]
+    quantities = {
+        trial.held[phase].quantity for trial in trials for phase in phases if phase in trial.held
+    }
+    if len(quantities) != 1:  # none, or two that are not the same thing
+        return [PaperRow(what=f"{name}: peak memory", unit="GB", ours=NOT_MEASURED)]
+    (quantity,) = quantities
+
+    def peak(trial: Trial) -> float | None:
+        return max((trial.held[p].peak / GB for p in phases if p in trial.held), default=None)
+
+    def kept(trial: Trial) -> float | None:
+        held = trial.held.get(f"{Phase.FORWARD}/{kind}")
+        return None if held is None or held.added is None else held.added / _MB
+
+    rows = [measured_row(f"{name}: peak {quantity}", "GB", base, other, peak)]
+    if quantity == str(AllocatorFigure.ALLOCATED):
+        rows.append(measured_row(f"{kind}: kept by one forward", "MB", base, other, kept))
+    return rows

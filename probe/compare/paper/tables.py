@@ -102,7 +102,12 @@ def of_campaign(
             any(is_of_paper(work, [*base, *other]) for work in works),
             results,
             steps,
-            [*report.warnings, *(second.report.warnings if second else ())],
+            [
+                *_of_memory(patterns),
+                *_no_mfu([*base, *other, *([*second.base, *second.other] if second else ())]),
+                *report.warnings,
+                *(second.report.warnings if second else ()),
+            ],
         ),
         tables=[
             *sorted(results, key=lambda each: each.table),
@@ -144,6 +149,32 @@ def _of_ranks(campaign: Campaign, alike: Campaign) -> str:
         return ""
     ranks = alike.sides[0].trials[0].ranks
     return f"; runs on {ranks} rank{'s' if ranks > 1 else ''}"
+
+
+def _of_memory(patterns: Sequence[PaperTable]) -> list[str]:
+    """What memory by kind of module is, if it was measured."""
+    names = " ".join(row.what for table in patterns for row in table.rows)
+    lines = []
+    if "peak allocated" in names or "peak resident" in names:
+        lines.append(
+            "memory by kind is all that the rank held while a module of the kind ran, the most "
+            "that was seen (allocated: by torch on the GPU; resident: by the process)"
+        )
+    if "kept by one forward" in names:
+        lines.append("kept: by how much one forward of such a module raised what is allocated")
+    return lines
+
+
+def _no_mfu(trials: Sequence[Trial]) -> list[str]:
+    """Why runs have no FLOPs utilisation, each reason once."""
+    runs: dict[str, int] = {}
+    for trial in trials:
+        if trial.no_mfu:
+            runs[trial.no_mfu] = runs.get(trial.no_mfu, 0) + 1
+    return [
+        f"FLOPs utilisation is not stated by {number} run{'s' if number > 1 else ''}: {reason}"
+        for reason, number in runs.items()
+    ]
 
 
 def _notes(

@@ -85,6 +85,19 @@ def _collective(original: Call, session: Session) -> Call:
     return collective
 
 
+def _functional_wait(original: Call, session: Session) -> Call:
+    """Wrap ``wait_tensor``, which waits for what was begun before."""
+    waiting = _communicating(original, session)
+
+    @functools.wraps(original)
+    def wait_tensor(*args: Any, **kwargs: Any) -> Any:
+        if not is_compiling() and session.transfers is not None:
+            session.transfers.beside_computing = True
+        return waiting(*args, **kwargs)
+
+    return wait_tensor
+
+
 def _tells_finder(method: str) -> Wrap:
     """Make wrappers that call a method of the machine's finder with ``self``, after the call."""
 
@@ -255,7 +268,7 @@ INSTALLERS: dict[str, Callable[[Session, ModuleType], None]] = FRAMEWORKS | {
     "torch.utils.checkpoint": _on_checkpoint,
     "torch.distributed": _on_distributed,
     "torch.distributed._functional_collectives": lambda s, m: s.patch(
-        m, "wait_tensor", _communicating
+        m, "wait_tensor", _functional_wait
     ),
     "torch.nn.parallel.distributed": lambda s, m: s.patch(
         m.DistributedDataParallel, "_pre_forward", around_ddp

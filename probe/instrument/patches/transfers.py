@@ -6,7 +6,9 @@ What lies on a device is left out: the host does not wait there.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from torch.compiler import is_compiling
@@ -15,6 +17,7 @@ from ...ring.layout import TransferCode
 from .patching import Session, Wrap
 
 Call = Callable[..., Any]
+_BLOCKING = "torch.distributed.distributed_c10d"
 
 
 def around_transfer(code: TransferCode) -> Wrap:
@@ -48,13 +51,27 @@ def _peer(*args: Any) -> int | None:
         return None
 
 
+def _by_collective(caller: FrameType) -> bool:
+    """Whether a collective that blocks waits, which begins and waits in one call.
+
+    The collectives themselves cannot be asked: DeepSpeed keeps functions that it took before they
+    were patched.
+    """
+    # A method called `wait` is that of several collectives which were begun together before.
+    return caller.f_globals.get("__name__") == _BLOCKING and caller.f_code.co_name != "wait"
+
+
 def around_wait(original: Call, session: Session) -> Call:
     """Wrap ``Work.wait``."""
 
     @functools.wraps(original)
     def wait(*args: Any, **kwargs: Any) -> Any:
         transfers = session.transfers
-        if is_compiling() or transfers is None or not transfers.wait(args[0]):
+        if is_compiling() or transfers is None:
+            return original(*args, **kwargs)
+        if not _by_collective(sys._getframe(1)):
+            transfers.beside_computing = True
+        if not transfers.wait(args[0]):
             return original(*args, **kwargs)
         try:
             return original(*args, **kwargs)

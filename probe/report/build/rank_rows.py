@@ -68,21 +68,25 @@ def _waiting_j(waited: WaitingRow, rank: RankRow | None, run_s: float) -> float 
 def communication_rows(analysis: RunAnalysis) -> tuple[CommunicationRow, ...]:
     """What waiting for other ranks, and sharing with their traffic, cost each rank per step."""
     reductions, rows = analysis.reductions(), []
-    hosts = {
-        member.rank: member.host for member in analysis.reader.members if member.role == "rank"
-    }
+    members = {member.rank: member for member in analysis.reader.members if member.role == "rank"}
     for phases in analysis.totals_on_device():
         waited = sum(
             seconds
             for code, seconds in phases.seconds.items()
             if phases.name(code) == Phase.COMMUNICATION
         )
+        member = members.get(phases.rank)
         row = communication_row(
             phases.rank,
-            hosts.get(phases.rank, ""),
+            "" if member is None else member.host,
             reductions.get(phases.rank) or {},
             waited,
             phases.steps,
+            # On a device a collective that blocks the host may still overlap.
+            all_block=member is not None
+            and bool(member.info.get("left"))
+            and member.info.get("beside_computing") is False
+            and phases.rank not in analysis.on_device,
         )
         rows += [] if row is None else [row]
     return tuple(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -15,6 +16,8 @@ from optimizers import Stack, Trainer  # noqa: E402
 from optimizers.analysis.checkpoint_plan import measure, place  # noqa: E402
 from optimizers.analysis.segments import METHODS  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
+from probe.report.formats import render  # noqa: E402
+from probe.report.numbers import duration  # noqa: E402
 from tests.scripts.place_checkpoints import (  # noqa: E402
     MODELS,
     changed,
@@ -89,6 +92,41 @@ def test_losses_are_bit_by_bit_those_without_checkpointing(name, method):
     assert len(set(losses[0])) == STEPS
     for key, value in weights[0].items():
         assert torch.equal(value, weights[1][key]), key
+
+
+def test_what_a_placement_is_predicted_to_take_stands_beside_what_it_took(tmp_path):
+    build, data = MODELS["transformer"]
+    size, k, steps = 16, 2, 12
+    highest = place(build().train(), cross_entropy, data(size // k), 1 << 40).bytes
+    trainer = Trainer(
+        build(),
+        TensorDataset(*data(size)),
+        cross_entropy,
+        stack=Stack.of(f"accumulation(k={k}),checkpointing(budget={round(0.6 * highest)}B)"),
+        samples=size * steps,
+        batch_size=size,
+        device="cpu",
+        dir=tmp_path,
+        quiet=True,
+    )
+    result = trainer.fit()
+    report = trainer.report()
+    stored = json.loads((result.run / "run.json").read_text())["config"]["placement"]
+    again = [name for segment in stored["again"] for name in segment]
+    predicted = k * sum(stored["forward_s"][name] for name in again)
+    assert 0 < len(again) < len(stored["forward_s"]) == 8
+    assert stored["again_s_per_step"] == pytest.approx(predicted)
+    assert report.values["recompute_predicted_s"].last == pytest.approx(predicted)
+    (chosen,) = [line for line in trainer.table.splitlines() if "→" in line]
+    assert f"{1e3 * predicted:.1f} ms a step" in chosen
+    # Each dropped segment runs again at every micro-batch.
+    rows = [row for row in report.phases if row.phase == "recompute"]
+    assert rows and all(row.count == len(stored["again"]) * k * steps for row in rows)
+    took = rows[0].time_s / steps
+    assert predicted / 4 < took < 4 * predicted
+    line = f"{duration(took)} a step, predicted {duration(predicted)}"
+    for form in ("text", "md", "html"):
+        assert line in " ".join(render(report, form).split()), form
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -73,6 +73,8 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole
     assert first <= int(complete[-1].split()[0]) and first % 4 == 0
     begin = next(i for i, line in enumerate(whole) if int(line.split()[0]) == first)
     assert after == whole[begin:]
+    runs = list((tmp_path / "runs").glob("2*"))
+    assert len(runs) == (1 if first else 2), "only without a snapshot it begins a run of its own"
 
 
 def test_a_snapshot_that_was_not_finished_is_not_seen(tmp_path):

@@ -13,6 +13,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from optimizers import Trainer  # noqa: E402
 from optimizers.analysis import flops  # noqa: E402
 from optimizers.analysis.flops import Peak, peak, utilisation  # noqa: E402
+from probe.report.build import run_report  # noqa: E402
+from probe.report.formats import render  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
 
 from .models import loss, samples, stacked  # noqa: E402
@@ -122,6 +124,13 @@ def test_a_training_above_the_measured_peak_says_so_and_logs_no_share(monkeypatc
     result, _ = Paced().fit()
     assert result.mfu is None and "mfu" not in logged(result.run)
     assert "MFU not stated: " in str(result) and "% of the measured matmul peak" in str(result)
+    stored = run_report(result.run)
+    (note,) = [line for line in stored.warnings if line.startswith("MFU is not stated: ")]
+    assert note.endswith(result.mfu_reason) and "% of the measured matmul peak" in note
+    for form in ("text", "md", "html", "json"):
+        shown = render(stored, form)
+        assert isinstance(shown, str)
+        assert result.mfu_reason.split()[0] in shown, form
 
 
 def test_the_peak_of_an_emulated_precision_is_that_of_fp32(monkeypatch):

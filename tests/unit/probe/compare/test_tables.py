@@ -15,7 +15,7 @@ from probe.compare.paper import text as render
 from probe.compare.paper.ablation_steps import AblationStep, steps
 from probe.compare.paper.model import PaperRow, PaperTable, PaperTables
 from probe.compare.paper.tables import of_campaign
-from probe.compare.run_record import EARLY, LATE, Stage, Trial, Use
+from probe.compare.run_record import EARLY, LATE, Held, Stage, Trial, Use
 from probe.compare.sides import Side
 from probe.errors import UsageError
 
@@ -148,7 +148,7 @@ def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
         "energy-delay product",
         "CO2e",
         "attention: energy",
-        "memory by kind",
+        "attention: peak memory",
         "2 ranks: throughput",
         "+ mixed precision",
     ):
@@ -159,6 +159,44 @@ def test_what_the_runs_lack_is_not_measured_and_never_the_papers() -> None:
     text = next(each for each in tables.tables if each.table == "II")
     assert text.rows[2].ours == "not measured"
     assert any("tokens_per_sample" in note for note in tables.notes)
+
+
+def holding(seconds: float, block: int, quantity: str, **bytes_: tuple[float, float | None]) -> Any:
+    """A run whose modules of a kind held so many bytes: (peak, added by one forward)."""
+    return run(
+        block,
+        seconds,
+        1.0,
+        held={f"forward/{kind}": Held(quantity, *held) for kind, held in bytes_.items()}
+        | {"backward/attention": Held(quantity, 2e9, -1e6)},
+    )
+
+
+def test_memory_by_kind_is_the_peak_then_and_what_one_forward_keeps() -> None:
+    base = [holding(100.0 + i, i, "allocated", attention=(1.5e9 + i * 1e8, 64e6)) for i in range(2)]
+    other = [holding(80.0 + i, i, "allocated", attention=(3e9 + i * 1e8, 16e6)) for i in range(2)]
+    by_name = rows(of_campaign(campaign(other, base)))
+    peak = by_name["attention: peak allocated"]
+    assert peak.unit == "GB"
+    assert (peak.base, peak.other) == (pytest.approx(2.0), pytest.approx(3.05))  # backward, forward
+    kept = by_name["attention: kept by one forward"]
+    assert kept.unit == "MB" and (kept.base, kept.other) == (pytest.approx(64), pytest.approx(16))
+    assert kept.percent == pytest.approx(-75.0)
+    base = [holding(100.0 + i, i, "resident", attention=(1e9, None)) for i in range(2)]
+    by_name = rows(of_campaign(campaign(other, base)))  # one side's process, the other's GPU
+    assert by_name["attention: peak memory"].ours == "not measured"
+    other = [holding(80.0 + i, i, "resident", attention=(1e9, None)) for i in range(2)]
+    by_name = rows(of_campaign(campaign(other, base)))
+    assert by_name["attention: peak resident"].percent == pytest.approx(0.0)
+    assert "attention: kept by one forward" not in by_name
+
+
+def test_why_there_is_no_utilisation_is_said_once_for_all_runs_that_say_so() -> None:
+    runs = [replace(run(i, 100.0 + i, 1.0), no_mfu="437% of the peak") for i in range(2)]
+    notes = of_campaign(campaign(BETTER, [*runs, run(2, 100.0, 1.0)])).notes
+    assert [note for note in notes if "utilisation" in note] == [
+        "FLOPs utilisation is not stated by 2 runs: 437% of the peak"
+    ]
 
 
 @pytest.mark.parametrize(

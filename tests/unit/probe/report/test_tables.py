@@ -85,6 +85,17 @@ def test_a_narrow_table_leaves_columns_out_and_breaks_words_only_between_them() 
     assert "12.5 kJ" in " ".join(narrow)
 
 
+def test_a_column_without_a_word_takes_no_room() -> None:
+    """As that of percent where no energy was measured."""
+    table = Table("t", ["", "time", ""], [["clipping", "1.2 s", ""], ["all", "3.4 s", ""]])
+    assert [line.split() for line in table.lines()[1:]] == [
+        ["time"],
+        ["clipping", "1.2", "s"],
+        ["all", "3.4", "s"],
+    ]
+    assert table.lines(40) == table.lines()
+
+
 def test_bubble_and_transfer_of_a_pipeline_are_shares_of_a_step() -> None:
     def row(rank: int, bubble_s: float, transfer_s: float) -> PipelineRow:
         waiting_s = bubble_s + transfer_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +13,10 @@ from probe.ring.layout import CODE_OF_PHASE, Record
 from probe.ring.writer import RingWriter
 from probe.timeline.allocator_levels import AllocatorByPhase
 from probe.timeline.spans import decode
+from tests.fakes.allocator import MIB, Allocator
 from tests.fakes.phase_recording import watched
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-MIB = 2**20
-
-
-@dataclass
-class Allocator:
-    """What ``torch.cuda.memory_stats`` counts, moved by hand."""
-
-    current: int = 0
-    peak: int = 0
-    reserved: int = 0
-
-    def to(self, current: int, *, through: int = 0) -> None:
-        """Hold so many MiB, with more of them for a moment."""
-        self.current = current * MIB
-        self.peak = max(self.peak, self.current, through * MIB)
-        self.reserved = max(self.reserved, self.peak)
-
-    def statistics(self) -> dict[str, dict[str, dict[str, int]]]:
-        return {
-            "allocated_bytes": {"all": {"current": self.current, "peak": self.peak}},
-            "reserved_bytes": {"all": {"current": self.reserved}},
-        }
 
 
 def levels_of(run: Any) -> dict[tuple[str, str], Any]:
@@ -75,13 +53,14 @@ def test_known_sequences_are_exact(tmp_path: Path) -> None:
                 allocator.to(100, through=130)  # below what was seen before: not seen exactly
     levels = levels_of(run)
     allocated = {phase: level for (name, phase), level in levels.items() if name == "allocated"}
-    for phase, mean, peak in (
-        ("load", 105, None),
-        ("up", 305, 620),
-        ("down", 305, 900),
-        ("free", 105, None),
+    for phase, mean, peak, added in (
+        ("load", 105, None, 10),
+        ("up", 305, 620, 390),
+        ("down", 305, 900, -390),
+        ("free", 105, None, -10),
     ):
         assert allocated[phase].mean == mean * MIB, phase
+        assert allocated[phase].added == added * MIB, phase
         if peak is not None:
             assert allocated[phase].highest == peak * MIB
     # The peaks of these two did not raise the running peak: they lie between edge and peak.
