@@ -492,8 +492,11 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
         for name in ("ours", "theirs")
     )
     assert len(ours) == len(theirs) == 3
-    for (mine, long), (other, _) in zip(ours, theirs, strict=True):
-        assert abs(mine - other) < 3000 and long > 29_000  # µs; the same moment on both clocks
+    # µs; the same moments on both clocks. A busy machine may pause between one's begin and the other's.
+    gaps = [other - mine for (mine, _), (other, _) in zip(ours, theirs, strict=True)]
+    assert min(map(abs, gaps)) < 3000
+    assert all(-3000 < gap < took for gap, (_, took) in zip(gaps, ours, strict=True))
+    assert all(took > 29_000 for _, took in ours)
 
 
 def test_energy_is_weighted_by_when_it_was_used(
