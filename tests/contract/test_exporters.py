@@ -492,7 +492,7 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
         for name in ("ours", "theirs")
     )
     assert len(ours) == len(theirs) == 3
-    # µs; the same moments on both clocks. A busy machine may pause between one's begin and the other's.
+    # µs; the same moments on both clocks. A busy machine may pause between the two begins.
     gaps = [other - mine for (mine, _), (other, _) in zip(ours, theirs, strict=True)]
     assert min(map(abs, gaps)) < 3000
     assert all(-3000 < gap < took for gap, (_, took) in zip(gaps, ours, strict=True))
