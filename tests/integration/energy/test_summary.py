@@ -77,8 +77,11 @@ def test_samples_and_edges_may_be_gone(launched: bool, recorded_runs: RecordedRu
     for mine, theirs in zip(sealed["phases"], raw["phases"], strict=True):
         assert mine["count"] == theirs["count"]
         assert mine["time_s"] == pytest.approx(theirs["time_s"], abs=1e-6)
-        if mine["bounds_j"]:  # each end may be off by such a bracket, too: 50 ms of 300 W
-            assert mine["bounds_j"] == pytest.approx(theirs["bounds_j"], rel=0.1, abs=15.0)
+        if mine["bounds_j"] and theirs["bounds_j"]:
+            # Each end may be off by such a bracket, too: 50 ms of 300 W. What comes once, at the
+            # run's begin, lies between the first reads of the meter: 200 ms.
+            off_j = 60.0 if mine["count"] <= 1 else 15.0
+            assert mine["bounds_j"] == pytest.approx(theirs["bounds_j"], rel=0.1, abs=off_j)
     for mine, theirs in zip(sealed["power"], raw["power"], strict=True):
         # Bins are as long as the meter's period asks for, which may differ in the last digit.
         assert over_time(mine) == pytest.approx(over_time(theirs), rel=0.01, abs=5.0)
