@@ -17,7 +17,7 @@ from .chart_data import Cell
 from .context import app_context
 from .page import ChartTable, FindTable
 from .pages import pages
-from .urls import CSV, TABLE
+from .urls import CSV, TABLE, run
 
 _MAX_ROWS = 5000  # of a page; the CSV has all
 
@@ -82,7 +82,8 @@ def _page(table: ChartTable) -> Response:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)} · phasewatt</title>"
         f"<link rel='stylesheet' href='{base}style.css'><script src='{base}theme.js'></script>"
-        f"</head><body><main id='main'><h1>{escape(title)}</h1><p>{escape(chart.caption)}</p>"
+        f"</head><body><main id='main'>{_way_back()}<h1>{escape(title)}</h1>"
+        f"<p>{escape(chart.caption)}</p>"
         f"<p><a href='{escape(csv_path)}' download>CSV</a></p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Table'><table>"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}</main></body>"
@@ -91,11 +92,20 @@ def _page(table: ChartTable) -> Response:
     )
 
 
+def _way_back() -> str:
+    """Links to the runs, and to the run that the table is of."""
+    run_id = (request.view_args or {}).get("run_id")
+    ways = [("/", "Runs")] + ([(run(run_id), "this run")] if run_id else [])
+    links = (f"<a href='{escape(app_context().href(path))}'>{text}</a>" for path, text in ways)
+    return f"<nav class='pages' aria-label='Pages'>{' '.join(links)}</nav>"
+
+
 def _cell(cell: Cell) -> str:
+    """Four digits: the CSV has all."""
     if cell is None:
         return "<td class='n'>—</td>"
     if isinstance(cell, float):
-        return f"<td class='n'>{cell:.6g}</td>"
+        return f"<td class='n'>{f'{cell:.0f}' if 1e4 <= abs(cell) < 1e15 else f'{cell:.4g}'}</td>"
     kind = " class='n'" if isinstance(cell, int) and not isinstance(cell, bool) else ""
     text = ("yes" if cell else "") if isinstance(cell, bool) else str(cell)
     return f"<td{kind}>{escape(text)}</td>"

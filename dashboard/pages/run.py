@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, Patch, State, ctx, dcc, html, no_update
-from flask import request
+from flask import has_request_context, request
 
 from probe.errors import ProbeError
 
@@ -277,9 +277,16 @@ def _prefetch(context: AppContext, run_id: str) -> None:
     threading.Thread(target=work, daemon=True).start()
 
 
+def _title(run_id: str = "", **_: str) -> str:
+    """Of the browser's tab: the run's name, or its id where it has none."""
+    rows = app_context().library.rows() if has_request_context() else []
+    name = next((row["name"] for row in rows if row["id"] == run_id), "")
+    return f"{name or run_id} · phasewatt"
+
+
 PAGE = Page(
     path=f"{urls.RUN}<run_id>",
-    title=lambda run_id="", **_: f"{run_id} · phasewatt",
+    title=_title,
     layout=_layout,
     callbacks=_callbacks,
     tables={"run/<run_id>/<name>": _table},

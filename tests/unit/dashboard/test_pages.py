@@ -12,7 +12,10 @@ import pytest
 import dashboard.pages
 from dashboard.access import Access
 from dashboard.app import create_app
+from dashboard.chart_data import Chart, Column
+from dashboard.context import CONFIG_KEY
 from dashboard.data.cache import Cache, cached
+from dashboard.page import ChartTable, Page
 from dashboard.pages import pages
 
 PAGE = """
@@ -97,3 +100,30 @@ def test_who_asks_meanwhile_waits_for_the_answer() -> None:
     for asker in askers:
         asker.join(10)
     assert answers == [1] * 4
+
+
+def test_a_table_leads_back_and_has_four_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = Chart("", None, [Column("j", "J")], [[1414.98123], [0.00544265], [1234567.8]])
+    table = ChartTable("A table", "file", chart)
+    page = Page(
+        path="/of",
+        title="",
+        layout=lambda context, address: None,
+        callbacks=lambda app: None,
+        tables={"of/<run_id>": lambda context, run_id: table},
+    )
+    monkeypatch.setattr("dashboard.downloads.pages", lambda: {"of": page})
+    text = create_app(tmp_path, Access(), "/energy").test_client().get("/energy/table/of/a-b").text
+    assert ">Runs</a>" in text.replace("'", '"') and "/energy/run/a-b" in text
+    assert ">1415<" in text and ">0.005443<" in text and ">1234568<" in text
+
+
+def test_the_tab_of_a_run_has_its_name(tmp_path: Path) -> None:
+    title = pages()["dashboard.pages.run"].title
+    app = create_app(tmp_path, Access(), "/")
+    with app.test_request_context("/"):
+        assert callable(title) and title(run_id="x") == "x · phasewatt"
+        app.config[CONFIG_KEY].library.rows = lambda: [{"id": "x", "name": "resnet"}]
+        assert title(run_id="x") == "resnet · phasewatt"
