@@ -59,13 +59,12 @@ def test_runs_of_different_batches_are_compared_by_sample(tmp_path: Path) -> Non
     """A larger batch does more in a step: that is no loss."""
     for size in (5, 50):
         script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); import time, torch, probe\n"
+            "import sys; sys.path.insert(0, sys.argv[1]); import probe\n"
             "from train_loaders import DATA, Training, DataLoader\n"
             "size, t = int(sys.argv[2]), Training()\n"
             "with probe.watch(t.model, t.optimizer, name=f'of {size}'):\n"
-            "    for _ in range(4):\n"
+            "    for _ in range(40):\n"
             "        for x, y in DataLoader(DATA, batch_size=size):\n"
-            "            time.sleep(0.004 + 1e-4 * size)\n"
             "            t.backward(x, y); t.step()\n"
         )
         for _ in range(2):
@@ -78,5 +77,6 @@ def test_runs_of_different_batches_are_compared_by_sample(tmp_path: Path) -> Non
     out = processes.probe(tmp_path, "compare", "of 5", "of 50", "--format", "json")
     (comparison,) = json.loads(out.stdout)["comparisons"]
     assert json.loads(out.stdout)["unit"] == "samples"
-    # Of 5: 84 steps of 4.5 ms; of 50: 12 of 9 ms.
-    assert comparison["time_s"]["gain"] > 0
+    # By step the larger batch costs more there, by sample a tenth of what a call costs anyway.
+    (forward,) = (row for row in comparison["phases"] if row["phase"] == "forward")
+    assert forward["gain_s"] > 0
