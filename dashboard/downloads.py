@@ -105,7 +105,8 @@ def _cell(cell: Cell) -> str:
     if cell is None:
         return "<td class='n'>—</td>"
     if isinstance(cell, float):
-        return f"<td class='n'>{f'{cell:.0f}' if 1e4 <= abs(cell) < 1e15 else f'{cell:.4g}'}</td>"
+        digits = ".0f" if 1e4 <= abs(cell) < 1e15 else ".4g"
+        return f"<td class='n'>{cell:{digits}}</td>"
     kind = " class='n'" if isinstance(cell, int) and not isinstance(cell, bool) else ""
     text = ("yes" if cell else "") if isinstance(cell, bool) else str(cell)
     return f"<td{kind}>{escape(text)}</td>"

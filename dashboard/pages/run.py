@@ -279,8 +279,10 @@ def _prefetch(context: AppContext, run_id: str) -> None:
 
 def _title(run_id: str = "", **_: str) -> str:
     """Of the browser's tab: the run's name, or its id where it has none."""
-    rows = app_context().library.rows() if has_request_context() else []
-    name = next((row["name"] for row in rows if row["id"] == run_id), "")
+    name = ""
+    if has_request_context():
+        with contextlib.suppress(ProbeError):  # the page itself says so
+            name = app_context().library.open(run_id).reader.meta.get("name") or ""
     return f"{name or run_id} · phasewatt"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..report.numbers import number
 from .run_record import Setting, Trial
 
-_SAME_STEPS = 0.1
+_SAME_STEPS = 0.1  # numbers of steps that differ by more may be of steps of another size
 
 _WORDS = {
     "model": "another model (names and shapes of its parameters)",

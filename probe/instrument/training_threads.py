@@ -1,8 +1,8 @@
 """Several threads that train at the same time: a machine and a ring for each.
 
-A training has one thread, and one machine is told of everything. When another thread begins to
-train while that one does, :class:`TrainingThreads` takes the machine's place before the patches and
-sends the signals of each thread to a machine of its own. A thread that never runs a backward takes
+Usually one thread trains, and one state machine gets all signals of the patches. When another
+thread begins to train at the same time, :class:`TrainingThreads` gets the signals in its place and
+passes those of each thread to a machine of its own. A thread that never runs a backward takes
 no ring. On CUDA, what the autograd engine's own threads say goes to the first machine.
 """
 
@@ -84,7 +84,7 @@ class TrainingThreads:
         """Do nothing until a second thread trains.
 
         Args:
-            first: the machine that is told of everything until then.
+            first: the machine that gets all signals until then.
             rings: of threads that do not train.
             ring: of ``first``.
             open_ring: (label, capacity) → a new ring.

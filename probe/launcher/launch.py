@@ -151,7 +151,7 @@ def run_command(
             with contextlib.suppress(Exception):
                 why = f"{type(error).__name__}: {error}"
                 _say(f"no report: {why}. Try `probe report {launch.run}`")
-    # Else the interpreter looks at all objects of numpy and pyarrow once more: a tenth of a second.
+    # The garbage collection at exit takes a tenth of a second for numpy's and pyarrow's objects.
     gc.freeze()
     return code
 
@@ -170,7 +170,7 @@ def _import_early() -> None:
 
     def load() -> None:
         with contextlib.suppress(Exception):
-            # The last is 0.3 s of their own for what an estimate asks of it.
+            # scipy.special takes 0.3 s; every estimate needs it.
             for name in ("..report.build.report", "..report.formats.text", "scipy.special"):
                 import_module(name, __package__)
 

@@ -130,9 +130,11 @@ def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
     if misfit:
         return f"no phase's energy is known: {misfit}"
     if metered is None or not metered.named:
-        whose = "several threads used the meters' devices at the same time"
-        whose = whose if in_threads(report) else "no meter's device belongs to one rank alone"
-        return f"no phase's energy is known: {whose}"
+        if in_threads(report):
+            reason = "several threads used the meters' devices at the same time"
+        else:
+            reason = "no meter's device belongs to one rank alone"
+        return f"no phase's energy is known: {reason}"
     refused = _refused(metered)
     return f"the meters cannot separate {_names(refused)}" if refused else "no phase used energy"
 

@@ -165,11 +165,11 @@ def _headline(group: GroupInfo) -> str:
     if not members:
         return "no training was recorded"
     names = dict(zip((m.number for m in members), labels(members), strict=True))
-    known = [member for member in members if member.energy_j is not None]
-    if known and total_j:
-        most = max(known, key=_energy_of)
-        part = share((most.energy_j or 0.0) / total_j)
-        return f"training {most.number} ({names[most.number]}) takes {part} of the energy"
+    metered = [member for member in members if member.energy_j is not None]
+    if metered and total_j:
+        largest = max(metered, key=_energy_of)
+        part = share((largest.energy_j or 0.0) / total_j)
+        return f"training {largest.number} ({names[largest.number]}) takes {part} of the energy"
     longest = max(members, key=_duration_of)
     reason = "no energy meter" if total_j is None else "no training's own energy is known"
     return (

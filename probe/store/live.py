@@ -204,7 +204,7 @@ def _fields(row: _Row) -> dict[str, object]:
 def look_live(run: Path, *, linger_s: float = 0.0) -> Live | None:
     """:func:`read_live` for a viewer of phases: asks running recorders for frequent estimates.
 
-    Whoever may read a run may ask. On a read-only mount nobody can; then estimates are older.
+    All who may read a run may ask. A read-only mount allows no request: estimates are older there.
     """
     live = read_live(run, linger_s=linger_s)
     if live is not None and not all(page.final for page in live.pages):

@@ -66,7 +66,7 @@ def touch(path: Path) -> None:
 
 
 def make_for_readers(path: Path) -> int:
-    """Make an empty file of a run that whoever may read the run may :func:`touch`.
+    """Make an empty file of a run that all readers of the run may :func:`touch`.
 
     Raises:
         FileExistsError, OSError: it cannot be made.
@@ -83,7 +83,7 @@ def make_for_readers(path: Path) -> int:
 
 
 def for_readers(mode: int) -> int:
-    """The bits that let whoever reads a folder of this mode read and write a file in it."""
+    """The bits with which all readers of a folder of this mode may read and write a file in it."""
     return mode & 0o044 | (mode & 0o044) >> 1
 
 

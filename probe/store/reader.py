@@ -375,8 +375,9 @@ class RunReader:
 
     def values(self, rank: int = 0) -> dict[str, Logged]:
         """What ``run.log`` recorded: name → (time_ns, value); see :mod:`loaded_samples`."""
-        recorded = self._recorded(rank, Record.VALUE, np.float64)
-        steps = sum(int((rows["kind"] == Record.STEP).sum()) for _, rows in self.rings(rank))
+        rings = self.rings(rank)
+        recorded = self._recorded(rank, rings, Record.VALUE, np.float64)
+        steps = sum(int((rows["kind"] == Record.STEP).sum()) for _, rows in rings)
         return with_loaded_samples(recorded, lambda logged: len(logged[0]), steps)
 
     def logged(self) -> dict[str, Logged]:
@@ -407,13 +408,13 @@ class RunReader:
 
         The names are ``allocated``, ``reserved`` and ``peak``.
         """
-        return self._recorded(rank, Record.MEMORY, np.int64)
+        return self._recorded(rank, self.rings(rank), Record.MEMORY, np.int64)
 
     def _recorded(
-        self, rank: int, kind: Record, type_: type[np.float64] | type[np.int64]
+        self, rank: int, rings: Rings, kind: Record, type_: type[np.float64] | type[np.int64]
     ) -> dict[str, Logged]:
         by_name: dict[str, list[npt.NDArray[np.void]]] = {}
-        for ring, rows in self.rings(rank):
+        for ring, rows in rings:
             records = rows[rows["kind"] == kind]
             names = self.names(rank, ring)
             for code in np.unique(records["code"]):

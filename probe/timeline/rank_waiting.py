@@ -115,7 +115,7 @@ def arrivals(rings: MainRings) -> Arrivals | None:
 def main_rings(reader: RunReader) -> MainRings:
     """By rank, the records of its main thread, of :data:`MOST_STEPS` around the run's middle.
 
-    Empty for one rank, which waits for nobody.
+    Empty for one rank, which has no other to wait for.
     """
     ranks = reader.ranks()
     if len(ranks) < 2:

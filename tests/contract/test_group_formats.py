@@ -66,7 +66,7 @@ def named(rows: Iterable[dict[str, str]]) -> list[list[str]]:
 
 def aligned(text: str) -> list[list[str]]:
     """The same of a text with columns; what is empty has no place there."""
-    found = []
+    table_rows = []
     for cells in text_rows(text):
         own = cells[1:] if cells[0].isdigit() else cells
         own[0] = re.sub(r"^\d (?=\S)", "", own[0])  # the number may stand close, too
@@ -76,10 +76,10 @@ def aligned(text: str) -> list[list[str]]:
         status = line[4]
         if status and own[-1].endswith(f" {status}"):  # a PDF's columns stand close
             own = [*own[:-1], own[-1].removesuffix(f" {status}"), status]
-        found.append([*own, *[""] * (5 - len(own))])
+        table_rows.append([*own, *[""] * (5 - len(own))])
         if own[0] == "all":
             break  # the tables of each training follow
-    return found
+    return table_rows
 
 
 def test_the_account_of_the_fake_is_right() -> None:
@@ -144,11 +144,13 @@ def test_csv_and_parquet_are_exact() -> None:
     assert kinds == [
         "group", "shared", "rest", "device", "device", *["training"] * 4, *["phase"] * 8,
     ]  # fmt: skip
-    whole, shared, rest = rows[:3]
+    group_row, shared, rest = rows[:3]
     assert [float(row["energy_j"]) for row in rows[:3]] == [2000.0, 987.0, 300.5]
-    assert float(whole["energy_j_low"]) == 1950.0 and float(whole["energy_j_high"]) == 2050.0
-    assert float(whole["co2e_g"]) == 0.2 and float(whole["cost"]) == 0.001
-    assert whole["steps"] == "100" and whole["member_status"] == "failed"
+    assert (
+        float(group_row["energy_j_low"]) == 1950.0 and float(group_row["energy_j_high"]) == 2050.0
+    )
+    assert float(group_row["co2e_g"]) == 0.2 and float(group_row["cost"]) == 0.001
+    assert group_row["steps"] == "100" and group_row["member_status"] == "failed"
     assert float(shared["duration_s"]) == 10.5 and float(rest["duration_s"]) == 9.0
     counted = [row for row in rows if row["row"] == "device"]
     assert sum(float(row["energy_j"]) for row in counted) == 2000.0

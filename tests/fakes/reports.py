@@ -184,14 +184,14 @@ def group_report(name: str = "sweep") -> GroupReport:
         ]
         run = report_of_rows(*rows, energy_j=joules)
         source = replace(source_row(energy_j=joules), shared=shared, in_total=not shared)
-        told = f"ValueError: {name}" if status == "failed" else ""
+        error = f"ValueError: {name}" if status == "failed" else ""
         info = replace(
             run.run,
             id=f"{identity}/{number}",
             name=name,
             group=identity,
             status=status,
-            ended_by=told,
+            ended_by=error,
             steps=10 * number,
         )
         runs.append(replace(run, run=info, sources=(source,)))
@@ -203,7 +203,7 @@ def group_report(name: str = "sweep") -> GroupReport:
                 process=None,
                 command=("python", "train.py", f"--lr={number}"),
                 status=status,
-                ended_by=told,
+                ended_by=error,
                 exit_code=int(status == "failed"),
                 begin_s=begin_s,
                 duration_s=10.0,

@@ -20,7 +20,7 @@ DATA = TensorDataset(X, Y)
 
 
 class Stream(IterableDataset[Any]):
-    """Thirty samples whose number nobody says."""
+    """Thirty samples, without a length."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter([(X[i], Y[i]) for i in range(30)])

@@ -99,7 +99,7 @@ def _of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[P
 def _memory_of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[PaperRow]:
     """The peak of all memory while modules of the kind ran; what one forward of one kept.
 
-    The peak is of everything that was held then, whoever holds it. What a forward adds is the
+    The peak is of all memory at that time, also what other modules hold. What a forward adds is the
     kind's own, and only the allocator's reads are close enough to show it.
     """
     phases = _phases(kind, [*base, *other])

@@ -84,7 +84,7 @@ class Truth:
     time_s: float
     to_target_s: float  # 7.2 of 10 evaluations reach it
     energy_j: float  # what the simulated card drew, also between the phases on a busy machine
-    width_j: float  # of the reports' intervals: nobody read the card until the recorder had begun
+    width_j: float  # of the reports' intervals: the card is not read before the recorder has begun
 
     @staticmethod
     def of(recorded_runs: RecordedRuns, name: str) -> Truth:

@@ -121,10 +121,15 @@ def test_six_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
     assert "6 trainings: all finished" in page and f"probe report {value['group']['id']}/1" in page
     cells = csv.DictReader((tmp_path / "group.csv").read_text().splitlines())
     rows = [row for row in cells if row["row"] != "phase"]
-    whole, parts = rows[0], [row for row in rows if row["row"] in ("training", "shared", "rest")]
-    assert math.isclose(float(whole["energy_j"]), value["group"]["total"]["energy_j"])
+    group_row, parts = (
+        rows[0],
+        [row for row in rows if row["row"] in ("training", "shared", "rest")],
+    )
+    assert math.isclose(float(group_row["energy_j"]), value["group"]["total"]["energy_j"])
     assert math.isclose(
-        math.fsum(float(row["energy_j"]) for row in parts), float(whole["energy_j"]), rel_tol=1e-9
+        math.fsum(float(row["energy_j"]) for row in parts),
+        float(group_row["energy_j"]),
+        rel_tol=1e-9,
     )
     listing = processes.probe(tmp_path, "ls").stdout.splitlines()
     assert len(listing) == 8, listing  # the head, the group, its trainings
@@ -312,10 +317,10 @@ def test_threads_of_one_process_are_one_run_with_the_phases_of_all(tmp_path: Pat
     slept_s = sum(0.01 * n * (20 + n) for n in (1, 2, 3, 4))
     assert slept_s < rows["forward"]["time_s"] < 1.2 * slept_s
     assert rows["forward"]["time_s"] > 1.5 * max(0.01 * n * (20 + n) for n in (1, 2, 3, 4))
-    (whole,) = [row for row in value["phases"] if row["device"] == "gpu0"]
-    assert whole["phase"] == "unattributed"
-    assert math.isclose(whole["energy_j"], value["total"]["energy_j"], rel_tol=1e-9)
-    assert math.isclose(whole["energy_j"], 250 * value["run"]["duration_s"], rel_tol=0.05)
+    (unsplit,) = [row for row in value["phases"] if row["device"] == "gpu0"]
+    assert unsplit["phase"] == "unattributed"
+    assert math.isclose(unsplit["energy_j"], value["total"]["energy_j"], rel_tol=1e-9)
+    assert math.isclose(unsplit["energy_j"], 250 * value["run"]["duration_s"], rel_tol=0.05)
     first, share = (line for line in value["warnings"] if "threads" in line)
     assert first.startswith("4 threads trained at the same time: the times of phases are sums")
     assert share.startswith("gpu0: several threads that train at the same time share it")

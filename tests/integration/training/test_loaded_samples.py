@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,8 @@ UNKNOWN = {"one by one", "an uneven batch sampler", "cached", "twice"}
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("loaders")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT)],
-        env=processes.environment(folder / "runs", {"OMP_NUM_THREADS": "1"}),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    script = SCRIPT.read_text(encoding="utf-8")
+    done = processes.run(script, folder, extra={"OMP_NUM_THREADS": "1"}, timeout=300)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -57,23 +48,19 @@ def test_no_other_name_is_shown(results: dict[str, Any]) -> None:
 
 def test_runs_of_different_batches_are_compared_by_sample(tmp_path: Path) -> None:
     """A larger batch does more in a step: that is no loss."""
-    for size in (5, 50):
-        script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); import probe\n"
-            "from train_loaders import DATA, Training, DataLoader\n"
-            "size, t = int(sys.argv[2]), Training()\n"
-            "with probe.watch(t.model, t.optimizer, name=f'of {size}'):\n"
-            "    for _ in range(40):\n"
-            "        for x, y in DataLoader(DATA, batch_size=size):\n"
-            "            t.backward(x, y); t.step()\n"
-        )
-        for _ in range(2):
-            subprocess.run(
-                [sys.executable, "-c", script, str(SCRIPT.parent), str(size)],
-                env=processes.environment(tmp_path / "runs", {"OMP_NUM_THREADS": "1"}),
-                timeout=120,
-                check=True,
-            )
+    script = """
+        import sys; sys.path.insert(0, sys.argv[1]); import probe
+        from train_loaders import DATA, Training, DataLoader
+        size, t = int(sys.argv[2]), Training()
+        with probe.watch(t.model, t.optimizer, name=f"of {size}"):
+            for _ in range(40):
+                for x, y in DataLoader(DATA, batch_size=size):
+                    t.backward(x, y); t.step()
+    """
+    for size in (5, 5, 50, 50):
+        folder, one_thread = str(SCRIPT.parent), {"OMP_NUM_THREADS": "1"}
+        done = processes.run(script, tmp_path, folder, str(size), extra=one_thread, timeout=120)
+        assert done.returncode == 0, done.stderr
     out = processes.probe(tmp_path, "compare", "of 5", "of 50", "--format", "json")
     (comparison,) = json.loads(out.stdout)["comparisons"]
     assert json.loads(out.stdout)["unit"] == "samples"

@@ -196,9 +196,9 @@ def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
 @pytest.mark.full
 def test_a_batch_norm_trains_with_half_precision_weights_under_zero():
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("norms")
-    assert found["steps"] == 1
-    assert found["running"] == pytest.approx(found["truth"], rel=0.02, abs=2e-4)  # 8 bits
+    norms = two_ranks("norms")
+    assert norms["steps"] == 1
+    assert norms["running"] == pytest.approx(norms["truth"], rel=0.02, abs=2e-4)  # 8 bits
 
 
 def test_compressed_gradients_send_what_is_stated_and_still_train():

@@ -13,10 +13,10 @@ import dashboard.pages
 from dashboard.access import Access
 from dashboard.app import create_app
 from dashboard.chart_data import Chart, Column
-from dashboard.context import CONFIG_KEY
 from dashboard.data.cache import Cache, cached
 from dashboard.page import ChartTable, Page
 from dashboard.pages import pages
+from probe.store.runs import create_run
 
 PAGE = """
 from dash import html
@@ -125,5 +125,5 @@ def test_the_tab_of_a_run_has_its_name(tmp_path: Path) -> None:
     app = create_app(tmp_path, Access(), "/")
     with app.test_request_context("/"):
         assert callable(title) and title(run_id="x") == "x · phasewatt"
-        app.config[CONFIG_KEY].library.rows = lambda: [{"id": "x", "name": "resnet"}]
+        create_run(tmp_path, "x", shared=False, fields={"name": "resnet"})
         assert title(run_id="x") == "resnet · phasewatt"

@@ -159,9 +159,9 @@ def timeline(step_s: list[int], threads: tuple[Timeline, ...] = ()) -> Timeline:
 
 
 def test_a_part_has_the_steps_and_seconds_of_all_threads_in_it() -> None:
-    whole = timeline([1, 2, 3, 4], (timeline([2, 3, 4]), timeline([4, 5])))
-    assert whole.steps == 9 and whole.totals().seconds == {2: 9.0}
-    part = whole.part(1 * NS_PER_S, 3 * NS_PER_S)
+    rank = timeline([1, 2, 3, 4], (timeline([2, 3, 4]), timeline([4, 5])))
+    assert rank.steps == 9 and rank.totals().seconds == {2: 9.0}
+    part = rank.part(1 * NS_PER_S, 3 * NS_PER_S)
     assert part.steps == 4 and part.totals().seconds == {2: 4.0}
 
 
