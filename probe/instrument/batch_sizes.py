@@ -10,18 +10,23 @@ from typing import Any
 _NAME = "_phasewatt_batches"  # on an iterator
 
 
-def remember(iterator: Any, loader: Any) -> None:
-    """Note the batch size of an iteration that begins; of custom batch samplers it is not known."""
+def remember(iterator: Any, loader: Any) -> tuple[int, int]:
+    """Note the batch size and the samples of an iteration that begins.
+
+    Returns both; (0, 0) if they are not known, as of custom batch samplers.
+    """
+    known = (0, 0)
     try:
         batches = loader.batch_sampler
         size = getattr(batches, "batch_size", None)
-        if type(size) is not int or size < 1:
-            return
-        if getattr(batches, "split_batches", False):  # accelerate: each process gets a part
-            size = max(1, size // batches.num_processes)
-        setattr(iterator, _NAME, (size, _total(batches)))
+        if type(size) is int and size >= 1:
+            if getattr(batches, "split_batches", False):  # accelerate: each process gets a part
+                size = max(1, size // batches.num_processes)
+            known = (size, _total(batches))
+        setattr(iterator, _NAME, known)
     except Exception:  # a loader of another kind: nothing is counted
-        return
+        return 0, 0
+    return known
 
 
 def samples_in(iterator: Any) -> int:

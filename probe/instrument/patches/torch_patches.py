@@ -17,7 +17,6 @@ from typing import Any
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ...ring.layout import TransferCode
-from ..batch_sizes import remember
 from .dynamo import put
 from .framework_patches import FRAMEWORKS, framework_step, timed
 from .module_call import wrapper_code
@@ -209,7 +208,7 @@ def _iterating(original: Call, session: Session) -> Call:
         if session.machine is not None:
             session.machine.iteration_begin()
             if len(args) > 1:
-                remember(args[0], args[1])
+                session.batches.begin(args[0], args[1])
 
     return __init__
 

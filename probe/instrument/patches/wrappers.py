@@ -21,7 +21,7 @@ except ImportError:
     from ...ring import pure as cython
 
 from ...ring.stale_check import refuse_stale
-from ..batch_sizes import samples_in
+from ..batch_sizes import remember, samples_in
 
 if cython.compiled:
     from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, version_of
@@ -47,6 +47,38 @@ FLAG = "_is_compiling_flag"  # of torch.compiler
 
 
 @cython.cclass
+class BatchCounter:
+    """How many samples each batch of a DataLoader holds.
+
+    The iteration that began last is counted here: to ask an iterator takes microseconds.
+    """
+
+    cython.declare(_iterator=cython.ulonglong, _size=cython.longlong, _left=cython.longlong)
+
+    def __init__(self) -> None:
+        self._iterator = 0  # its id
+        self._size = self._left = 0
+
+    def begin(self, iterator: Any, loader: Any) -> None:
+        """An iteration over ``loader`` begins."""
+        self._size, self._left = remember(iterator, loader)
+        # An iterator whose workers stay goes on in the next epoch without a word of its beginning.
+        stays = vars(iterator).get("_persistent_workers", True)
+        self._iterator = 0 if stays else id(iterator)
+
+    @cython.ccall
+    def samples(self, iterator: Any) -> cython.longlong:
+        """Samples of the batch that ``iterator`` gave last; 0 if that is not known."""
+        if address(iterator) != self._iterator:
+            return samples_in(iterator)
+        if self._left < 0:
+            return self._size  # of an epoch without a known end
+        given: cython.longlong = min(self._size, self._left)
+        self._left -= given
+        return given
+
+
+@cython.cclass
 class HookTarget:
     """The machine that the wrappers signal, and the state that DDP's wrappers share."""
 
@@ -55,6 +87,7 @@ class HookTarget:
     traced: bool = cython.declare(cython.bint, visibility="public")
     undo: list[Callable[[], object]] = cython.declare(list, visibility="public")
     begun: int = cython.declare(cython.ulong, visibility="public")
+    batches: BatchCounter = cython.declare(BatchCounter, visibility="public")
     compiling: list[Any] = cython.declare(list, visibility="public")
 
     def __init__(self) -> None:
@@ -62,6 +95,7 @@ class HookTarget:
         self.reduces = False  # the backward of the last forward of DDP reduces gradients
         self.traced = False  # the backward that runs is of a graph that torch traces
         self.begun = 0  # the thread whose backward has been noted and not reached the engine
+        self.batches = BatchCounter()
         self.undo = []
         self.compiling = []  # tokens of the compilations that go on
 
@@ -143,7 +177,7 @@ def around_data(original: Call, hooks: HookTarget) -> Call:
             return item
         finally:
             if token:
-                machine.data_end(token, got, samples_in(self) if got else 0)
+                machine.data_end(token, got, hooks.batches.samples(self) if got else 0)
 
     return __next__
 
