@@ -16,13 +16,14 @@ from .state_machine import PhaseStateMachine
 
 VALUE = int(Record.VALUE)
 _SLOTS = 256  # values in flight from a device; more are dropped
+_WAITING = 4096  # values of other threads between two looks; more are dropped
 
 
 class LoggedValues:
     """Writes VALUE records; tensors on a device are read once their copy has arrived."""
 
     def __init__(self, ring: RingWriter, machine: PhaseStateMachine, warn: Callable[[str], None]):
-        """Log values of the thread that ``machine`` records."""
+        """Write to the ring of the thread that ``machine`` records."""
         self._ring, self._machine, self._warn = ring, machine, warn
         self._codes: dict[str, int] = {}
         self._warned: set[str] = set()
@@ -32,13 +33,18 @@ class LoggedValues:
         self._free: list[int] = []
         self._flying: deque[tuple[int, int, int, Any, Any]] = deque()
         self._events: list[Any] = []
+        self._waiting: deque[tuple[int, str, float]] = deque()
 
     def log(self, values: Mapping[str, object]) -> None:
         """Record every value that is a number; warn once about each name that is not."""
-        if get_ident() != self._machine.thread:
-            return
+        thread = self._machine.thread
+        if not thread:
+            return  # nothing is recorded any more
         try:
             time_ns = monotonic_ns()
+            if get_ident() != thread:
+                self._leave_to_poll(time_ns, values)
+                return
             for name, value in values.items():
                 code = self._codes.get(name)
                 if code is None:
@@ -56,7 +62,10 @@ class LoggedValues:
             self._warn(f"log: {type(error).__name__}: {error}")
 
     def poll(self) -> None:
-        """Write the values whose copies have arrived; never waits."""
+        """Write what other threads logged and the values whose copies arrived; never waits."""
+        while self._waiting:
+            logged_ns, name, number = self._waiting.popleft()
+            self._write(logged_ns, self._ring.code(name), name, number)
         while self._flying:
             time_ns, code, slot, host, event = self._flying[0]
             if not event.query():
@@ -66,6 +75,20 @@ class LoggedValues:
             self._free.append(slot)
             self._events.append(event)
 
+    def _leave_to_poll(self, time_ns: int, values: Mapping[str, object]) -> None:
+        """Keep values of another thread: a ring is written by one thread only."""
+        for name, value in values.items():
+            if getattr(value, "is_cuda", False):
+                self._refuse(name, value, "a tensor on a GPU is read in the thread that trains")
+                continue
+            if len(self._waiting) >= _WAITING:
+                self._refuse(name, value, f"other threads logged {_WAITING} values at once")
+                continue
+            try:
+                self._waiting.append((time_ns, name, float(value)))  # type: ignore[arg-type]
+            except Exception:  # whatever a class of the user's raises
+                self._refuse(name, value)
+
     def _write(self, time_ns: int, code: int, name: str, value: Any) -> None:
         try:
             bits = float_bits(value)
@@ -74,10 +97,11 @@ class LoggedValues:
             return
         self._ring.write_at(time_ns, VALUE, code, bits)
 
-    def _refuse(self, name: str, value: Any) -> None:
+    def _refuse(self, name: str, value: Any, why: str = "") -> None:
         if name not in self._warned:
             self._warned.add(name)
-            self._warn(f"log({name}=…) ignored: {type(value).__name__} is not one number")
+            why = why or f"{type(value).__name__} is not one number"
+            self._warn(f"log({name}=…) ignored: {why}")
 
     def _tensor(self, time_ns: int, code: int, name: str, value: Any) -> bool:
         if self._tensors is None:

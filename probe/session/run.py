@@ -114,7 +114,8 @@ class Run:
         A dictionary of them is taken, too; of anything else the report warns.
 
         ``samples`` and ``tokens`` are what this rank trained: those of all ranks are added up.
-        Values are floats, ints or zero-dimensional tensors (read without a device sync).
+        Values are floats, ints or zero-dimensional tensors (read without a device sync), from any
+        thread; a tensor on a GPU from the thread that trains.
         """
         for metric in metrics:
             if isinstance(metric, dict):

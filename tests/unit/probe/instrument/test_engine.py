@@ -354,6 +354,27 @@ class TestPatches:
         assert registry._session is None and type(model).__call__ is torch.nn.Module.__call__
 
 
+def test_other_threads_log_too(tmp_path: Path) -> None:
+    model, optimizer = trained()
+    with watched(tmp_path, model) as run:
+        step(model, optimizer)
+
+        def evaluate() -> None:
+            for number in range(100):
+                run.engine.values.log({"accuracy": torch.tensor(number / 100), "name": "best"})
+
+        thread = threading.Thread(target=evaluate)
+        thread.start()
+        thread.join()
+        run.engine.values.log({"accuracy": 1.0})
+    code = run.engine.ring.code("accuracy")
+    rows = run.rows[(run.rows["kind"] == Record.VALUE) & (run.rows["code"] == code)]
+    rows = np.sort(rows, order="time_ns")
+    logged = rows["payload"].astype("<i8").view("<f8")
+    assert logged == pytest.approx([number / 100 for number in range(101)])
+    assert run.engine.warnings == ["log(name=…) ignored: str is not one number"]
+
+
 class TestProcesses:
     def test_a_forked_child_writes_nothing(self, tmp_path: Path) -> None:
         model, optimizer = trained()
