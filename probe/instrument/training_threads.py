@@ -151,10 +151,17 @@ class TrainingThreads:
             )
         if not lanes:
             return ""
-        return (
+        line = (
             f"{lanes + 1} threads trained at the same time: the times of phases are sums over them "
             "and may exceed the run's; the time of a step is the first one's"
         )
+        unknown = sum(
+            lane.ring.ring is not None and not lane.machine.optimizer_seen
+            for lane in list(self._lanes.values())
+        )
+        if unknown:
+            line += f"; in {unknown} of them no optimizer was seen: steps are unknown there"
+        return line
 
     def close(self) -> None:
         """Say in every ring that nothing follows."""

@@ -71,6 +71,23 @@ def test_a_training_amid_the_forward_of_another(tmp_path: Path) -> None:
         assert run.counts[phase] == STEPS, phase
 
 
+def test_steps_of_a_thread_without_an_optimizer_are_said_to_be_unknown(tmp_path: Path) -> None:
+    def by_hand() -> None:
+        model = torch.nn.Linear(4, 4)
+        for _ in range(STEPS):
+            model(torch.ones(2, 4)).mean().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
+                    parameter.grad = None
+
+    with watched(tmp_path) as run:
+        while_another_trains(by_hand)
+    assert run.engine.steps == STEPS and run.of_all_threads("backward")[0] == 2 * STEPS
+    (line,) = run.engine.all_warnings()
+    assert line.endswith("in 1 of them no optimizer was seen: steps are unknown there")
+
+
 def test_a_thread_that_only_calls_a_module_has_no_ring(tmp_path: Path) -> None:
     module = torch.nn.Linear(4, 4)
     with watched(tmp_path) as run:
