@@ -32,8 +32,20 @@ def _nothing_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 0)
 
 
-@pytest.mark.parametrize("passed", [False, True], ids=["watch()", "watch(model,optimizer)"])
-@pytest.mark.parametrize("name", LOOPS)
+# Every loop in one of the two ways; `make test-full`: in both.
+WAYS = [
+    pytest.param(
+        name,
+        passed,
+        id=f"{name}-{'watch(model,optimizer)' if passed else 'watch()'}",
+        marks=[] if passed == bool(number % 2) else [pytest.mark.full],
+    )
+    for number, name in enumerate(LOOPS)
+    for passed in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "passed"), WAYS)
 def test_counts_and_seconds(name: str, passed: bool, tmp_path: Path) -> None:
     """Counts are exact every time; seconds are those of the least disturbed measurement."""
     for _ in range(MEASUREMENTS):

@@ -14,6 +14,8 @@ from probe.store.history import History
 from probe.store.reader import RunReader
 from tests.fakes.stored_run import NS
 
+pytestmark = pytest.mark.xdist_group("month")  # one fixture of nine days
+
 DAYS, STEPS_PER_S = 9, 1.0
 
 

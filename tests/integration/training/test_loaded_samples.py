@@ -11,6 +11,8 @@ import pytest
 from tests.fakes import processes
 from tests.scripts import SCRIPTS
 
+pytestmark = pytest.mark.xdist_group("loaded samples")  # one fixture of many trainings
+
 pytest.importorskip("torch", reason="torch is not installed")
 
 SCRIPT = SCRIPTS / "train_loaders.py"

@@ -45,6 +45,7 @@ def peak(every: int) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.full
 def test_a_transformers_peak_falls_as_predicted_and_its_gradients_do_not_change():
     tried = (0, 1) if os.environ.get("PROVE") else (0,)
     found = {every: peak(every) for every in (-1, *tried)}

@@ -52,7 +52,9 @@ def whole(tmp_path_factory) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("options", [(), ("background",)], ids=["", "background"])
+@pytest.mark.parametrize(
+    "options", [pytest.param((), marks=pytest.mark.full), ("background",)], ids=["", "background"]
+)
 @pytest.mark.parametrize("number", range(KILLS))
 def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole, tmp_path):
     at = random.Random(number).randrange(5, len(whole) - 5)
@@ -138,6 +140,7 @@ def test_other_numbers_of_ranks_go_on_with_the_same_losses(tmp_path: Path) -> No
     assert len(list((folder / "runs").glob("2*"))) == 1, "all attempts are one run"
 
 
+@pytest.mark.full
 def test_two_ranks_name_a_background_snapshot_together(tmp_path: Path) -> None:
     alone, folder = tmp_path / "alone", tmp_path / "two"
     alone.mkdir()
