@@ -128,12 +128,12 @@ def run(
     tmp_path: Path,
     *arguments: str,
     extra: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = 180,
     prefix: list[str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script to its end."""
+    """Run a script to its end, and wait for what its recorder still writes."""
     script = write(tmp_path / "script.py", code)
-    return subprocess.run(
+    done = subprocess.run(
         [*(prefix or []), sys.executable, str(script), *arguments],
         capture_output=True,
         text=True,
@@ -142,13 +142,18 @@ def run(
         timeout=timeout,
         check=False,
     )
+    # A training waits two seconds for its recorder, which needs longer on a busy machine.
+    for run_json in (tmp_path / "runs").glob("*/run.json"):
+        folder = run_json.parent
+        wait_until(lambda folder=folder: not has_recorder(folder) or sealed(folder), 20)
+    return done
 
 
 def probe(
     tmp_path: Path,
     *arguments: str,
     extra: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = 180,
     **options: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command ``probe``."""
@@ -196,6 +201,12 @@ def recorder_pid(run: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return (value.get("recorder") or {}).get("pid")
+
+
+def has_recorder(run: Path) -> bool:
+    """Whether its recorder lives."""
+    pid = recorder_pid(run)
+    return pid is not None and Path(f"/proc/{pid}").exists()
 
 
 def await_recorder(run: Path) -> int:
