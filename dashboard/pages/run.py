@@ -23,6 +23,7 @@ from ..data.power import main_meters
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, ChartKind, draw
 from ..urls import Selection
+from . import _labels
 from ._run_summary import head, meters, notices, strip
 
 _TICK_MS, _SLOW_TICK_MS = 500, 5000
@@ -66,6 +67,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         dcc.Interval(id=_SLOW_TICK, interval=_SLOW_TICK_MS),
         html.Div(id=_HEAD),
+        *_labels.place(context, run_id),
         html.Div(id=_STRIP),
         html.Div(id=_NOTICES),
         html.Div(cards, className="cards"),
@@ -145,6 +147,7 @@ def _callbacks(app: Dash) -> None:
         ended = True if report.final else no_update
         return head(report), strip(report, limit_w), notices(report), changed, ended
 
+    _labels.callbacks(app, _RUN)
     for name, kind in CHARTS.items():
         _draw_and_follow(app, name, kind)
     app.clientside_callback(

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = _parser(arguments).parse_args(arguments)
+        options = _parser(arguments).parse_args(_rewritten(arguments))
         code = _module(options.command).run(options)
     except ProbeError as error:
         print(f"probe: {error}", file=sys.stderr)
@@ -37,6 +37,15 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if code < 0:
         _die_of(-code)
     sys.exit(code)
+
+
+def _rewritten(arguments: list[str]) -> list[str]:
+    """The arguments in the form that argparse takes, where a command has another one."""
+    if arguments[:1] and arguments[0] in command_names():
+        rewritten = getattr(_module(arguments[0]), "rewritten", None)
+        if rewritten is not None:
+            return [arguments[0], *rewritten(arguments[1:])]
+    return arguments
 
 
 def command_names() -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..model import DeviceKind, Gap, Kind, Provenance, Source
+from ..model import DeviceKind, Gap, Kind, Provenance, Source, device_kind
 from . import checksums, files, untrusted
 
 _GAPS_BYTES = 64 << 20  # of a longer file the first part is read
@@ -32,6 +32,23 @@ def read_sources(node: Path) -> list[Source]:
         raise StoreError(
             f"{path} is damaged: it is not a list of sources; restore it or remove {node}"
         ) from None
+
+
+def accelerators(sources: Iterable[Any]) -> int:
+    """How many GPUs and their like a node's sources are of.
+
+    Args:
+        sources: as they stand in sources.json; what is no source counts for nothing.
+    """
+    kind = str(DeviceKind.ACCELERATOR)
+    known = [source for source in sources if isinstance(source, dict)]
+    return len(
+        {
+            str(source.get("uuid") or source.get("device"))
+            for source in known
+            if source.get("device_kind", device_kind(str(source.get("device")))) == kind
+        }
+    )
 
 
 def _source(value: Any) -> Source:
