@@ -1,8 +1,8 @@
 """The only requests that write: tags, the note and "archived" of a run.
 
 ``POST /labels/<run>`` with JSON, from a page of this server, with its token where there is one
-(:mod:`access` looks at every request first). Nothing is ever deleted; runs of other users, and those
-that are read-only, are refused by :func:`probe.store.catalogue.labels.change_labels`.
+(:mod:`access` looks at every request first). Nothing is ever deleted; runs of other users, and
+those that are read-only, are refused by :func:`probe.store.catalogue.labels.change_labels`.
 """
 
 from __future__ import annotations

@@ -78,9 +78,11 @@
     return answer.ok ? "" : (await answer.text()).trim().slice(0, 300);
   }
 
-  function say(area, text) {
+  function say(area, text, isWrong) {
     const said = area.querySelector(".said");
-    if (said) said.textContent = text;
+    if (!said) return;
+    said.textContent = text;
+    said.classList.toggle("wrong", Boolean(isWrong));
   }
 
   /* Ask for what is shown again. */
@@ -102,7 +104,7 @@
     buttons.forEach((one) => { one.disabled = false; });
     const more = wrong.length - 3;
     say(area, wrong.length ? wrong.slice(0, 3).join("; ") + (more > 0 ? "; and " + more + " more" : "")
-      : done || "");
+      : done || "", wrong.length > 0);
     show();
     if (!wrong.length) refresh();  // else what was typed stays
   }
@@ -110,7 +112,7 @@
   function tagIn(area) {
     const field = area.querySelector("input[type=text]");
     const tag = field ? field.value.trim() : "";
-    if (!tag) { say(area, "write a tag first"); if (field) field.focus(); }
+    if (!tag) { say(area, "write a tag first", true); if (field) field.focus(); }
     return tag;
   }
 

@@ -1,4 +1,4 @@
-"""On a run's page: its tags, its note, and whether lists leave it out. ``labels.js`` writes them."""
+"""On a run's page: tags, note, and whether lists leave it out; ``labels.js`` writes them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from probe.errors import ProbeError
 from probe.store.catalogue.labels import MOST_NOTE_BYTES, read_labels
 from probe.store.trainings import group_of
 
-from ..components import aria, trouble
+from ..components import aria, data, tag_link, trouble
 from ..context import AppContext, app_context
-from ._run_row import tag_link
 
 _TAG, _NOTE = "label-tag", "label-note"  # ids
 _PLACE, _WRITTEN = "run-labels", "labels-written"  # ``labels.js`` knows them, too
@@ -43,7 +42,7 @@ def labels(context: AppContext, run_id: str) -> Any:
     """Tags to click, and behind a fold what changes them. Raises UnknownRunError."""
     run = group_of(context.library.path(run_id))
     known = read_labels(run)
-    tags: list[Any] = [tag_link(context, tag) for tag in known.tags]
+    tags: list[Any] = [tag_link(tag, context.href("/")) for tag in known.tags]
     tags += [html.Span("archived", className="badge")] if known.archived else []
     away = ("unarchive", "Bring back") if known.archived else ("archive", "Archive")
     taken = [
@@ -52,7 +51,7 @@ def labels(context: AppContext, run_id: str) -> Any:
             type="button",
             className="tag",
             title=f"take the tag {tag} away",
-            **{"data-do": "untag", "data-tag": tag},
+            **data(do="untag", tag=tag),
         )
         for tag in known.tags
     ]
@@ -64,7 +63,7 @@ def labels(context: AppContext, run_id: str) -> Any:
                     html.Span(
                         [
                             dcc.Input(id=_TAG, type="text", maxLength=40, autoComplete="off"),
-                            html.Button("Add", type="button", **{"data-do": "tag"}),
+                            html.Button("Add", type="button", **data(do="tag")),
                         ],
                         className="together",
                     ),
@@ -74,16 +73,11 @@ def labels(context: AppContext, run_id: str) -> Any:
             html.Div(
                 [
                     html.Label("Note", htmlFor=_NOTE),
-                    dcc.Textarea(
-                        id=_NOTE,
-                        value=known.note,
-                        maxLength=MOST_NOTE_BYTES,
-                        rows=4,
-                    ),
+                    dcc.Textarea(id=_NOTE, value=known.note, maxLength=MOST_NOTE_BYTES, rows=4),
                     html.Span(
                         [
-                            html.Button("Save note", type="button", **{"data-do": "note"}),
-                            html.Button(away[1], type="button", **{"data-do": away[0]}),
+                            html.Button("Save note", type="button", **data(do="note")),
+                            html.Button(away[1], type="button", **data(do=away[0])),
                         ],
                         className="together",
                     ),
@@ -92,7 +86,7 @@ def labels(context: AppContext, run_id: str) -> Any:
             html.P("", className="said", role="status"),
         ],
         className="labels-form",
-        **{"data-note": known.note},
+        **data(note=known.note),
     )
     title = "Tags and note" if known.tags or known.note else "Add tags or a note"
     return html.Section(
@@ -102,6 +96,6 @@ def labels(context: AppContext, run_id: str) -> Any:
             html.Details([html.Summary(title), form]),
         ],
         className="labels",
-        **{"data-run": run.name},
+        **data(run=run.name),
         **aria(label="Tags and note"),
     )

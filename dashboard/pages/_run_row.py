@@ -14,7 +14,7 @@ from probe.store.catalogue.totals import Worth, cost_of, grams_of, joules_of
 from probe.store.run_fields import PowerFields
 
 from .. import urls
-from ..components import aria, badge, sparkline
+from ..components import aria, badge, data, sparkline, tag_link
 from ..context import AppContext
 from ..figures.style import colour
 
@@ -47,9 +47,10 @@ def run_row(context: AppContext, row: RunSummary, worth: Worth | None, currency:
             html.Td(_tick(row), className="tick-cell"),
             html.Td(_title(context, row)),
             html.Td(badge(row["status"]), className="roomy"),
-            html.Td(_begun(row["started"]), className="roomy"),
+            html.Td(_begun(row)[:16], className="roomy when", title=_begun(row)),
             html.Td(
-                "" if row["duration_s"] is None else duration(row["duration_s"]), className="n"
+                "" if row["duration_s"] is None else duration(row["duration_s"]),
+                className="n roomy",
             ),
             html.Td("" if row["steps"] is None else str(row["steps"]), className="n roomy"),
             html.Td(_energy(row, worth, currency), className=number_class),
@@ -68,14 +69,12 @@ def _tick(row: RunSummary) -> Any:
     """A box that marks the run, for ``labels.js``; what cannot be compared has none."""
     if row.get("trainings") or "/" in row["id"]:
         return ""
-    data: dict[str, Any] = {
-        "data-run": row["id"],
-        "data-name": row["name"],
-        "data-begun": row["started"] or "",
-    }
-    label = f"mark {row['name'] or row['id']} of {_begun(row['started'])}"
     return html.Button(
-        className="tick", type="button", role="checkbox", **aria(checked="false", label=label), **data
+        className="tick",
+        type="button",
+        role="checkbox",
+        **aria(checked="false", label=f"mark {row['name'] or row['id']} of {_begun(row)}"),
+        **data(run=row["id"], name=row["name"], begun=row["started"] or ""),
     )
 
 
@@ -84,12 +83,14 @@ def _title(context: AppContext, row: RunSummary) -> list[Any]:
     name = str(row["name"] or row["id"])
     parts: list[Any] = [_link(context, row, name)]
     if row["tags"] or row["archived"]:
-        parts.append(html.Span([tag_link(context, tag) for tag in row["tags"]], className="tags"))
+        parts.append(
+            html.Span([tag_link(tag, context.href("/")) for tag in row["tags"]], className="tags")
+        )
     if row["archived"]:
         parts.append(html.Span("archived", className="badge"))
     parts.append(html.Small(row["id"], className="id"))
     takes = row["hungriest"]
-    short = [row["status"], _begun(row["started"])[:16]]
+    short = [row["status"], _begun(row)[:16]]
     short += [f"{takes['phase']} {share(takes['share'])}"] if takes else []
     parts.append(html.Small(" · ".join(short), className="narrow"))
     if row["note"]:
@@ -97,13 +98,6 @@ def _title(context: AppContext, row: RunSummary) -> list[Any]:
         cut = first if len(first) <= _LONGEST_NOTE else first[: _LONGEST_NOTE - 1] + "…"
         parts.append(html.Small(cut, className="note"))
     return parts
-
-
-def tag_link(context: AppContext, tag: str) -> Any:
-    """A tag that leads to all runs which have it."""
-    return dcc.Link(
-        tag, href=context.href("/") + urls.query({"q": f'tag:"{tag}"'}), className="tag"
-    )
 
 
 def _energy(row: RunSummary, worth: Worth | None, currency: str) -> list[Any]:
@@ -158,8 +152,12 @@ def each_of(row: RunSummary) -> tuple[float | None, str]:
     return None, ""
 
 
-def _begun(text: Any) -> str:
+def _begun(row: RunSummary) -> str:
     try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return (
+            datetime.fromisoformat(str(row["started"]))
+            .astimezone(UTC)
+            .strftime("%Y-%m-%d %H:%M:%S")
+        )
     except ValueError:
         return ""

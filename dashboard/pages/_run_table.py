@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, tuple[str, Callable[[RunSummary], SortKey | None], str]] =
     "name": ("run", lambda row: (str(row["name"] or row["id"]).lower(), 0.0), ""),
     "status": ("status", lambda row: (str(row["status"]), 0.0), "roomy"),
     "started": ("begun (UTC)", lambda row: (str(row["started"] or ""), 0.0), "roomy"),
-    "duration": ("duration", lambda row: _by_number(row["duration_s"]), "n"),
+    "duration": ("duration", lambda row: _by_number(row["duration_s"]), "n roomy"),
     "steps": ("steps", lambda row: _by_number(row["steps"]), "n roomy"),
     "energy": ("energy", lambda row: _by_number(joules_of(row)[0]), "n"),
     "each": ("energy per sample", lambda row: _by_number(each_of(row)[0]), "n roomy"),
@@ -127,11 +127,7 @@ def table(
     ]
     return html.Div(
         html.Table(
-            [
-                html.Caption("Runs", className="hidden"),
-                html.Thead(html.Tr(head)),
-                html.Tbody(body),
-            ],
+            [html.Caption("Runs", className="hidden"), html.Thead(html.Tr(head)), html.Tbody(body)],
             className="runs",
         ),
         className="scroll",

@@ -11,7 +11,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from probe.analysis.run_sums import currency_of, worths
 from probe.store.catalogue.search import LONGEST, found
 
-from ..components import aria, notice, shell
+from ..components import aria, data, notice, shell
 from ..context import AppContext, app_context
 from ..page import Address, Page
 from ._run_sums import sums
@@ -96,19 +96,21 @@ def _marked() -> Any:
     """What is done with the runs that are marked; ``labels.js`` shows it and acts."""
     actions: list[Any] = [
         html.Strong("", className="marked-count", role="status"),
-        html.Button("Compare", type="button", className="main", **{"data-do": "compare"}),
+        html.Button("Compare", type="button", className="main", **data(do="compare")),
         html.Span(
             [
                 html.Label("tag", htmlFor=_TAG, className="hidden"),
-                dcc.Input(id=_TAG, type="text", maxLength=40, placeholder="tag", autoComplete="off"),
-                html.Button("Add tag", type="button", **{"data-do": "tag"}),
-                html.Button("Remove tag", type="button", **{"data-do": "untag"}),
+                dcc.Input(
+                    id=_TAG, type="text", maxLength=40, placeholder="tag", autoComplete="off"
+                ),
+                html.Button("Add tag", type="button", **data(do="tag")),
+                html.Button("Remove tag", type="button", **data(do="untag")),
             ],
             className="together",
         ),
-        html.Button("Archive", type="button", **{"data-do": "archive"}),
-        html.Button("Bring back", type="button", **{"data-do": "unarchive"}),
-        html.Button("clear", type="button", className="link", **{"data-do": "clear"}),
+        html.Button("Archive", type="button", **data(do="archive")),
+        html.Button("Bring back", type="button", **data(do="unarchive")),
+        html.Button("clear", type="button", className="link", **data(do="clear")),
         html.Span("", className="said", role="alert"),
     ]
     return html.Div(actions, className="marked", hidden=True, role="region", **aria(label="Marked"))

@@ -48,14 +48,14 @@ def sum_line(total: Sum, currency: str) -> list[str]:
         parts.append(f"{energy(total.measured_j)} measured")
     if total.modelled:
         parts.append(f"{energy(total.modelled_j)} by models")
-    for value, modelled in (
-        (_mass(total.co2e_g), _mass(total.modelled_co2e_g)),
-        (_money(total.cost, currency), _money(total.modelled_cost, currency)),
+    for value, modelled, what in (
+        (_mass(total.co2e_g), _mass(total.modelled_co2e_g), " CO2e"),
+        (_money(total.cost, currency), _money(total.modelled_cost, currency), ""),
     ):
         if value:
-            parts.append(value)
+            parts.append(value + what)
         if modelled:
-            parts.append(f"{modelled} by models")
+            parts.append(f"{modelled}{what} by models")
     if total.device_hours:
         parts.append(f"{number(total.device_hours)} device-hours")
     if total.unknown:
@@ -69,7 +69,7 @@ def _mass(grams: float) -> str:
     if not grams:
         return ""
     kilos, unit = (grams / 1e3, "kg") if grams >= 1e3 else (grams, "g")
-    return f"{number(kilos)} {unit} CO2e"
+    return f"{number(kilos)} {unit}"
 
 
 def _money(value: float, currency: str) -> str:
@@ -111,4 +111,3 @@ def _mean(tariff: Tariff | None, row: RunSummary) -> float | None:
 def currency_of(tariffs: Tariffs) -> str:
     """The price's currency; "" where there is none."""
     return "" if tariffs.price is None else tariffs.price.unit
-

@@ -3,7 +3,7 @@
 A file of JSON lines per directory: what it is of, then ``[name, run stamp, folder stamp, row]``.
 It is replaced whole, so that no reader waits for another, not on a file server either; of two that
 write at once the later one stays, and what it lacks is read from the runs again. A line that is
-damaged, or is older than its run, counts for nothing. The file is the owner's alone, as his runs may
+damaged, or is older than its run, counts for nothing. The file is its reader's alone, as runs may
 be.
 """
 

@@ -123,5 +123,3 @@ def summaries(directory: Path) -> list[RunSummary]:
 
 def _is_settled(entry: Entry) -> bool:
     return entry.row is None or entry.row["status"] not in ("running", "unreadable")
-
-

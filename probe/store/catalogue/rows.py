@@ -94,11 +94,7 @@ def summary(path: Path) -> RunSummary:
 
 def with_labels(row: RunSummary, labels: Labels) -> RunSummary:
     """The row with what people said of the run."""
-    return row | {
-        "tags": list(labels.tags),
-        "note": labels.note,
-        "archived": labels.archived,
-    }
+    return row | {"tags": list(labels.tags), "note": labels.note, "archived": labels.archived}
 
 
 def empty_row(run_id: str, status: str, problem: str | None = None) -> RunSummary:
@@ -153,9 +149,7 @@ def _thoroughly(path: Path) -> RunSummary:
     reader = RunReader(path)
     meta, hosts = reader.meta, [reader.meta, *reader.guests.values()]
     run_id = path.name if reader.training is None else reader.id
-    row = _row(
-        path, meta, hosts, run_id, str(reader.status), reader.end_ns() - reader.begin_ns
-    )
+    row = _row(path, meta, hosts, run_id, str(reader.status), reader.end_ns() - reader.begin_ns)
     if reader.is_group:
         row["trainings"] = [summary(training_dir(path, number)) for number in numbers(path)]
     elif reader.training is not None:
@@ -184,7 +178,7 @@ def _row(
         "devices": _devices(path, hosts),
         "co2e_g": _sum("co2e_g", totals),
         "modelled_co2e_g": _sum("modelled_co2e_g", totals),
-        "g_per_kwh": _sum("g_per_kwh", [carbon]),
+        "g_per_kwh": _number(carbon.get("g_per_kwh")),
         "config": _words_of(meta.get("config")),
     }
     if meta.get("simulated"):
@@ -194,7 +188,7 @@ def _row(
 
 
 def _devices(path: Path, hosts: list[RunFields]) -> int:
-    """Accelerators of all hosts; older runs say only in the files of their nodes which those are."""
+    """Accelerators of all hosts; of older runs only the files of their nodes say which."""
     said = [host.get("accelerators") for host in hosts]
     if None in said:
         group = place_of(path)
@@ -225,11 +219,11 @@ def _sum(name: str, hosts: Iterable[Mapping[str, JsonValue]]) -> float | None:
     Raises:
         TypeError: what a host has is no number.
     """
-    total: float | None = None
-    for host in hosts:
-        value = host.get(name)
-        if value is not None:
-            if not isinstance(value, int | float):
-                raise TypeError(f"{name} is no number")
-            total = value if total is None else total + value
-    return total
+    known = [value for host in hosts if (value := _number(host.get(name))) is not None]
+    return sum(known) if known else None
+
+
+def _number(value: object) -> float | None:
+    if value is not None and not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number"[:80])
+    return value

@@ -1,7 +1,7 @@
 """What runs come to: energy, CO2e, cost and device-hours, in all and by day, name, tag or host.
 
-Measured and modelled joules are never added up: each has its own sum. A run that was measured counts
-as measured; what a model says of its other devices is left out, as in the list of runs.
+Measured and modelled joules are never added up: each has its own sum. A run that was measured
+counts as measured; what a model says of its other devices is left out, as in the list of runs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Sum:
     """Of some runs. ``unknown`` counts those whose energy is not known.
 
     ``measured_j`` and ``modelled_j`` are J, ``co2e_g`` and ``modelled_co2e_g`` grams, ``cost`` and
-    ``modelled_cost`` in the price's currency. ``no_co2e`` and ``no_cost`` count runs whose energy is
-    known, but not what it emitted or cost.
+    ``modelled_cost`` in the price's currency. ``no_co2e`` and ``no_cost`` count runs whose energy
+    is known, but not what it emitted or cost.
     """
 
     runs: int = 0
