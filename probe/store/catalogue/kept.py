@@ -68,7 +68,7 @@ def read_kept(directory: Path) -> dict[str, Entry]:
     for line in lines[1:]:
         with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
             name, run, folder, row = json.loads(line)
-            if row is None or row.keys() >= fields:
+            if row is None or (isinstance(row, dict) and row.keys() >= fields):
                 entries[name] = Entry((run[0], run[1]), (folder[0], folder[1]), row)
     return entries
 
