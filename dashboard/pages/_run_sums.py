@@ -23,7 +23,7 @@ _MOST_GROUPS = 30
 def sums(
     context: AppContext,
     rows: Sequence[RunSummary],
-    there: int,
+    there: Sequence[RunSummary],
     asked: Asked,
     worths: Mapping[str, Worth],
     currency: str,
@@ -32,11 +32,11 @@ def sums(
 
     Args:
         rows: those that are shown, on whatever page.
-        there: how many runs there are in all.
+        there: all runs of the directory.
     """
     parts = sum_line(total(rows, worths), currency)
-    if len(rows) < there:
-        parts[0] = f"{len(rows)} of {there} runs"
+    if len(rows) < len(there):
+        parts[0] = f"{len(rows)} of {len(there)} runs"
     line = html.P(
         [html.Span(unbroken(part)) for part in parts], className="sums", **aria(live="polite")
     )
@@ -52,7 +52,14 @@ def sums(
         for group in GROUPS
     ]
     choice = html.Nav(["totals by", *links], className="spans", **aria(label="Totals by"))
-    return [line, choice, _by_group(rows, asked, worths, currency) if asked.by else ""]
+    away = sum(row["archived"] for row in there)
+    label = f"without {away} archived" if asked.archived else f"show {away} archived, too"
+    archived = dcc.Link(label, href=asked.href(context, archived=not asked.archived))
+    return [
+        line,
+        html.Div([choice, archived if away else ""], className="choices"),
+        _by_group(rows, asked, worths, currency) if asked.by else "",
+    ]
 
 
 def _by_group(

@@ -20,7 +20,7 @@ from ._run_table import Asked, page_of, pages, sorted_rows, table
 _TICK_MS = 2000
 _TYPING_S = 0.15  # without a key until the server is asked
 _RUNS, _SUMS, _TICK, _SEARCH = "runs-table", "runs-sums", "runs-tick", "runs-search"  # ids
-_FILTER, _ARCHIVED, _HELP, _TAG = "runs-filter", "runs-archived", "runs-help", "runs-tag"
+_FILTER, _HELP, _TAG = "runs-filter", "runs-help", "runs-tag"
 _ASKED, _SEEN = "runs-asked", "runs-seen"  # of stores
 
 
@@ -58,12 +58,6 @@ def _search(asked: Asked) -> Any:
                     ),
                 ],
                 className="search",
-            ),
-            dcc.Checklist(
-                id=_ARCHIVED,
-                options=[{"label": "archived runs, too", "value": "1"}],
-                value=["1"] if asked.archived else [],
-                className="check",
             ),
             html.Details(
                 [
@@ -127,15 +121,14 @@ def _callbacks(app: Dash) -> None:
         Output(_SEEN, "data"),
         Input(_TICK, "n_intervals"),
         Input(_SEARCH, "value"),
-        Input(_ARCHIVED, "value"),
         State(_ASKED, "data"),
         State(_SEEN, "data"),
         prevent_initial_call=True,
     )
-    def follow(_: Any, text: Any, archived: Any, before: Any, seen: Any) -> Any:
+    def follow(_: Any, text: Any, before: Any, seen: Any) -> Any:
         asked = Asked.of(before)
         given = {"q": text if isinstance(text, str) else ""}
-        now = replace(asked, text=Asked.of(given).text, archived=bool(archived))
+        now = replace(asked, text=Asked.of(given).text)
         if now != asked:
             now = replace(now, page=1)
         head, body, now, stamp = _content(app_context(), now)
@@ -162,7 +155,7 @@ def _content(context: AppContext, asked: Asked) -> tuple[list[Any], list[Any], A
     context.library.look_into(part)
     tariffs = context.tariffs
     known, currency = worths(shown, tariffs), currency_of(tariffs)
-    head = sums(context, shown, len(rows), asked, known, currency)
+    head = sums(context, shown, rows, asked, known, currency)
     stamp = hashlib.sha256(repr((asked, head, part)).encode()).hexdigest()
     if not shown:
         return head, [_nothing_found(rows, asked)], asked, stamp
@@ -173,7 +166,7 @@ def _content(context: AppContext, asked: Asked) -> tuple[list[Any], list[Any], A
 def _nothing_found(rows: list[Any], asked: Asked) -> Any:
     away = sum(row["archived"] for row in rows)
     if not asked.text:
-        return notice("All runs here are archived: tick “archived runs, too” to see them.")
+        return notice("All runs here are archived: the link above shows them.")
     more = f" {away} are archived and were not looked at." if away and not asked.archived else ""
     return notice(f"No run has all of that.{more}")
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...cache_folder import cache_folder
 from .. import files, untrusted
@@ -69,7 +69,8 @@ def read_kept(directory: Path) -> dict[str, Entry]:
         with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
             name, run, folder, row = json.loads(line)
             if row is None or (isinstance(row, dict) and row.keys() >= fields):
-                entries[name] = Entry((run[0], run[1]), (folder[0], folder[1]), row)
+                known = cast("RunSummary | None", row)
+                entries[name] = Entry((run[0], run[1]), (folder[0], folder[1]), known)
     return entries
 
 
