@@ -12,12 +12,14 @@ from dash import ClientsideFunction, Dash, Input, Output, Patch, State, ctx, dcc
 from flask import has_request_context, request
 
 from probe.errors import ProbeError
+from probe.model import Provenance
 
 from .. import urls
 from ..chart_data import Figure
 from ..components import DAMAGED, cannot_show, card, part_id, room, shell, trouble
 from ..context import AppContext, app_context
 from ..data.power import main_meters
+from ..figures.heatmap import comparable
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, ChartKind, draw
 from ..urls import Selection
@@ -47,18 +49,19 @@ def _layout(context: AppContext, address: Address) -> Any:
     try:
         run = context.library.open(run_id)
         live, newest = run.live, run.newest()
-        devices = [meter.source.device for meter in main_meters(run.meters())]
+        sources = [meter.source for meter in main_meters(run.meters())]
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     selection = Selection.of(address.get("t"), address.get("d"))
-    links = choices(context, run_id, devices, selection)
+    links = choices(context, run_id, [source.device for source in sources], selection)
+    together = len(comparable([source.provenance is Provenance.MODELLED for source in sources]))
     cards = [
         card(
             name,
             kind.title,
             wide=kind.wide,
             extra=links if name == "power" else (),
-            hidden=kind.several and len(devices) < 2,
+            hidden=kind.several and together < 2,
         )
         for name, kind in CHARTS.items()
     ]
