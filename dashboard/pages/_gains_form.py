@@ -20,10 +20,15 @@ def choices(context: AppContext) -> dict[str, str]:
     rows = [
         row
         for row in context.library.rows()
-        if row["status"] == "finished" and not row["archived"] and not row.get("trainings")
+        if row["status"] == "finished" and not row.get("trainings")
     ]
-    names = Counter(row["name"] for row in rows if row["name"])
-    proposed = {name: f"{count} run" + ("s" if count > 1 else "") for name, count in names.items()}
+    names = Counter(row["name"] for row in rows)  # a name means its archived runs, too
+    rows = [row for row in rows if not row["archived"]]
+    proposed = {
+        name: f"{names[name]} run" + ("s" if names[name] > 1 else "")
+        for name in dict.fromkeys(row["name"] for row in rows)
+        if name
+    }
     for row in rows:
         proposed.setdefault(row["id"], f"one run, {(row['started'] or '')[:16].replace('T', ' ')}")
     return dict(list(proposed.items())[:_MAX_CHOICES])

@@ -49,9 +49,9 @@ def run(options: argparse.Namespace) -> int:
     from ...store.layout import runs_dir
 
     directory = runs_dir(place(options))
-    rows = summaries(directory)
-    there = len(rows)
-    rows = found(rows, options.search, archived=options.all or options.format == "json")
+    everything = summaries(directory)
+    there = len(everything)
+    rows = found(everything, options.search, archived=options.all or options.format == "json")
     if options.by:
         return _print_sums(rows, options)
     if options.format == "json":
@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
         what = f"that {options.search!r} means" if options.search else "that is not archived"
         raise NothingToReport(f"no run of {there} in {directory} {what} (--all: archived, too)")
     print(listing(rows))
+    if left_out := sum(row["archived"] for row in everything) * (not options.all):
+        print(f"({left_out} archived: --all shows them, too)")
     return 0
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from probe.analysis.carbon_and_price import Tariffs, tariff
 from probe.analysis.run_sums import sum_line, worths
+from probe.cli.main import main
 from probe.model import RunStatus
 from probe.store import files, layout
 from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing, summaries
@@ -21,6 +22,7 @@ from probe.store.catalogue.rows import empty_row
 from probe.store.catalogue.search import found
 from probe.store.catalogue.totals import Worth, total, totals_by
 from probe.store.runs import create_run
+from tests.fakes.stored_run import counter, energy_source, stored_run
 
 
 @pytest.fixture(autouse=True)
@@ -234,3 +236,34 @@ def test_cost_and_intensity_that_are_given(tmp_path: Path) -> None:
     summed = total([two_hours, later], known)
     assert summed.co2e_g == pytest.approx(400.0) and summed.cost == pytest.approx(0.4)
     assert summed.no_cost == 1
+
+
+def test_devices_of_a_run_whose_run_json_does_not_count_them(tmp_path: Path) -> None:
+    samples = counter(10**12, 5.0, 100.0)
+    stored_run(tmp_path, [(energy_source(gpu), samples) for gpu in range(3)], 5.0)
+    (row,) = summaries(tmp_path)
+    assert row["devices"] == 3
+    (tmp_path / row["id"] / f"node-{layout.node_name()}" / "sources.json").unlink()
+    assert summaries(tmp_path)[0]["devices"] == 1  # the host
+
+
+def test_the_command_searches_adds_up_and_says_what_it_leaves_out(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change_labels(directory / "20260101-000004-r", archived=True)
+    change_labels(directory / "20260101-000003-r", add=["sweep"])
+
+    def ls(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["ls", str(directory), *words])
+        captured = capsys.readouterr()
+        return captured.out + captured.err
+
+    assert "20260101-000004-r" not in ls() and "(1 archived: --all shows them, too)" in ls()
+    assert "20260101-000004-r" in ls("--all")
+    assert [row["archived"] for row in json.loads(ls("--json"))] == [True, False, False, False]
+    assert len(ls("--search", "tag:sweep").splitlines()) == 3
+    assert "no run of 4" in ls("--search", "tag:other")
+    sums = json.loads(ls("--by", "tag", "--json"))
+    assert sums["tag"]["sweep"]["measured_j"] == 3000.0 and sums["all"]["runs"] == 4
+    assert ls("--by", "day").splitlines()[-1].split()[:3] == ["all", "3", "6.00"]
