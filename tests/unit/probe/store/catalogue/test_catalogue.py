@@ -238,12 +238,13 @@ def test_cost_and_intensity_that_are_given(tmp_path: Path) -> None:
     assert summed.no_cost == 1
 
 
-def test_devices_of_a_run_whose_run_json_does_not_count_them(tmp_path: Path) -> None:
+def test_devices_of_a_run_whose_run_json_does_not_count_them(tmp_path: Path, cache: Path) -> None:
     samples = counter(10**12, 5.0, 100.0)
     stored_run(tmp_path, [(energy_source(gpu), samples) for gpu in range(3)], 5.0)
     (row,) = summaries(tmp_path)
     assert row["devices"] == 3
     (tmp_path / row["id"] / f"node-{layout.node_name()}" / "sources.json").unlink()
+    shutil.rmtree(cache)
     assert summaries(tmp_path)[0]["devices"] == 1  # the host
 
 
