@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = _parser(arguments).parse_args(_rewritten(arguments))
+        options = _parser(arguments).parse_args(arguments)
         code = _module(options.command).run(options)
     except ProbeError as error:
         print(f"probe: {error}", file=sys.stderr)
@@ -37,15 +37,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if code < 0:
         _die_of(-code)
     sys.exit(code)
-
-
-def _rewritten(arguments: list[str]) -> list[str]:
-    """The arguments in the form that argparse takes, where a command has another one."""
-    if arguments[:1] and arguments[0] in command_names():
-        rewritten = getattr(_module(arguments[0]), "rewritten", None)
-        if rewritten is not None:
-            return [arguments[0], *rewritten(arguments[1:])]
-    return arguments
 
 
 def command_names() -> list[str]:
@@ -76,11 +67,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
+    rewritten: Callable[[list[str]], list[str]] | None = None  # of the command, if it has one
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse's, but what is unknown is refused here, where the options are known."""
-        options, unknown = super().parse_known_args(args, namespace)
+        words = sys.argv[1:] if args is None else list(args)
+        if self.rewritten is not None:
+            words = self.rewritten(words)
+        options, unknown = super().parse_known_args(words, namespace)
         if unknown:
             names = [name for action in self._actions for name in action.option_strings]
             word = unknown[0].partition("=")[0]
@@ -128,6 +124,7 @@ def _add_command(subparsers: Any, name: str) -> None:
         epilog="examples:\n" + "\n".join(f"  {line}" for line in module.EXAMPLES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    command.rewritten = getattr(module, "rewritten", None)
     module.add_arguments(command)
 
 

@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         metavar="TEXT",
-        default="",
         help="words that a run has; tag:…, name:…, host:…, status:…, config:…, note:…, date:…, "
         "from:…, to:…, -word",
     )
@@ -51,7 +50,9 @@ def run(options: argparse.Namespace) -> int:
     directory = runs_dir(place(options))
     everything = summaries(directory)
     there = len(everything)
-    rows = found(everything, options.search, archived=options.all or options.format == "json")
+    rows = found(
+        everything, (options.search or ""), archived=options.all or options.format == "json"
+    )
     if options.by:
         return _print_sums(rows, options)
     if options.format == "json":

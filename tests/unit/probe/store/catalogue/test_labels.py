@@ -164,6 +164,8 @@ def test_the_command(
     out = said(monkeypatch, capsys, "tag", *words)
     assert out == f"{ID}: +b archived\n-5 % than before\n"
     assert read_labels(run) == Labels(("b",), "-5 % than before", True)
+    said(monkeypatch, capsys, "tag", "x", "--add", "c", "--remove", "b")
+    assert read_labels(run).tags == ("c",)
     assert "archived" not in said(monkeypatch, capsys, "tag", "x", "--unarchive")
     assert "give one of them" in said(monkeypatch, capsys, "tag", "x", "+a", "-a")
     assert "is no tag" in said(monkeypatch, capsys, "tag", "x", "+a b")
