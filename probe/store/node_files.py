@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from . import checksums, files, untrusted
 
 _GAPS_BYTES = 64 << 20  # of a longer file the first part is read
 _PIECE = 1 << 20
+_DEVICE = re.compile(rb'"device": ?"([^"\\]*)"')
 
 
 def read_sources(node: Path) -> list[Source]:
@@ -49,6 +51,20 @@ def accelerators(sources: Iterable[Any]) -> int:
             if source.get("device_kind", device_kind(str(source.get("device")))) == kind
         }
     )
+
+
+def accelerators_of_node(node: Path) -> int:
+    """The same of a node's directory, for a list of very many runs.
+
+    Names of devices are looked for in the text: parsing it takes fifty times as long, and the
+    sources of eight GPUs are 60 kB. 0 where the file is missing.
+    """
+    try:
+        text = untrusted.read_regular(node / "sources.json", files.JSON_BYTES)
+    except OSError:
+        return 0
+    names = [name.decode("utf-8", "replace") for name in set(_DEVICE.findall(text))]
+    return sum(device_kind(name) is DeviceKind.ACCELERATOR for name in names)
 
 
 def _source(value: Any) -> Source:

@@ -15,7 +15,7 @@ from ...errors import ProbeError
 from ...model import RunStatus
 from .. import files
 from ..layout import LABELS_FILE, training_dir
-from ..node_files import accelerators
+from ..node_files import accelerators_of_node
 from ..run_fields import PowerFields, RunFields
 from ..trainings import numbers, place_of
 from .labels import Labels, read_labels
@@ -192,8 +192,8 @@ def _devices(path: Path, hosts: list[RunFields]) -> int:
     said = [host.get("accelerators") for host in hosts]
     if None in said:
         group = place_of(path)
-        nodes = (path if group is None else group[0]).glob("node-*/sources.json")
-        return sum(accelerators(files.read_json(node) or ()) for node in nodes) or len(hosts)
+        nodes = (path if group is None else group[0]).glob("node-*")
+        return sum(map(accelerators_of_node, nodes)) or len(hosts)
     return sum(filter(None, said)) or len(hosts)
 
 
