@@ -106,7 +106,7 @@ def _energy(row: RunSummary, worth: Worth | None, currency: str) -> list[Any]:
     about = [_about(row, joules, model=model)]
     about += [] if grams is None else [f"{number(grams)} g CO2e"]
     about += [] if cost is None else [f"{number(cost)} {currency}".strip()]
-    return [_shown(row, joules), html.Small(" · ".join(filter(None, about)))]
+    return [_shown(row, joules), html.Small([html.Span(part) for part in about if part])]
 
 
 def _shown(row: RunSummary, joules: float | None) -> str:
@@ -128,7 +128,7 @@ def _hungriest(row: RunSummary) -> Any:
     if takes is None:
         return ""
     dot = html.Span(className="dot", style={"background": colour(takes["phase"])})
-    return [dot, takes["phase"], html.Small(f"{share(takes['share'])} of the {takes['of']}")]
+    return [dot, takes["phase"], html.Small(f"{share(takes['share'])} of {takes['of']}")]
 
 
 def _power(row: RunSummary) -> Any:
