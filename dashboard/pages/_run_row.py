@@ -54,11 +54,11 @@ def run_row(context: AppContext, row: RunSummary, worth: Worth | None, currency:
             ),
             html.Td("" if row["steps"] is None else str(row["steps"]), className="n roomy"),
             html.Td(_energy(row, worth, currency), className=number_class),
+            html.Td(_hungriest(row), className="roomy most"),
             html.Td(
                 "" if each is None else [energy(each), html.Small(unit)],
                 className=f"{number_class} roomy",
             ),
-            html.Td(_hungriest(row), className="roomy"),
             html.Td(_power(row), className="roomy"),
         ],
         className=" ".join(word for word, holds in classes.items() if holds),

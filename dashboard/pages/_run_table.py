@@ -40,8 +40,8 @@ COLUMNS: Mapping[str, tuple[str, Callable[[RunSummary], SortKey | None], str]] =
     "duration": ("duration", lambda row: _by_number(row["duration_s"]), "n roomy"),
     "steps": ("steps", lambda row: _by_number(row["steps"]), "n roomy"),
     "energy": ("energy", lambda row: _by_number(joules_of(row)[0]), "n"),
-    "each": ("energy per sample", lambda row: _by_number(each_of(row)[0]), "n roomy"),
     "phase": ("takes most", _phase, "roomy"),
+    "each": ("energy per sample", lambda row: _by_number(each_of(row)[0]), "n roomy"),
 }
 _UPWARDS_FIRST = ("name", "status", "phase")
 
