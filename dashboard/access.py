@@ -106,6 +106,16 @@ def guard(server: Flask, access: Access, base: str) -> None:
         return response
 
 
+def is_own_page() -> bool:
+    """Whether a page of this very server sent the request, which :func:`guard` has let in.
+
+    Browsers send Origin with every POST; who has no browser has `probe tag`.
+    """
+    origin = urlsplit(request.headers.get("Origin", ""))
+    own = origin.scheme in ("http", "https") and origin.netloc == request.headers.get("Host")
+    return own and request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+
+
 def refusal(code: int, why: str) -> Response:
     """An error response of one line of text."""
     response = Response(f"{why}\n", code, mimetype="text/plain")

@@ -20,6 +20,7 @@ from .context import CONFIG_KEY, AppContext, app_context
 from .downloads import downloads
 from .page import URL_ID, Page
 from .pages import pages
+from .writes import writes
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
 # Dash takes the plotly that is there. What is preloaded is what it asks for last.
@@ -57,6 +58,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
+    server.register_blueprint(writes(), url_prefix=base.rstrip("/"))
     app = Dash(
         "dashboard",
         server=cast(Any, server),

@@ -10,6 +10,7 @@ from dash import dcc, html
 
 from probe.errors import ProbeError
 
+from . import urls
 from .chart_data import Chart
 
 CONFIG: Any = {
@@ -29,6 +30,11 @@ def aria(**values: str) -> dict[str, Any]:  # Dash's components take what any ar
     return {f"aria-{key}": value for key, value in values.items()}
 
 
+def data(**values: str) -> dict[str, Any]:
+    """Attributes that the page's scripts read: ``data-run`` and the like."""
+    return {f"data-{key}": value for key, value in values.items()}
+
+
 def part_id(part: str, name: str) -> dict[str, str]:
     """The id of a part of a chart's card: graph, caption, plot (the graph's room), card, links."""
     return {"type": part, "view": name}
@@ -45,6 +51,11 @@ def shell(*children: Any, title: str = "", sub: Sequence[Any] = (), wide: bool =
 def badge(status: str) -> Any:
     """The status of a run as a coloured word."""
     return html.Span(status, className=f"badge {status if status.isalpha() else ''}")
+
+
+def tag_link(tag: str, home: str) -> Any:
+    """A tag that leads to all runs which have it; ``home`` is the address of the list of runs."""
+    return dcc.Link(tag, href=home + urls.query({"q": f'tag:"{tag}"'}), className="tag")
 
 
 def tile(label: str, value: str, note: str = "", kind: str = "") -> Any:
@@ -84,6 +95,7 @@ def card(
     hrefs: tuple[str, str] | None = None,
     chart: Chart | None = None,
     wide: bool = False,
+    hidden: bool = False,
 ) -> Any:
     """A chart with its caption, table, CSV and image. Filled later if ``chart`` is None."""
     graph = dcc.Graph(
@@ -115,6 +127,7 @@ def card(
         ],
         id=part_id("card", name),
         className="card wide" if wide else "card",
+        hidden=hidden,
         **aria(labelledby=f"title-{name}"),
     )
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from flask import current_app
 
+from probe.analysis.carbon_and_price import Tariffs
+
 from . import urls
 from .data.comparisons import Comparisons
 from .data.library import Library
@@ -17,13 +19,17 @@ CONFIG_KEY = "APP_CONTEXT"  # of the Flask app
 
 @dataclass(frozen=True)
 class AppContext:
-    """The data of one directory of runs, and the path below which it is served."""
+    """The data of one directory of runs, and the path below which it is served.
+
+    ``tariffs`` are PROBE_INTENSITY and PROBE_PRICE as the server was started with them.
+    """
 
     directory: Path
     base: str = "/"
     library: Library = field(init=False)
     comparisons: Comparisons = field(init=False)
     sensors: Sensors = field(init=False)
+    tariffs: Tariffs = field(default_factory=Tariffs.given)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "library", Library(self.directory))

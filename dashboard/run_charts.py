@@ -22,6 +22,7 @@ class ChartKind:
 
     ``first`` charts are drawn before all others, and twice a second while a run is live; the others
     every few seconds. Charts over ``time`` are drawn again when another part of it is selected.
+    A chart of ``several`` devices has no card where there is one.
     """
 
     title: str
@@ -29,6 +30,7 @@ class ChartKind:
     first: bool = False
     time: bool = False
     wide: bool = False
+    several: bool = False
 
 
 @cached
@@ -94,7 +96,7 @@ CHARTS: Mapping[str, ChartKind] = {
     ),
     "waste": ChartKind("What is not training", lambda run, _: waste.waste(run.report_now())),
     "power": ChartKind("Power over time", _power, first=True, time=True, wide=True),
-    "heatmap": ChartKind("Device by device", _heatmap, time=True, wide=True),
+    "heatmap": ChartKind("Device by device", _heatmap, time=True, wide=True, several=True),
     "anatomy": ChartKind("Inside a step", _anatomy, time=True),
     "drift": ChartKind("Step after step", _drift),
     "memory": ChartKind("Memory", _memory, time=True),

@@ -107,6 +107,7 @@ class Serving:
         # In the server's own thread, which waits on these sockets.
         self._server.trigger.pull_trigger(self._server.close)
         self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
+        self._app.config[CONFIG_KEY].library.close()
 
     def _announce(self) -> None:
         """Publish the address for runs to find it; only the first server of a directory does."""

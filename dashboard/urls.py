@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 RUN, RANKS = "/run/", "/ranks/"
 TABLE, CSV = "/table/", "/csv/"
+LABELS = "/labels/"  # where a run's tags and note are written
 MEMBER = "~"  # in addresses between a group's id and the number of one of its trainings
 _OF_GROUP = re.compile(r"[^/]+/\d+")
 _MAX_SECONDS = 1e9  # nothing runs for thirty years

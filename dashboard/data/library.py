@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from pathlib import Path
 
 from probe.errors import UnknownRunError
-from probe.store.catalogue import RunSummary, private_summaries, summary
+from probe.report.answer import largest
+from probe.report.build.report import build
+from probe.store.catalogue import Catalogue, Hungriest, RunSummary
 from probe.store.layout import RUN_FILE, training_dir
 from probe.store.live import read_live
 from probe.store.untrusted import is_regular
@@ -16,9 +19,11 @@ from probe.store.untrusted import is_regular
 from ..urls import MEMBER
 from .run import OpenRun
 
-_FRESH_S = 0.4  # summaries are read again after so long
+_FRESH_S = 0.4  # the directory is looked at again after so long
+_SHARE = 0.05  # of the time that looking may take: a directory of very many runs is seen later
 _OPEN = 8  # the most runs that are kept open
-_Stamp = tuple[int, int]
+_MOST_WAITING = 200
+_LAST_LOOK_S = 5.0
 
 
 class Library:
@@ -27,18 +32,56 @@ class Library:
     def __init__(self, directory: Path):
         self.directory = directory
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self._rows: list[RunSummary] = []
-        self._summaries: dict[str, tuple[_Stamp, RunSummary]] = {}
-        self._read_at = -_FRESH_S
+        self._catalogue = Catalogue(directory)
+        self._stale_at = -1.0  # monotonic seconds
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
+        self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
+        self._tried: set[tuple[str, str]] = set()  # (id, status)
+        self._worker: threading.Thread | None = None
 
     def rows(self) -> list[RunSummary]:
         """A summary of every run, live runs first, then the newest."""
-        with self._lock:
-            if time.monotonic() - self._read_at >= _FRESH_S:
+        with self._reading:
+            began = time.monotonic()
+            if began >= self._stale_at:
                 self._rows = self._read()
-                self._read_at = time.monotonic()
+                self._catalogue.keep()
+                took = time.monotonic() - began
+                self._stale_at = began + took + max(_FRESH_S, took / _SHARE)
             return self._rows
+
+    def changed(self) -> None:
+        """Somebody wrote into the directory: look again the next time."""
+        with self._reading:
+            self._stale_at = -1.0
+
+    def look_into(self, rows: Iterable[RunSummary]) -> None:
+        """Find out, in a thread, what only a reading of the whole run tells of these rows.
+
+        That is the phase that takes most, and the energy and steps of a run that was killed. It
+        stands in the rows as soon as it is known, and is kept.
+        """
+        with self._lock:
+            for row in rows:
+                key = row["id"], row["status"]
+                if _lacks_something(row) and key not in self._tried:
+                    self._tried.add(key)
+                    self._waiting.append(row["id"])
+            if self._waiting and self._worker is None:
+                self._worker = threading.Thread(target=self._look, name="look into", daemon=True)
+                self._worker.start()
+
+    def close(self) -> None:
+        """Ask nothing more of the runs, and keep what is known of them."""
+        with self._lock:
+            self._waiting.clear()
+            worker = self._worker
+        if worker is not None:
+            worker.join(_LAST_LOOK_S)
+        with self._reading:
+            self._catalogue.keep(now=True)
 
     def open(self, run_id: str) -> OpenRun:
         """A run of this directory.
@@ -47,7 +90,7 @@ class Library:
             UnknownRunError: there is none of that id.
             StoreError: it cannot be read.
         """
-        path = self._path(run_id)
+        path = self.path(run_id)
         with self._lock:
             run = self._open.get(run_id)
             if run is None:
@@ -57,7 +100,8 @@ class Library:
             self._open.move_to_end(run_id)
         return run
 
-    def _path(self, run_id: str) -> Path:
+    def path(self, run_id: str) -> Path:
+        """The directory of a run. Raises UnknownRunError: there is none of that id."""
         whole, _, number = run_id.partition(MEMBER)
         path = self.directory / whole
         plain = run_id and not run_id.startswith(".") and "\0" not in run_id
@@ -74,24 +118,63 @@ class Library:
         return path
 
     def _read(self) -> list[RunSummary]:
-        summaries: dict[str, tuple[_Stamp, RunSummary]] = {}
-        rows: list[RunSummary] = []
-        for path in (file.parent for file in self.directory.glob(f"*/{RUN_FILE}")):
-            stamp = _stamp(path / RUN_FILE)
-            before = self._summaries.get(path.name)
-            row = before[1] if before is not None and before[0] == stamp else None
-            if row is None or row["status"] == "running":
-                row = _with_live(path, summary(path))
-            summaries[path.name] = stamp, row
-            rows.append(row)
-        self._summaries = summaries
-        rows += private_summaries(self.directory)
-        rows.sort(key=lambda row: (str(row["started"] or ""), row["id"]), reverse=True)
+        rows = [
+            _with_live(self.directory / row["id"], row) if row["status"] == "running" else row
+            for row in self._catalogue.rows()
+        ]
         return sorted(rows, key=lambda row: row["status"] != "running")
+
+    def _look(self) -> None:
+        """One run after the other, until none waits."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._worker = None
+                    return
+                run_id = self._waiting.popleft()
+            try:
+                found = _looked_into(self.directory / run_id)
+            except Exception:  # a damaged run: its own page says what is wrong with it
+                continue
+            with self._reading:
+                row = next((row for row in self._rows if row["id"] == run_id), None)
+                if row is not None:
+                    self._catalogue.complete(run_id, _completed(row, found))
+                    self._stale_at = min(self._stale_at, time.monotonic() + _FRESH_S)
+
+
+def _lacks_something(row: RunSummary) -> bool:
+    settled = row["problem"] is None and row["status"] != "running"
+    has_phases = bool(row["steps"]) or row["status"] == "killed"
+    return settled and row["hungriest"] is None and not row.get("trainings") and has_phases
+
+
+def _looked_into(path: Path) -> RunSummary:
+    """What the report of a run says, in the fields of a row."""
+    report = build(path, with_rates=False)
+    total, takes = report.total, largest(report)
+    simulated = report.run.simulated
+    return {  # type: ignore[typeddict-item]
+        "energy_j": None if simulated else total.energy_j,
+        "modelled_energy_j": None if simulated else total.modelled_energy_j,
+        "co2e_g": None if simulated else total.co2e_g,
+        "modelled_co2e_g": None if simulated else total.modelled_co2e_g,
+        "steps": report.run.steps,
+        "hungriest": None
+        if takes is None
+        else Hungriest(phase=takes[0], share=takes[1], of=takes[2]),
+    }
+
+
+def _completed(row: RunSummary, found: RunSummary) -> RunSummary:
+    """What run.json says stays; of a run that was killed it says little."""
+    ended = row["energy_j"] is not None or row["modelled_energy_j"] is not None
+    more = {"hungriest": found["hungriest"]} if ended else found
+    return row | more  # type: ignore[return-value]
 
 
 def _with_live(path: Path, row: RunSummary) -> RunSummary:
-    live = read_live(path) if row["status"] == "running" else None
+    live = read_live(path)
     if live is None or row.get("simulated"):
         return row
     return row | {
@@ -100,11 +183,3 @@ def _with_live(path: Path, row: RunSummary) -> RunSummary:
         "steps": max(page.steps for page in live.pages),
         "power_w": live.power_w(),
     }
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        file = path.stat()
-    except OSError:
-        return 0, 0
-    return file.st_mtime_ns, file.st_size

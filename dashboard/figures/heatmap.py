@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from probe.report.numbers import watts as watts_text
@@ -14,13 +16,22 @@ from .style import SCALE, TimeScale, figure, listed, plain
 _MAX_ROWS = 64
 
 
+def comparable(modelled: Sequence[bool]) -> list[int]:
+    """The devices that are shown beside each other: a model never beside a meter.
+
+    Args:
+        modelled: of each device, whether a model says its power.
+    """
+    measured = [place for place, is_modelled in enumerate(modelled) if not is_modelled]
+    return measured or list(range(len(modelled)))
+
+
 def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
     """Power of devices × time, the device with the highest mean first."""
     columns, rows = table(watts)
-    if watts is None or len(watts.devices) < 2:
+    chosen = [] if watts is None else comparable([kind == MODELLED for kind in watts.provenance])
+    if watts is None or len(chosen) < 2:
         return Chart("Only one device: there is nothing to hold beside it.", None, columns, rows)
-    measured = [i for i, kind in enumerate(watts.provenance) if kind != MODELLED]
-    chosen = measured if len(measured) > 1 else list(range(len(watts.devices)))
     means = np.nan_to_num(device_means(watts.mean_w[chosen]))
     order = [chosen[i] for i in np.argsort(means)[::-1]][:_MAX_ROWS]
     middle = (watts.edges_s[:-1] + watts.edges_s[1:]) / 2

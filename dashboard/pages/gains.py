@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -21,14 +20,13 @@ from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
 from ..figures.gains import by_cell, by_kind, by_phase
 from ..page import Address, ChartTable, Page
-from . import _objective
+from . import _gains_form, _objective
 from ._objective import Asked
 
 _PATH = "/gains"
-_BASE, _OTHERS, _TARGET, _COMPARISON = "base", "others", "target", "comparison"  # ids
+_TARGET, _COMPARISON = "target", "comparison"  # ids
 _OBJECTIVE = "objective"
 _ASKED = "gains-asked"  # of a store
-_MAX_CHOICES = 2000
 
 
 def _layout(context: AppContext, address: Address) -> Any:
@@ -36,33 +34,10 @@ def _layout(context: AppContext, address: Address) -> Any:
     base, target = _text(address.get("base")), _text(address.get("target"))
     other = address.get("other", "")
     others = [text for text in ([other] if isinstance(other, str) else other) if _text(text)]
-    choices, asked = _choices(context, [base, *others]), Asked.of(address)
+    choices, asked = _gains_form.choices(context), Asked.of(address)
     form = html.Form(
         [
-            html.Div(
-                [
-                    html.Label("base: before the change", htmlFor=_BASE),
-                    html.Select(
-                        [html.Option("", value=""), *_options(choices, [base])],
-                        id=_BASE,
-                        name="base",
-                    ),
-                ]
-            ),
-            html.Div(
-                [
-                    html.Label(
-                        "compared with it: what you changed (Ctrl for several)", htmlFor=_OTHERS
-                    ),
-                    html.Select(
-                        _options(choices, others),
-                        id=_OTHERS,
-                        name="other",
-                        multiple=True,
-                        size=str(min(5, max(2, len(choices)))),
-                    ),
-                ]
-            ),
+            *_gains_form.sides(choices, base, others),
             html.Div(
                 [
                     html.Label("until a target, like loss<=2.5 (may be empty)", htmlFor=_TARGET),
@@ -70,7 +45,7 @@ def _layout(context: AppContext, address: Address) -> Any:
                 ]
             ),
             _objective.fields(asked),
-            html.Button("Compare", type="submit"),
+            html.Div(html.Button("Compare", type="submit", className="main")),
         ],
         className="form",
         method="get",
@@ -103,8 +78,8 @@ def _callbacks(app: Dash) -> None:
         base, others, target = _sides(asked)
         if not base or not others:
             return notice(
-                "Choose a base and what to compare with it. A name means all runs of that name; "
-                f"a verdict needs {FEWEST_RUNS} or more runs a side."
+                "Mark runs in the list and press Compare, or write here what to compare. A name "
+                f"means all runs of that name; a verdict needs {FEWEST_RUNS} or more runs a side."
             )
         context, query = app_context(), comparison_query(base, others, target)
         return _or_trouble(
@@ -211,41 +186,6 @@ def _figures(figures: Table) -> Any:
         caption=figures.title,
         numbers=[i for i in range(len(figures.head)) if i not in figures.text],
     )
-
-
-def _choices(context: AppContext, asked: Sequence[str]) -> list[dict[str, str]]:
-    """Names with the number of their runs, then single runs, then what was asked for."""
-    rows = [row for row in context.library.rows() if not row["problem"]]
-    counts = Counter(row["name"] for row in rows if row["name"] and not row.get("trainings"))
-    choices = [
-        {"value": name, "label": f"{name} ({count} run{'s' if count > 1 else ''})"}
-        for name, count in counts.items()
-    ]
-    ids = [
-        each["id"]
-        for row in rows
-        for each in row.get("trainings") or [row]
-        if each["id"] not in counts
-    ]
-    choices += [{"value": run_id, "label": run_id} for run_id in ids]
-    choices = choices[:_MAX_CHOICES]
-    offered = {choice["value"] for choice in choices}
-    return choices + [
-        {"value": text, "label": text}
-        for text in dict.fromkeys(asked)
-        if text and text not in offered
-    ]
-
-
-def _options(choices: Sequence[Mapping[str, str]], chosen: Sequence[str]) -> list[Any]:
-    return [
-        html.Option(
-            choice["label"],
-            value=choice["value"],
-            selected="selected" if choice["value"] in chosen else None,
-        )
-        for choice in choices
-    ]
 
 
 def _ablations(context: AppContext) -> list[Any]:

@@ -6,27 +6,28 @@ import contextlib
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, Patch, State, ctx, dcc, html, no_update
 from flask import has_request_context, request
 
 from probe.errors import ProbeError
+from probe.model import Provenance
 
 from .. import urls
 from ..chart_data import Figure
-from ..components import DAMAGED, aria, cannot_show, card, part_id, room, shell, trouble
+from ..components import DAMAGED, cannot_show, card, part_id, room, shell, trouble
 from ..context import AppContext, app_context
 from ..data.power import main_meters
+from ..figures.heatmap import comparable
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, ChartKind, draw
 from ..urls import Selection
+from . import _labels
+from ._run_choices import choices
 from ._run_summary import head, meters, notices, strip
 
 _TICK_MS, _SLOW_TICK_MS = 500, 5000
-_MAX_LISTED_DEVICES = 24  # more make no readable list of boxes
 _EMPTY: Figure = {"data": [], "layout": {}}
 
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
@@ -48,13 +49,20 @@ def _layout(context: AppContext, address: Address) -> Any:
     try:
         run = context.library.open(run_id)
         live, newest = run.live, run.newest()
-        devices = [meter.source.device for meter in main_meters(run.meters())]
+        sources = [meter.source for meter in main_meters(run.meters())]
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     selection = Selection.of(address.get("t"), address.get("d"))
-    choices = _choices(context, run_id, devices, selection)
+    links = choices(context, run_id, [source.device for source in sources], selection)
+    together = len(comparable([source.provenance is Provenance.MODELLED for source in sources]))
     cards = [
-        card(name, kind.title, wide=kind.wide, extra=choices if name == "power" else ())
+        card(
+            name,
+            kind.title,
+            wide=kind.wide,
+            extra=links if name == "power" else (),
+            hidden=kind.several and together < 2,
+        )
         for name, kind in CHARTS.items()
     ]
     return shell(
@@ -66,6 +74,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         dcc.Interval(id=_SLOW_TICK, interval=_SLOW_TICK_MS),
         html.Div(id=_HEAD),
+        *_labels.place(context, run_id),
         html.Div(id=_STRIP),
         html.Div(id=_NOTICES),
         html.Div(cards, className="cards"),
@@ -74,43 +83,6 @@ def _layout(context: AppContext, address: Address) -> Any:
         ),
         wide=True,
     )
-
-
-def _choices(
-    context: AppContext, run_id: str, devices: Sequence[str], selection: Selection
-) -> list[Any]:
-    """Above the power chart: which part of the run, which devices.
-
-    They are links, to be opened beside or shared; a plain click is ``page.js``'s, which changes the
-    address and the charts without asking for the page again.
-    """
-
-    def link(label: str, to: Selection, on: bool, **data: str) -> Any:
-        attributes: Any = {f"data-{key}": value for key, value in data.items()}
-        return html.A(
-            label,
-            href=context.href(urls.run(run_id, to)),
-            className="on" if on else "",
-            **aria(current="true" if on else "false"),
-            **attributes,
-        )
-
-    parts = [("whole run", selection.everything())]
-    parts += [
-        (label, Selection(None, seconds, selection.devices))
-        for label, seconds in (("last minute", 60.0), ("last 10 min", 600.0))
-    ]
-    links = [link(label, to, to == selection, t=to.query().get("t", "")) for label, to in parts]
-    navs: list[Any] = [html.Nav(links, className="spans", **aria(label="Part of the run"))]
-    if 1 < len(devices) <= _MAX_LISTED_DEVICES:
-        chosen = selection.devices
-        boxes = [link("all devices", replace(selection, devices=()), not chosen, d="")]
-        for device in devices:
-            toggled = tuple(name for name in devices if (name in chosen) != (name == device))
-            to = replace(selection, devices=toggled)
-            boxes.append(link(device, to, device in chosen, d=device))
-        navs.append(html.Nav(boxes, className="spans", **aria(label="Devices")))
-    return navs
 
 
 def _callbacks(app: Dash) -> None:
@@ -145,6 +117,7 @@ def _callbacks(app: Dash) -> None:
         ended = True if report.final else no_update
         return head(report), strip(report, limit_w), notices(report), changed, ended
 
+    _labels.callbacks(app, _RUN)
     for name, kind in CHARTS.items():
         _draw_and_follow(app, name, kind)
     app.clientside_callback(
@@ -201,6 +174,7 @@ def _draw_and_follow(app: Dash, name: str, kind: ChartKind) -> None:
         (part_id("plot", name), "style"),
         (part_id("links", name) | {"kind": "table"}, "href"),
         (part_id("links", name) | {"kind": "csv"}, "href"),
+        (part_id("card", name), "hidden"),
     )
     outputs = [Output(*part) for part in parts]
 
@@ -237,14 +211,15 @@ def _answer(name: str, run_id: Any, asked: Any, *, complete: bool) -> Any:
     except Exception as error:
         # One chart that cannot be drawn must not take the others with it; what is drawn stays.
         shown = (_EMPTY, room(None)) if complete else (no_update, no_update)
-        return shown[0], _reason(error), shown[1], no_update, no_update
+        return shown[0], _reason(error), shown[1], no_update, no_update, False
     figure: Figure | Patch = chart.figure or _EMPTY
     if chart.figure is not None and not complete:
         figure = Patch()
         figure["data"] = chart.figure["data"]
         figure["layout"] = chart.figure["layout"]
     links = context.chart_links("run", str(run_id), name, asked=selection.query())
-    return figure, chart.caption, room(chart), *links
+    alone = CHARTS[name].several and chart.figure is None
+    return figure, chart.caption, room(chart), *links, alone
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, NoReturn
@@ -67,11 +67,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
+    rewritten: Callable[[list[str]], list[str]] | None = None  # of the command, if it has one
+
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse's, but what is unknown is refused here, where the options are known."""
-        options, unknown = super().parse_known_args(args, namespace)
+        words = sys.argv[1:] if args is None else list(args)
+        if self.rewritten is not None:
+            words = self.rewritten(words)
+        options, unknown = super().parse_known_args(words, namespace)
         if unknown:
             names = [name for action in self._actions for name in action.option_strings]
             word = unknown[0].partition("=")[0]
@@ -119,6 +124,7 @@ def _add_command(subparsers: Any, name: str) -> None:
         epilog="examples:\n" + "\n".join(f"  {line}" for line in module.EXAMPLES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    command.rewritten = getattr(module, "rewritten", None)
     module.add_arguments(command)
 
 

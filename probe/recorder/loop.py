@@ -260,7 +260,7 @@ class Recorder:
             *self._dashboard.problems(),
             *self._hangs.warnings(),
         ]
-        sources = len(self._pipeline.storage.sources())
+        sources = self._pipeline.storage.sources()
         return NodeState(self._sensors, sources, list(self._rings), self._members, problems)
 
     def _finish(self) -> None:

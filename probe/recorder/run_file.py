@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..clock import Clock
 from ..model import RunStatus
 from ..redact import redact_text
 from ..store import files, layout
 from ..store.members import Member
+from ..store.node_files import accelerators
 from ..store.processes import cpu_seconds, start_ticks
 from ..store.run_fields import RunFields, chosen
 from ..store.runs import status_file
@@ -22,6 +24,9 @@ from .manifest import Manifest
 from .sensors.node_sensors import NodeSensors
 from .trainings import of_run, steps
 
+if TYPE_CHECKING:
+    from ..report.model import JsonValue
+
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
 
 
@@ -30,7 +35,7 @@ class NodeState:
     """What the recorder of this node knows now."""
 
     sensors: NodeSensors
-    sources: int  # how many there are
+    sources: Sequence[Mapping[str, JsonValue]]  # all so far, as in sources.json
     drains: Sequence[RingDrain]
     members: Sequence[Member]
     problems: Sequence[str]  # warnings of others than sensors and members
@@ -72,7 +77,8 @@ class RunFile:
             "edges": sum(d.edges for d in drains),
             "edges_lost": sum(d.lost for d in drains),
             "rings": [str(d.path) for d in drains],
-            "sources": state.sources,
+            "sources": len(state.sources),
+            "accelerators": accelerators(state.sources),
             "absent": [dataclasses.asdict(a) for a in sensors.absences()],
             "warnings": list(dict.fromkeys(map(redact_text, warnings))),
             "carbon": sensors.carbon.row or None,

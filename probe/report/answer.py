@@ -60,6 +60,19 @@ def answer(report: Report) -> Answer:
     return Answer(headline, used, _limit(report, metered), phase)
 
 
+def largest(report: Report) -> tuple[str, float, str] | None:
+    """The phase of the headline, its share (0 to 1), and of what: "energy" or "time".
+
+    None where no phase was recorded, or nothing is known of any.
+    """
+    tables = all_devices(report)
+    row = _largest(next((table for table in tables if table.kind == METERED), None))
+    if row is not None and row.energy_share is not None:
+        return row.phase, row.energy_share, "energy"
+    row = _longest(tables)
+    return None if row is None or row.time_share is None else (row.phase, row.time_share, "time")
+
+
 def _headline(
     report: Report, tables: list[DevicePhases], metered: DevicePhases | None
 ) -> tuple[str, str]:

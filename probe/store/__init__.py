@@ -4,6 +4,7 @@
 
     runs/<id>/
       run.json                        what the run is and how it ended; replaced atomically
+      labels.json                     tags, a note, archived: written by people, replaced atomically
       members/<role>-<rank>-<pid>.json   one per process of the job, written by that process
       node-<host>/
         lease-<epoch>                 fencing: the recorder with the highest number writes

@@ -8,6 +8,7 @@ from pathlib import Path
 
 RUN_FILE = "run.json"
 MERGED = "merged.json"  # in a part of a job whose joules are in the job's run now
+LABELS_FILE = "labels.json"  # tags and a note, by the run's owner
 LOOKED_FILE = "looked"  # touched by every viewer of phases; its readers may write it
 DEFAULT_DIR = "runs"
 # Ranks of the trainings below one `probe run` are told apart by their seat: rank r of the k-th

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..model import DeviceKind, Gap, Kind, Provenance, Source
+from ..model import DeviceKind, Gap, Kind, Provenance, Source, device_kind
 from . import checksums, files, untrusted
 
 _GAPS_BYTES = 64 << 20  # of a longer file the first part is read
 _PIECE = 1 << 20
+_DEVICE = re.compile(rb'"device": ?"([^"\\]*)"')
 
 
 def read_sources(node: Path) -> list[Source]:
@@ -32,6 +34,37 @@ def read_sources(node: Path) -> list[Source]:
         raise StoreError(
             f"{path} is damaged: it is not a list of sources; restore it or remove {node}"
         ) from None
+
+
+def accelerators(sources: Iterable[Any]) -> int:
+    """How many GPUs and their like a node's sources are of.
+
+    Args:
+        sources: as they stand in sources.json; what is no source counts for nothing.
+    """
+    kind = str(DeviceKind.ACCELERATOR)
+    known = [source for source in sources if isinstance(source, dict)]
+    return len(
+        {
+            str(source.get("uuid") or source.get("device"))
+            for source in known
+            if source.get("device_kind", device_kind(str(source.get("device")))) == kind
+        }
+    )
+
+
+def accelerators_of_node(node: Path) -> int:
+    """The same of a node's directory, for a list of very many runs.
+
+    Names of devices are looked for in the text: parsing it takes fifty times as long, and the
+    sources of eight GPUs are 60 kB. 0 where the file is missing.
+    """
+    try:
+        text = untrusted.read_regular(node / "sources.json", files.JSON_BYTES)
+    except OSError:
+        return 0
+    names = [name.decode("utf-8", "replace") for name in set(_DEVICE.findall(text))]
+    return sum(device_kind(name) is DeviceKind.ACCELERATOR for name in names)
 
 
 def _source(value: Any) -> Source:

@@ -148,6 +148,7 @@ class RunFields(ProcessFields, StartFields, total=False):
     edges_lost: int
     rings: Sequence[str]
     sources: int
+    accelerators: int
     absent: Sequence[Mapping[str, JsonValue]]
     carbon: CarbonFields | None
     carbon_problem: str | None

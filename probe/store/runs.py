@@ -101,14 +101,9 @@ def list_runs(directory: Path) -> list[Path]:
     return sorted(runs, key=_age_key, reverse=True)
 
 
-def private_runs(directory: Path) -> dict[str, str]:
-    """Runs of others that may not be read: by id, whose they are and what opens them."""
-    try:
-        names = sorted(os.listdir(directory), reverse=True)
-    except OSError:
-        return {}
-    lines = {name: private_line(directory / name) for name in names if _MADE_ID.match(name)}
-    return {name: line for name, line in lines.items() if line is not None}
+def is_made_id(name: str) -> bool:
+    """Whether a directory is named as :func:`new_run_id` does."""
+    return _MADE_ID.match(name) is not None
 
 
 def find_run(reference: str, directory: Path) -> Path:

@@ -49,8 +49,12 @@ def opened(path: Path, most_bytes: int, *, owned: bool = True) -> Iterator[IO[by
 def read_regular(path: Path, most_bytes: int, *, owned: bool = True) -> bytes:
     """The content of a regular file; arguments and errors as of :func:`opened`. Raises OSError."""
     with opened(path, most_bytes, owned=owned) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:  # it grew meanwhile
+        # Not most_bytes at once: room for megabytes costs more than to read a small file.
+        size = min(most_bytes, os.fstat(file.fileno()).st_size)
+        content = file.read(size + 1)
+        if len(content) > size:  # it grew meanwhile
+            content += file.read(most_bytes + 1 - len(content))
+    if len(content) > most_bytes:
         raise _too_large(path, most_bytes)
     return content
 

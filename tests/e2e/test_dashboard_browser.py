@@ -287,8 +287,7 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         page.get_by_role("link", name="energy", exact=True).click()
         page.wait_for_selector("th[aria-sort]")
         assert "sort=" in page.url
-        page.locator("#runs-filter").fill("faster")
-        page.keyboard.press("Enter")
+        page.locator("#runs-search").fill("faster")  # as one types: nobody presses Enter
         until(page, "document.querySelectorAll('table.runs tbody tr').length <= 2")
         assert "q=faster" in page.url
         page.get_by_role("link", name="faster").first.click()
@@ -296,6 +295,52 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         page.go_back()
         page.wait_for_selector("table.runs")
         assert "q=faster" in page.url
+
+
+def test_marked_runs_are_tagged_and_compared(browser: Any, shown: Shown) -> None:
+    tick = ".tick[aria-label^='mark {}']"
+    with opened(browser, shown, "") as page:
+        settled(page, "runs")
+        assert page.locator(".marked").is_hidden()
+        ticks = [page.locator(tick.format(name)).first for name in ("plain", "faster")]
+        begun = sorted(
+            (one.get_attribute("data-begun"), one.get_attribute("data-run")) for one in ticks
+        )
+        for one in ticks:
+            one.press("Space")  # by keyboard
+        assert page.locator(".marked").inner_text().startswith("2 runs marked")
+        page.get_by_label("tag", exact=True).fill("pair")
+        page.get_by_role("button", name="Add tag").click()
+        until(page, "document.querySelectorAll('table.runs .tag').length === 2")
+        page.locator("#runs-search").fill("tag:pair -fast")
+        until(page, "document.querySelectorAll('table.runs tbody tr').length === 1")
+        page.locator("#runs-search").fill("")
+        until(page, "document.querySelectorAll('table.runs tbody tr').length > 2")
+        until(page, "document.querySelectorAll('.tick[aria-checked=true]').length === 2")
+        page.get_by_role("button", name="Archive").click()
+        until(page, "document.querySelectorAll('.tick[aria-checked=true]').length === 0")
+        page.get_by_role("link", name="show 2 archived, too").click()
+        until(page, "document.querySelectorAll('.tick[aria-checked=true]').length === 2")
+        page.get_by_role("button", name="Bring back").click()
+        page.get_by_role("button", name="Compare").click()
+        page.wait_for_selector(".verdict")
+        sides = [page.locator(field).input_value() for field in ("#base", "#other-0")]
+        assert sides == [run_id for _, run_id in begun]  # what was recorded first is the base
+
+
+def test_a_note_is_written_on_the_runs_page_and_stays_text(browser: Any, shown: Shown) -> None:
+    note = "<img src=x onerror=alert(1)> second thoughts"
+    with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
+        settled(page)
+        page.get_by_text("tags or a note").or_(page.get_by_text("Tags and note")).click()
+        page.get_by_role("textbox", name="Note").fill(note)
+        page.get_by_role("button", name="Save note").click()
+        page.wait_for_selector(".labels p.note")
+        assert page.locator(".labels p.note").inner_text() == note
+        assert page.locator(".labels img").count() == 0
+        page.goto(shown.url)
+        page.wait_for_selector("td small.note")
+        assert page.locator("td small.note").inner_text() == note
 
 
 def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
@@ -340,10 +385,9 @@ def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
 def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "gains?base=plain&other=faster") as page:
         page.wait_for_selector(".js-plotly-plot .main-svg")
-        chosen = page.evaluate(
-            "[...document.querySelectorAll('#others option:checked')].map((one) => one.value)"
-        )
-        assert chosen == ["faster"]
+        assert page.locator("#base").input_value() == "plain"
+        fields = page.locator("input[name=other]")
+        assert [fields.nth(k).input_value() for k in range(fields.count())] == ["faster", ""]
         page.locator("#target").fill("loss<=0.5")
         page.get_by_role("button", name="Compare").click()
         until(page, "location.search.includes('target=')")

@@ -2,8 +2,9 @@
 
 A module has ``SUMMARY`` (one line for ``probe --help``), ``EXAMPLES`` (lines for its own),
 ``add_arguments(parser)`` and ``run(options) -> int``, the exit code; ``USAGE`` and ``DESCRIPTION``
-where argparse's usage and the summary are not enough. It imports
-what it works with inside ``run``, so that ``probe --help`` stays quick.
+where argparse's usage and the summary are not enough, ``rewritten(words)`` where its words are
+not in the form that argparse takes. It imports what it works with inside ``run``, so that
+``probe --help`` stays quick.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ...errors import NothingToReport
-from ...report.numbers import duration, energy
+from ...report.numbers import duration, energy, share
 from ...report.text_tables import aligned
 from ...simulated_card import WORD
 from ..arguments import add_format, add_place, place
@@ -16,44 +17,96 @@ if TYPE_CHECKING:
     from ...store.catalogue import RunSummary
 
 SUMMARY = "runs, newest first"
-EXAMPLES = ("probe ls", "probe ls /data/runs --json")
+EXAMPLES = (
+    "probe ls",
+    "probe ls --search 'tag:sweep host:node3 from:2026-11-01'",
+    "probe ls --by tag",
+    "probe ls /data/runs --json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_place(parser)
+    parser.add_argument(
+        "--search",
+        metavar="TEXT",
+        help="words that a run has; tag:…, name:…, host:…, status:…, config:…, note:…, date:…, "
+        "from:…, to:…, -word",
+    )
+    parser.add_argument("--all", action="store_true", help="archived runs, too")
+    parser.add_argument(
+        "--by", choices=("day", "name", "tag", "host"), help="sums instead of the runs themselves"
+    )
     add_format(parser, "text", "json")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import summaries
+    from ...store.catalogue.search import found
     from ...store.layout import runs_dir
 
     directory = runs_dir(place(options))
-    rows = summaries(directory)
+    everything = summaries(directory)
+    there = len(everything)
+    rows = found(
+        everything, (options.search or ""), archived=options.all or options.format == "json"
+    )
+    if options.by:
+        return _print_sums(rows, options)
     if options.format == "json":
         print(json.dumps(rows, indent=1))
         return 0
-    if not rows:
+    if not there:
         raise NothingToReport(
             f"no runs in {directory}: record one with `probe run -- python train.py`"
         )
+    if not rows:
+        what = f"that {options.search!r} means" if options.search else "that is not archived"
+        raise NothingToReport(f"no run of {there} in {directory} {what} (--all: archived, too)")
     print(listing(rows))
+    if left_out := sum(row["archived"] for row in everything) * (not options.all):
+        print(f"({left_out} archived: --all shows them, too)")
+    return 0
+
+
+def _print_sums(rows: list[RunSummary], options: argparse.Namespace) -> int:
+    """Sums by day, name, tag or host, and of all. Raises UsageError."""
+    from ...analysis.carbon_and_price import Tariffs
+    from ...analysis.run_sums import SUM_HEAD, currency_of, sum_cells, worths
+    from ...store.catalogue.totals import total, totals_by
+
+    tariffs = Tariffs.given()
+    known, currency = worths(rows, tariffs), currency_of(tariffs)
+    sums, whole = totals_by(rows, options.by, known), total(rows, known)
+    if options.format == "json":
+        answer = {options.by: {key: asdict(of) for key, of in sums.items()}, "all": asdict(whole)}
+        print(json.dumps(answer | {"currency": currency}, indent=1))
+        return 0
+    body = [[key or f"no {options.by}", *sum_cells(of, currency)] for key, of in sums.items()]
+    table = [[options.by, *SUM_HEAD], *body, ["all", *sum_cells(whole, currency)]]
+    print("\n".join(aligned(table, [0])))
     return 0
 
 
 def listing(rows: list[RunSummary]) -> str:
     """One line per run; below a group, indented, one for each of its trainings."""
+    tagged = any(row["tags"] or row["archived"] for row in rows)
+    hungry = any(row["hungriest"] for row in rows)
     head = ["id", "name", "status", "duration", "steps", "energy"]
+    head += ["takes most"] * hungry + ["tags"] * tagged
     body = []
     for row in rows:
         trainings = row.get("trainings") or []
         several = f" ({len(trainings)} trainings)" if trainings else ""
-        body.append(_cells(row, row["id"], row["name"] + several))
+        cells = _cells(row, row["id"], row["name"] + several)
+        cells += [_hungriest(row)] * hungry + [" ".join(_tags(row))] * tagged
+        body.append(cells)
         for training in trainings:
             number = training["id"].rpartition("/")[2]
-            body.append(_cells(training, f"  /{number}", f"  {training['name']}"))
+            cells = _cells(training, f"  /{number}", f"  {training['name']}")
+            body.append(cells + [""] * (hungry + tagged))
     return "\n".join(aligned([head, *body], range(len(head))))
 
 
@@ -66,6 +119,15 @@ def _cells(row: RunSummary, id_: str, name: str) -> list[str]:
         str(row["steps"]) if row["steps"] is not None else "",
         row["problem"] or _energy(row),
     ]
+
+
+def _hungriest(row: RunSummary) -> str:
+    takes = row["hungriest"]
+    return "" if takes is None else f"{takes['phase']} {share(takes['share'])} of {takes['of']}"
+
+
+def _tags(row: RunSummary) -> list[str]:
+    return [*row["tags"], *["archived"] * row["archived"]]
 
 
 def _energy(row: RunSummary) -> str:

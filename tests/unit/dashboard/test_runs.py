@@ -1,0 +1,108 @@
+"""The list of runs: what is searched for, page by page, and what it comes to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import urls
+from dashboard.access import Access
+from dashboard.app import create_app
+from dashboard.context import CONFIG_KEY, AppContext
+from dashboard.data.library import Library
+from dashboard.pages import _gains_form, _run_table, runs
+from dashboard.pages._run_table import Asked
+from probe.store.catalogue.labels import change_labels
+from probe.store.runs import create_run
+from tests.fakes.stored_run import counter, energy_source, stored_run
+
+NS = 10**9
+
+
+def described(page: Any) -> str:
+    """What a browser gets."""
+    return json.dumps(page, default=lambda part: part.to_plotly_json(), ensure_ascii=False)
+
+
+def shown(directory: Path, **address: str) -> str:
+    app = create_app(directory, Access())
+    with app.test_request_context("/"):
+        return described(runs.PAGE.layout(app.config[CONFIG_KEY], address))
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PROBE_CALIBRATION", raising=False)
+    source = energy_source(0), counter(1000 * NS, 30.0, 250.0)
+    stored_run(tmp_path / "runs", [source], 30.0, run_id="20260101-000000-plain", steps=250)
+    return tmp_path / "runs"
+
+
+def test_every_word_of_an_address_is_understood_or_left_out() -> None:
+    given = {"q": "a b", "sort": "-energy", "page": "3", "by": "tag", "archived": "1"}
+    assert Asked.of(given).stored() == given
+    wrong = {"q": ["x"], "sort": "-nothing", "page": "-1", "by": "month", "archived": "yes"}
+    assert Asked.of(wrong) == Asked() == Asked.of(None) == Asked.of({"page": "٣"})
+
+
+def test_archived_runs_are_out_of_sight_and_found_when_asked_for(directory: Path) -> None:
+    change_labels(directory / "20260101-000000-plain", archived=True, add=["old"])
+    create_run(directory, "20260102-000000-new", shared=False, fields={"name": "new"})
+    assert "20260101-000000-plain" not in shown(directory)
+    assert "are archived and were not looked at" in shown(directory, q="tag:old")
+    assert "20260101-000000-plain" in shown(directory, q="tag:old", archived="1")
+    assert '"1 of 2 runs"' in shown(directory)
+
+
+def test_a_table_has_one_page_of_rows_however_many_runs_there_are(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_run_table, "PER_PAGE", 3)
+    for number in range(7):
+        copy = directory / f"2026020{number}-000000-x"
+        shutil.copytree(directory / "20260101-000000-plain", copy)
+    for page, rows in (("1", 3), ("2", 3), ("3", 2), ("99", 2)):
+        assert shown(directory, page=page).count('"role": "checkbox"') == rows
+
+
+def test_totals_are_of_all_that_is_found_and_by_what_is_asked(directory: Path) -> None:
+    shutil.copytree(directory / "20260101-000000-plain", directory / "20260102-000000-more")
+    change_labels(directory / "20260102-000000-more", add=["sweep"])
+    text = shown(directory, by="tag")
+    assert '"sweep"' in text and '"no tag"' in text and '"Totals by tag"' in text
+    assert '"2 runs"' in text and '"1 of 2 runs"' in shown(directory, q="sweep")
+
+
+def test_what_takes_most_is_found_out_in_the_background_and_kept(directory: Path) -> None:
+    library = Library(directory)
+    (row,) = library.rows()
+    assert row["hungriest"] is None
+    library.look_into([row])
+    deadline = time.monotonic() + 30
+    while library.rows()[0]["hungriest"] is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    found = library.rows()[0]
+    takes = found["hungriest"]
+    assert takes is not None and takes["phase"] == "backward" and 0.3 < takes["share"] < 0.7
+    assert found["energy_j"] == pytest.approx(250.0 * 30.0, rel=0.05)  # run.json had no totals
+    library.close()
+    assert Library(directory).rows()[0]["hungriest"] == takes
+
+
+def test_a_tag_leads_to_all_runs_that_have_it(directory: Path) -> None:
+    change_labels(directory / "20260101-000000-plain", add=["lr=0.1"])
+    assert urls.query({"q": 'tag:"lr=0.1"'}) in shown(directory)
+
+
+def test_what_can_be_compared_is_proposed(directory: Path) -> None:
+    create_run(directory, "20260102-000000-live", shared=False, fields={"name": "live"})
+    proposed = _gains_form.choices(AppContext(directory))
+    assert list(proposed) == ["made", "20260101-000000-plain"] and proposed["made"] == "1 run"
+    fields = " ".join(map(described, _gains_form.sides(proposed, "made", ["a", "b"])))
+    assert fields.count('"name": "other"') == 3  # and an empty one for one more
