@@ -175,7 +175,9 @@ def holding(seconds: float, block: int, quantity: str, **bytes_: tuple[float, fl
 def test_memory_by_kind_is_the_peak_then_and_what_one_forward_keeps() -> None:
     base = [holding(100.0 + i, i, "allocated", attention=(1.5e9 + i * 1e8, 64e6)) for i in range(2)]
     other = [holding(80.0 + i, i, "allocated", attention=(3e9 + i * 1e8, 16e6)) for i in range(2)]
-    by_name = rows(of_campaign(campaign(other, base)))
+    made = of_campaign(campaign(other, base))
+    by_name = rows(made)
+    assert [note.partition(" ")[0] for note in made.notes if "forward" in note] == ["kept:"]
     peak = by_name["attention: peak allocated"]
     assert peak.unit == "GB"
     assert (peak.base, peak.other) == (pytest.approx(2.0), pytest.approx(3.05))  # backward, forward
@@ -189,6 +191,15 @@ def test_memory_by_kind_is_the_peak_then_and_what_one_forward_keeps() -> None:
     by_name = rows(of_campaign(campaign(other, base)))
     assert by_name["attention: peak resident"].percent == pytest.approx(0.0)
     assert "attention: kept by one forward" not in by_name
+    earlier = [replace(trial, held={}) for trial in base]  # recorded before memory by kind was
+    made = of_campaign(campaign(other, earlier))
+    peak = rows(made)["attention: peak resident"]
+    assert (peak.base, peak.other, peak.ours) == (None, pytest.approx(2.0), "not measured")
+    (line,) = [line for line in render.text(made).splitlines() if "attention: peak" in line]
+    assert line.split()[-3:] == ["not", "measured", "2.00"]
+    made = of_campaign(campaign([replace(trial, held={}) for trial in other], earlier))
+    assert rows(made)["attention: peak memory"].ours == "not measured"
+    assert not any("memory by kind" in note for note in made.notes)
 
 
 def test_why_there_is_no_utilisation_is_said_once_for_all_runs_that_say_so() -> None:
