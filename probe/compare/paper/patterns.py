@@ -12,14 +12,7 @@ from ..run_record import Trial
 from .ablation_steps import AblationStep
 from .both_sides import gain_row, measured_row, why_no_interval
 from .components import share_of
-from .model import (
-    NOT_MEASURED,
-    KeptMemoryRow,
-    PaperFigures,
-    PaperRow,
-    PaperTable,
-    PeakMemoryRow,
-)
+from .model import NOT_MEASURED, KeptMemoryRow, PaperFigures, PaperRow, PaperTable, PeakMemoryRow
 from .results import GB
 from .stated import FASTER_ATTENTION, LESS_MEMORY, SHARE_OF_PRECISION
 
