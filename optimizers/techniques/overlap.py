@@ -12,7 +12,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Overlap(Base):
-    """DDP's ``bucket_cap_mb``."""
+    """DDP's ``bucket_cap_mb``.
+
+    Run over gloo; with NCCL not run on hardware.
+    """
 
     name: ClassVar[str] = "overlap"
     conflicts: ClassVar[frozenset[str]] = frozenset({"zero"})
