@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from probe.compare.comparison import compare
 from probe.compare.groups import Campaign
 from probe.compare.paper import text as render
 from probe.compare.paper.ablation_steps import AblationStep, steps
 from probe.compare.paper.model import PaperRow, PaperTable, PaperTables
 from probe.compare.paper.tables import of_campaign
 from probe.compare.run_record import EARLY, LATE, Held, Stage, Trial, Use
-from probe.compare.sides import Side
+from probe.compare.sides import Question, Side
 from probe.errors import UsageError
 
 
@@ -286,6 +287,37 @@ def test_scaling_of_both_sides() -> None:
     assert by_name["2 ranks: communication"].base == pytest.approx(100 * 0.1 / 1.1)
     four = by_name["4 ranks: throughput"]
     assert four.ours == "not measured" and four.paper.base.value == 4250
+
+
+def waiting(block: int, share: float) -> Trial:
+    """Two ranks: 100 s of work, and so much of that again in communication; 50 W there."""
+    trial = run(block, 100.0 + block / 10, 10_000.0 + block, ranks=2)
+    stages = {
+        stage: replace(
+            each,
+            phases={
+                **each.phases,
+                "communication": Use(
+                    share * (each.samples / 10 + block / 10), 50 * share * each.samples / 10
+                ),
+            },
+        )
+        for stage, each in trial.stages.items()
+    }
+    return replace(trial, id=f"waiting-{share}-{block}", stages=stages)
+
+
+def test_less_communication_is_a_gain_of_communication() -> None:
+    base, other = ([waiting(i, share) for i in range(3)] for share in (0.4, 0.1))
+    found = compare(Side("base", base), [Side("other", other)], Question()).comparisons[0]
+    assert found.verdict == "gain" and found.four is not None
+    # Of the late steps only: what an early step gains is "early", in whatever phase.
+    assert found.four["communication"] == pytest.approx(2 / 3, rel=0.01)
+    assert {cell.class_ for cell in found.cells if cell.time_verdict == "gain"} == {"communication"}
+    row = rows(of_campaign(campaign(other, base)))["communication-bound"]
+    low, high = row.interval
+    assert low < row.value < high and row.value == pytest.approx(66.7, rel=0.01)
+    assert row.paper == "15"
 
 
 def gained(base: float, other: float, half: float) -> dict[str, Any]:
