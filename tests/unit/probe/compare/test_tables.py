@@ -297,12 +297,12 @@ def waiting(block: int, share: float) -> Trial:
             each,
             phases={
                 **each.phases,
-                "communication": Use(
-                    share * (each.samples / 10 + block / 10), 50 * share * each.samples / 10
-                ),
+                "communication": Use(length * each.samples / 10, 50 * length * each.samples / 10),
             },
         )
-        for stage, each in trial.stages.items()
+        for (stage, each), length in zip(
+            trial.stages.items(), (share, share * (1.0, 1.02, 1.01)[block]), strict=True
+        )
     }
     return replace(trial, id=f"waiting-{share}-{block}", stages=stages)
 
@@ -313,7 +313,8 @@ def test_less_communication_is_a_gain_of_communication() -> None:
     assert found.verdict == "gain" and found.four is not None
     # Of the late steps only: what an early step gains is "early", in whatever phase.
     assert found.four["communication"] == pytest.approx(2 / 3, rel=0.01)
-    assert {cell.class_ for cell in found.cells if cell.time_verdict == "gain"} == {"communication"}
+    gained = {cell.class_ for cell in found.cells if cell.time_verdict == "gain"}
+    assert gained == {"communication"}
     row = rows(of_campaign(campaign(other, base)))["communication-bound"]
     low, high = row.interval
     assert low < row.value < high and row.value == pytest.approx(66.7, rel=0.01)
