@@ -65,6 +65,10 @@ def classes() -> Iterator[Figure]:
     yield from tests("tests/unit/probe/instrument/test_roofline.py", "tests/loops/test_classify.py")
 
 
+def tables() -> Iterator[Figure]:
+    yield from tests("tests/contract/test_paper_tables.py", "tests/contract/test_objective.py")
+
+
 ITEMS = [
     Item(
         22,
@@ -114,6 +118,16 @@ ITEMS = [
             "probe/instrument/roofline",
             "tests/unit/probe/instrument/test_roofline.py",
             "tests/loops/test_classify.py",
+        ),
+    ),
+    Item(
+        48,
+        "the paper's tables and its objective are those of the runs' own files",
+        tables,
+        (
+            "probe/compare",
+            "tests/contract/test_paper_tables.py",
+            "tests/contract/test_objective.py",
         ),
     ),
 ]

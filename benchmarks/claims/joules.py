@@ -136,6 +136,15 @@ def demo() -> Iterator[Figure]:
     yield Figure(f"of {result['runs']} demos, bar 90 % of forward and backward", each, result["ok"])
 
 
+def levels() -> Iterator[Figure]:
+    yield from tests(
+        "tests/unit/probe/analysis/test_rates.py",
+        "tests/unit/probe/timeline/test_allocator_levels.py",
+        "tests/unit/probe/timeline/test_phase_levels.py",
+        "tests/integration/energy/test_usage.py",
+    )
+
+
 ITEMS = [
     Item(
         8,
@@ -178,5 +187,16 @@ ITEMS = [
         "the demo's joules beside the simulated card's",
         demo,
         (*WATCHING, "probe/demo", "probe/simulated_card", "benchmarks/energy/demo.py"),
+    ),
+    Item(
+        47,
+        "memory, utilisation and cores of each phase are what they were",
+        levels,
+        (
+            *WATCHING,
+            "tests/unit/probe/analysis/test_rates.py",
+            "tests/unit/probe/timeline",
+            "tests/integration/energy/test_usage.py",
+        ),
     ),
 ]

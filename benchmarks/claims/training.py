@@ -10,7 +10,11 @@ from .figures import Figure, Item, benchmark, tests
 
 
 def equations() -> Iterator[Figure]:
-    yield from tests("tests/unit/optimizers/test_equations.py")
+    yield from tests(
+        "tests/unit/optimizers/test_equations.py",
+        "tests/unit/optimizers/test_half_precision.py",
+        "tests/unit/optimizers/test_best_k.py",
+    )
     yield from tests("tests/integration/training/test_training.py", "-k", "variance or variable")
 
 
@@ -53,11 +57,21 @@ def stacks() -> Iterator[Figure]:
 
 
 def memory() -> Iterator[Figure]:
-    yield from tests("tests/integration/training/test_memory.py")
+    yield from tests(
+        "tests/integration/training/test_memory.py",
+        "tests/integration/training/test_placement.py",
+        "tests/unit/optimizers/test_segments.py",
+        "tests/unit/optimizers/test_free_schedule.py",
+    )
 
 
 def resumes() -> Iterator[Figure]:
     yield from tests("tests/integration/training/test_resume.py")
+    yield from tests("tests/integration/recording/test_resumed.py")
+
+
+def exchanges() -> Iterator[Figure]:
+    yield from tests("tests/integration/ranks/test_exchanges.py")
 
 
 def wrong_data() -> Iterator[Figure]:
@@ -91,20 +105,35 @@ ITEMS = [
     ),
     Item(
         16,
-        "checkpointing frees the memory that was predicted",
+        "checkpointing frees the memory that was predicted, at the least cost where it says so",
         memory,
-        ("optimizers", "tests/integration/training/test_memory.py"),
+        (
+            "optimizers",
+            "tests/integration/training/test_memory.py",
+            "tests/integration/training/test_placement.py",
+            "tests/unit/optimizers",
+        ),
     ),
     Item(
         17,
         "a killed training goes on as if nothing had been",
         resumes,
-        ("optimizers", "tests/integration/training/test_resume.py"),
+        (
+            "optimizers",
+            "tests/integration/training/test_resume.py",
+            "tests/integration/recording/test_resumed.py",
+        ),
     ),
     Item(
         18,
         "wrong data and failing trainings get one line",
         wrong_data,
         ("optimizers", "examples", "tests/e2e/test_examples.py"),
+    ),
+    Item(
+        49,
+        "gradients that ranks exchange arrive as the papers say, and train",
+        exchanges,
+        ("optimizers", "tests/scripts", "tests/integration/ranks/test_exchanges.py"),
     ),
 ]

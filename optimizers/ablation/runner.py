@@ -28,6 +28,7 @@ from probe.model import RunStatus
 from probe.redact import HIDDEN, redact_command, redact_config
 from probe.report.numbers import duration
 from probe.store.files import write_json
+from probe.store.layout import ABLATION_FILE
 from probe.store.reader import RunReader
 from probe.store.runs import list_runs
 
@@ -80,14 +81,14 @@ class Ablation:
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / "ablation.json").exists():
+            if (folder / ABLATION_FILE).exists():
                 if redact_config(self._stored()) != settings:
                     raise UsageError(
                         f"{folder} holds another ablation: give another --dir, or "
                         "the same words to go on with it"
                     )
             else:
-                write_json(folder / "ablation.json", settings)
+                write_json(folder / ABLATION_FILE, settings)
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
 
@@ -95,7 +96,7 @@ class Ablation:
     def open(cls, folder: Path) -> Ablation:
         """The ablation that was begun in a folder. Raises UsageError if there is none."""
         try:
-            settings = json.loads((folder / "ablation.json").read_text(encoding="utf-8"))
+            settings = json.loads((folder / ABLATION_FILE).read_text(encoding="utf-8"))
             design = settings["design"]
             return cls(
                 folder,
@@ -109,7 +110,7 @@ class Ablation:
 
     def _stored(self) -> Any:
         with contextlib.suppress(ValueError):
-            return json.loads((self.folder / "ablation.json").read_text(encoding="utf-8"))
+            return json.loads((self.folder / ABLATION_FILE).read_text(encoding="utf-8"))
         return None
 
     def done(self) -> list[Done]:

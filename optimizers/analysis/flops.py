@@ -121,10 +121,9 @@ def peak(device: str, dtype: torch.dtype) -> Peak | None:
     rates = {kind: matmul_rate(device, kind) for kind in dict.fromkeys((dtype, torch.float32))}
     fastest = max(rates, key=rates.__getitem__)
     slower = "" if fastest is dtype else f" ({_word(dtype)} is slower on this CPU)"
-    threads = torch.get_num_threads()
-    return Peak(
-        rates[fastest], f"measured matmul peak, {_word(fastest)}{slower}, {threads} threads"
-    )
+    number = torch.get_num_threads()
+    threads = f"{number} thread{'s' if number > 1 else ''}"
+    return Peak(rates[fastest], f"measured matmul peak, {_word(fastest)}{slower}, {threads}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class ChannelsLast(Base):
-    """The layout that tensor cores and oneDNN convolve without transposing."""
+    """The layout that tensor cores and oneDNN convolve without transposing.
+
+    Run on CPUs; on a GPU not run on hardware.
+    """
 
     name: ClassVar[str] = "channels_last"
 

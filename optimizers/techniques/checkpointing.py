@@ -31,7 +31,11 @@ _FEWEST = 2  # blocks that make a stack
 
 @dataclass(frozen=True)
 class Checkpointing(Base):
-    """Segments of ``every`` layers (None: √L of each stack)."""
+    """Segments of ``every`` layers (None: √L of each stack).
+
+    ``blocks``, ``segments`` and ``budget`` each choose the layers in another way: one of them, and
+    then neither ``every`` nor ``layers``. ``placement`` is how a budget chooses (None: optimal).
+    """
 
     name: ClassVar[str] = "checkpointing"
     equation: ClassVar[str] = "(18)–(20)"
@@ -41,16 +45,21 @@ class Checkpointing(Base):
     blocks: tuple[str, ...] | None = None  # names of single layers, each dropped by itself
     segments: tuple[tuple[str, ...], ...] | None = None  # names of layers dropped together
     budget: str | None = None  # of activations: 2GiB; then the layers are measured and chosen
-    placement: Literal["greedy", "chen", "optimal"] = "optimal"  # how, with a budget
+    placement: Literal["greedy", "chen", "optimal"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.placement is None:
+            object.__setattr__(self, "placement", "optimal")
 
     def plan(self, plan: Plan) -> Plan:
+        self._refuse_what_has_no_effect()
         if self.every is not None and self.every < 1:
             raise TechniqueRefused(f"checkpointing: every={self.every}: at least 1")
-        if self.placement not in ("greedy", "chen", "optimal"):
+        if self.placement not in ("greedy", "chen", "optimal", None):
             raise TechniqueRefused(
                 f"checkpointing: placement={self.placement!r}: write greedy, chen or optimal"
             )
-        if self.budget is not None:
+        if self.budget is not None and self.placement is not None:
             return replace(plan, activations=ActivationBudget(_bytes(self.budget), self.placement))
         segments = self.segments or tuple((name,) for name in self.blocks or ())
 
@@ -62,6 +71,23 @@ class Checkpointing(Base):
             return model
 
         return replace(plan, models=(*plan.models, change))
+
+    def _refuse_what_has_no_effect(self) -> None:
+        if self.placement is not None and self.budget is None:
+            raise TechniqueRefused(
+                f"checkpointing: placement={self.placement} chooses layers for a budget: give one, "
+                f"checkpointing(budget=2GiB,placement={self.placement}), or leave it out"
+            )
+        ways = [
+            field
+            for field in ("budget", "segments", "blocks", "every", "layers")
+            if getattr(self, field) is not None
+        ]
+        if len(ways) > 1 and ways != ["every", "layers"]:
+            raise TechniqueRefused(
+                f"checkpointing: {ways[0]} chooses the layers by itself: leave "
+                f"{' and '.join(ways[1:])} out"
+            )
 
     def predicts(self, plan: Plan) -> str:
         if self.budget is not None:

@@ -14,7 +14,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Compile(Base):
-    """Fuses operations; the first steps take minutes on a large model."""
+    """Fuses operations; the first steps take minutes on a large model.
+
+    Run on CPUs; on a GPU not run on hardware.
+    """
 
     name: ClassVar[str] = "compile"
     conflicts: ClassVar[frozenset[str]] = frozenset({"zero"})

@@ -37,6 +37,8 @@ class Compression(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return "bytes on the wire ÷ 2"
 
 

@@ -11,7 +11,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Fused(Base):
-    """``fused=True`` of torch's Adam, AdamW, SGD and Adagrad."""
+    """``fused=True`` of torch's Adam, AdamW, SGD and Adagrad.
+
+    Run on CPUs; on a GPU not run on hardware.
+    """
 
     name: ClassVar[str] = "fused"
     conflicts: ClassVar[frozenset[str]] = frozenset({"zero"})

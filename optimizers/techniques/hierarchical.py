@@ -47,6 +47,8 @@ class Hierarchical(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.compression is None:
+            return "nothing without a second tier of ranks"
         return "one gradient per group crosses the slow links, not one per rank"
 
 

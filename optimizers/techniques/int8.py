@@ -46,6 +46,8 @@ class Int8(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return f"{1 + 4 / self.block:.3g} bytes per number, to every rank: pays below 8 ranks"
 
 

@@ -12,7 +12,7 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Loader(Base):
-    """``workers`` processes, each ``prefetch`` batches ahead.
+    """``workers`` processes, each ``prefetch`` batches ahead; pinned on CUDA (not run on hardware).
 
     A resumed run has the same samples, but what a data set draws at random in its workers (an
     augmentation) is drawn anew.

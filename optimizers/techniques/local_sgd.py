@@ -66,6 +66,8 @@ class LocalSGD(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return f"communication ÷ {self.period} after {self.start} steps; steps that differ by rank"
 
 

@@ -46,6 +46,8 @@ class OneBit(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return f"{1 + 32 / self.block:.3g} bits per number, to every rank: pays below 64 ranks"
 
 

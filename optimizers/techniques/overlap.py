@@ -12,7 +12,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Overlap(Base):
-    """DDP's ``bucket_cap_mb``."""
+    """DDP's ``bucket_cap_mb``.
+
+    Run over gloo; with NCCL not run on hardware.
+    """
 
     name: ClassVar[str] = "overlap"
     conflicts: ClassVar[frozenset[str]] = frozenset({"zero"})
@@ -25,4 +28,6 @@ class Overlap(Base):
         return replace(plan, bucket_mb=self.bucket_mb)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return "exposed communication falls as long as backward has work left"

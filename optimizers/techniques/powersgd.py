@@ -46,6 +46,8 @@ class PowerSGD(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return f"an m × n gradient sends {self.rank}(m + n) numbers, not m·n"
 
 

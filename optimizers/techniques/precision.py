@@ -28,6 +28,8 @@ class MixedPrecision(Base):
 
     Without ``dtype`` it is bf16, and fp32 as before on a CPU that has no bf16: there a step takes
     many times as long, up to a hundred, and a training seems to hang.
+
+    Run on CPUs, in both precisions and modes; on a GPU not run on hardware.
     """
 
     name: ClassVar[str] = "precision"

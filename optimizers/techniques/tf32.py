@@ -11,7 +11,10 @@ from ..technique import Base
 
 @dataclass(frozen=True)
 class Tf32(Base):
-    """19-bit products, fp32 sums; what stays fp32 under autocast gains as well."""
+    """19-bit products, fp32 sums; what stays fp32 under autocast gains as well.
+
+    Not run on hardware: no test has a GPU.
+    """
 
     name: ClassVar[str] = "tf32"
 

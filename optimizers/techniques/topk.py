@@ -66,6 +66,8 @@ class TopK(Base):
         return replace(plan, compression=make)
 
     def predicts(self, plan: Plan) -> str:
+        if plan.world == 1:
+            return "nothing on one rank"
         return f"{self.share:.0%} of each gradient's entries, 8 bytes each with its place"
 
     def share_of(self, step: int) -> float:

@@ -21,6 +21,8 @@ class Zero(Base):
 
     ``offload`` moves what DeepSpeed can from the GPU to the host: "optimizer" its state, "all" the
     weights as well (stage 3). Ren et al., ZeRO-Offload (2021).
+
+    Run on CPUs over gloo; on GPUs and NCCL not run on hardware, nor has offload moved anything.
     """
 
     name: ClassVar[str] = "zero"
@@ -46,7 +48,7 @@ class Zero(Base):
         if precision.scaled and plan.device == "cpu":
             raise TechniqueRefused("zero with fp16: DeepSpeed has no fp16 on a CPU; use bf16")
         if self.offload is not None and plan.device == "cpu":
-            plan = plan.note("zero: offload on a CPU moves nothing; it has not run on a GPU here")
+            plan = plan.note("zero: offload on a CPU moves nothing, and it has not run on a GPU")
         return replace(plan, zero_stage=self.stage, zero_offload=self.offload)
 
     def predicts(self, plan: Plan) -> str:

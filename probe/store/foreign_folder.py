@@ -6,7 +6,7 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from .layout import RUN_FILE
+from .layout import ABLATION_FILE, RUN_FILE
 from .new_files import open_new
 
 _SAID = ".phasewatt-shared"
@@ -25,7 +25,11 @@ def foreign_line(directory: Path) -> str | None:
             return None
         with os.scandir(directory) as entries:
             names = [entry.name for entry in islice(entries, _MOST) if entry.is_dir()]
-            others = [name for name in names if not (directory / name / RUN_FILE).exists()]
+            others = [
+                name
+                for name in names
+                if not any((directory / name / file).exists() for file in (RUN_FILE, ABLATION_FILE))
+            ]
             others = [name for name in others if not name.startswith(".")]
         events = any(name.startswith(_EVENTS) for name in os.listdir(directory)) or any(
             name.startswith(_EVENTS)

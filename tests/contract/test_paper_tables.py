@@ -205,6 +205,22 @@ def test_components_are_what_the_ablation_says(made: PaperTables, folder: Path) 
     assert [step["technique"] for step in steps] == STACK.split(",")
 
 
+def test_runs_that_kept_no_memory_by_kind_say_so(made: PaperTables) -> None:
+    """The stored runs are of before it was recorded."""
+    by_kind = [
+        row
+        for table in made.tables
+        if "architecture" in table.title
+        for row in table.rows
+        if row.what.endswith(": peak memory")
+    ]
+    assert len(by_kind) == 5 and all(row.ours == "not measured" for row in by_kind)
+    shown = render.text(made, 100)
+    for row in by_kind:
+        lines = [line for line in shown.splitlines() if line.startswith(f"  {row.what} (GB)")]
+        assert lines and all(line.endswith("not measured") for line in lines)
+
+
 def test_costs_and_patterns_are_what_the_reports_say(made: PaperTables, runs: list[Run]) -> None:
     base, other = side(runs, "cnn-baseline"), side(runs, f"cnn-{STACK}")
     joules = [[run.report["total"]["energy_j"] for run in runs_] for runs_ in (base, other)]

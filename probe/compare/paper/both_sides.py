@@ -31,9 +31,10 @@ def measured_row(
     other: Sequence[Trial],
     of: Callable[[Trial], float | None],
     paper: PaperFigures | None = None,
+    kind: type[PaperRow] = PaperRow,
 ) -> PaperRow:
     """Means of what each run has; "not measured" on a side where a run lacks it."""
-    row = PaperRow(what=what, unit=unit, paper=paper)
+    row = kind(what=what, unit=unit, paper=paper)
     sides = [
         [value for trial in side if (value := of(trial)) is not None] for side in (base, other)
     ]

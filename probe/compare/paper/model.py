@@ -62,6 +62,18 @@ class PaperRow:
     paper: PaperFigures | None = None
 
 
+class PeakMemoryRow(PaperRow):
+    """The most that a rank held while modules of one kind ran, also what others hold."""
+
+    __slots__ = ()
+
+
+class KeptMemoryRow(PaperRow):
+    """By how much one forward of a kind's module raised what the allocator holds."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureRow:
     """One figure that belongs to both sides together.

@@ -12,7 +12,7 @@ from ..run_record import Trial
 from .ablation_steps import AblationStep
 from .both_sides import gain_row, measured_row, why_no_interval
 from .components import share_of
-from .model import NOT_MEASURED, PaperFigures, PaperRow, PaperTable
+from .model import NOT_MEASURED, KeptMemoryRow, PaperFigures, PaperRow, PaperTable, PeakMemoryRow
 from .results import GB
 from .stated import FASTER_ATTENTION, LESS_MEMORY, SHARE_OF_PRECISION
 
@@ -119,7 +119,9 @@ def _memory_of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) ->
         held = trial.held.get(f"{Phase.FORWARD}/{kind}")
         return None if held is None or held.added is None else held.added / _MB
 
-    rows = [measured_row(f"{name}: peak {quantity}", "GB", base, other, peak)]
+    what = f"{name}: peak {quantity}"
+    rows = [measured_row(what, "GB", base, other, peak, kind=PeakMemoryRow)]
     if quantity == str(AllocatorFigure.ALLOCATED):
-        rows.append(measured_row(f"{kind}: kept by one forward", "MB", base, other, kept))
+        what = f"{kind}: kept by one forward"
+        rows.append(measured_row(what, "MB", base, other, kept, kind=KeptMemoryRow))
     return rows

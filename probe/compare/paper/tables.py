@@ -25,7 +25,7 @@ from ..run_record import Trial
 from .ablation_steps import AblationStep, read_steps
 from .components import components_table
 from .gains import doubling_table, phases_table
-from .model import BothSettings, PaperTable, PaperTables
+from .model import BothSettings, KeptMemoryRow, PaperTable, PaperTables, PeakMemoryRow
 from .patterns import patterns_table
 from .ranks import of_fewest_ranks, ranks_table
 from .results import costs_table, is_of_paper, results_table, works_of
@@ -153,14 +153,14 @@ def _of_ranks(campaign: Campaign, alike: Campaign) -> str:
 
 def _of_memory(patterns: Sequence[PaperTable]) -> list[str]:
     """What memory by kind of module is, if it was measured."""
-    names = " ".join(row.what for table in patterns for row in table.rows)
+    kinds = {type(row) for table in patterns for row in table.rows}
     lines = []
-    if "peak allocated" in names or "peak resident" in names:
+    if PeakMemoryRow in kinds:
         lines.append(
             "memory by kind is all that the rank held while a module of the kind ran, the most "
             "that was seen (allocated: by torch on the GPU; resident: by the process)"
         )
-    if "kept by one forward" in names:
+    if KeptMemoryRow in kinds:
         lines.append("kept: by how much one forward of such a module raised what is allocated")
     return lines
 

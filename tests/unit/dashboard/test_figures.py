@@ -176,7 +176,9 @@ def test_power_of_few_and_many(devices: int) -> None:
     points = sum(len(t["x"]) for t in chart.figure["data"])
     assert points < 2000 * max(1, len(lines))
     assert len(chart.rows) == devices * 20
-    checked(heatmap.heatmap(watts(devices), SCALE, (0.0, 30.0)))
+    caption = checked(heatmap.heatmap(watts(devices), SCALE, (0.0, 30.0))).caption
+    assert devices == 1 or " W in the mean) draws most" in caption
+    assert "%" not in caption
 
 
 def test_nothing_to_draw_has_words() -> None:

@@ -146,3 +146,9 @@ def test_every_exchange_conflicts_with_every_other_and_with_zero_in_both_directi
     for name in EXCHANGES:
         assert every[name].conflicts == EXCHANGES - {name} | {"zero"}
         assert name in every["zero"].conflicts
+
+
+@pytest.mark.parametrize("name", [*sorted(EXCHANGES), "overlap", "zero"])
+def test_what_cannot_change_on_one_rank_is_not_promised(name):
+    stack = Stack.of(name)
+    assert "nothing" in stack.table(Plan(world=1)).splitlines()[2]

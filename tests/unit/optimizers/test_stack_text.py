@@ -90,6 +90,35 @@ def test_what_cannot_be_read_is_one_line_that_names_the_fields(text, said):
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("placement=chen", "checkpointing(budget=2GiB,placement=chen), or leave it out"),
+        ("every=2,placement=optimal", "placement=optimal chooses layers for a budget: give one"),
+        ("budget=2GiB,every=2", "budget chooses the layers by itself: leave every out"),
+        ("blocks=a,segments=none,layers=b", "blocks chooses the layers by itself: leave layers"),
+    ],
+)
+def test_options_of_checkpointing_without_effect_are_refused(text, said):
+    with pytest.raises(TechniqueRefused) as refused:
+        Stack.of(f"checkpointing({text})").plan(Plan())
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_how_a_budget_chooses_is_shown_with_a_budget_only():
+    for text, shown in (
+        ("checkpointing", ""),
+        ("checkpointing(every=2)", "every=2"),
+        ("checkpointing(budget=2GiB)", "budget=2GiB placement=optimal"),
+        ("paper,checkpointing(budget=2GiB,placement=chen)", "budget=2GiB placement=chen"),
+    ):
+        stored = {each["technique"]: each["settings"] for each in Stack.of(text).as_json(Plan())}
+        assert stored["checkpointing"] == shown
+    assert "placement" not in Stack.paper().table(Plan())
+    given = Stack.of("checkpointing(budget=2GiB,placement=optimal)")
+    assert given.name == Stack.of("checkpointing(budget=2GiB)").name
+
+
 def test_any_dataclass_of_a_third_party_can_be_written():
     @dataclass(frozen=True)
     class Odd(Base):

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from probe.compare.comparison import compare
 from probe.compare.groups import Campaign
 from probe.compare.paper import text as render
 from probe.compare.paper.ablation_steps import AblationStep, steps
 from probe.compare.paper.model import PaperRow, PaperTable, PaperTables
 from probe.compare.paper.tables import of_campaign
 from probe.compare.run_record import EARLY, LATE, Held, Stage, Trial, Use
-from probe.compare.sides import Side
+from probe.compare.sides import Question, Side
 from probe.errors import UsageError
 
 
@@ -175,7 +176,9 @@ def holding(seconds: float, block: int, quantity: str, **bytes_: tuple[float, fl
 def test_memory_by_kind_is_the_peak_then_and_what_one_forward_keeps() -> None:
     base = [holding(100.0 + i, i, "allocated", attention=(1.5e9 + i * 1e8, 64e6)) for i in range(2)]
     other = [holding(80.0 + i, i, "allocated", attention=(3e9 + i * 1e8, 16e6)) for i in range(2)]
-    by_name = rows(of_campaign(campaign(other, base)))
+    made = of_campaign(campaign(other, base))
+    by_name = rows(made)
+    assert [note.partition(" ")[0] for note in made.notes if "forward" in note] == ["kept:"]
     peak = by_name["attention: peak allocated"]
     assert peak.unit == "GB"
     assert (peak.base, peak.other) == (pytest.approx(2.0), pytest.approx(3.05))  # backward, forward
@@ -189,6 +192,15 @@ def test_memory_by_kind_is_the_peak_then_and_what_one_forward_keeps() -> None:
     by_name = rows(of_campaign(campaign(other, base)))
     assert by_name["attention: peak resident"].percent == pytest.approx(0.0)
     assert "attention: kept by one forward" not in by_name
+    earlier = [replace(trial, held={}) for trial in base]  # recorded before memory by kind was
+    made = of_campaign(campaign(other, earlier))
+    peak = rows(made)["attention: peak resident"]
+    assert (peak.base, peak.other, peak.ours) == (None, pytest.approx(2.0), "not measured")
+    (line,) = [line for line in render.text(made).splitlines() if "attention: peak" in line]
+    assert line.split()[-3:] == ["not", "measured", "2.00"]
+    made = of_campaign(campaign([replace(trial, held={}) for trial in other], earlier))
+    assert rows(made)["attention: peak memory"].ours == "not measured"
+    assert not any("memory by kind" in note for note in made.notes)
 
 
 def test_why_there_is_no_utilisation_is_said_once_for_all_runs_that_say_so() -> None:
@@ -275,6 +287,38 @@ def test_scaling_of_both_sides() -> None:
     assert by_name["2 ranks: communication"].base == pytest.approx(100 * 0.1 / 1.1)
     four = by_name["4 ranks: throughput"]
     assert four.ours == "not measured" and four.paper.base.value == 4250
+
+
+def waiting(block: int, share: float) -> Trial:
+    """Two ranks: 100 s of work, and so much of that again in communication; 50 W there."""
+    trial = run(block, 100.0 + block / 10, 10_000.0 + block, ranks=2)
+    stages = {
+        stage: replace(
+            each,
+            phases={
+                **each.phases,
+                "communication": Use(length * each.samples / 10, 50 * length * each.samples / 10),
+            },
+        )
+        for (stage, each), length in zip(
+            trial.stages.items(), (share, share * (1.0, 1.02, 1.01)[block]), strict=True
+        )
+    }
+    return replace(trial, id=f"waiting-{share}-{block}", stages=stages)
+
+
+def test_less_communication_is_a_gain_of_communication() -> None:
+    base, other = ([waiting(i, share) for i in range(3)] for share in (0.4, 0.1))
+    found = compare(Side("base", base), [Side("other", other)], Question()).comparisons[0]
+    assert found.verdict == "gain" and found.four is not None
+    # Of the late steps only: what an early step gains is "early", in whatever phase.
+    assert found.four["communication"] == pytest.approx(2 / 3, rel=0.01)
+    gained = {cell.class_ for cell in found.cells if cell.time_verdict == "gain"}
+    assert gained == {"communication"}
+    row = rows(of_campaign(campaign(other, base)))["communication-bound"]
+    low, high = row.interval
+    assert low < row.value < high and row.value == pytest.approx(66.7, rel=0.01)
+    assert row.paper == "15"
 
 
 def gained(base: float, other: float, half: float) -> dict[str, Any]:

@@ -27,4 +27,6 @@ def test_a_folder_of_ours_is_none(tmp_path: Path) -> None:
     assert foreign_line(tmp_path / "missing") is None
     (tmp_path / "20250101-000000-ours").mkdir()
     (tmp_path / "20250101-000000-ours" / "run.json").touch()
+    (tmp_path / "ablation").mkdir()  # where `probe ablate` keeps its trials
+    (tmp_path / "ablation" / "ablation.json").touch()
     assert foreign_line(tmp_path) is None
