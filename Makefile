@@ -46,19 +46,21 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two workers share two cores, then those that measure time or energy run one by one. Of those that share
-# each gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long
-# on a shared core. Lint runs beside the first part.
+# Two workers share two cores; then come those that mostly wait, two at a time, and at last those that
+# measure a processor's time, one by one. Of those that share a core each gets one thread: OpenMP's threads
+# wait for each other by spinning, which takes ten times as long there. Lint runs beside the first part.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
-SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not full"
+SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not paced and not full"
+PACED := -n 2 --dist loadgroup -m "paced and not gpu and not full"
 ALONE := -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml || failed=$$?; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
 	exit $$failed
 
@@ -68,6 +70,7 @@ PYTHONS ?= $(foreach p,python3.12 python3.13,$(shell $(p) -c 'print("$(p)")' 2>/
 test-full: $(STAMP) system $(PYTHONS:%=test-core-%)
 	@mkdir -p build; failed=0; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(PACED)) --junitxml=$(RESULTS)-full-paced.xml || failed=$$?; \
 	$(PYTEST) $(subst not full,full,$(ALONE)) --junitxml=$(RESULTS)-full-alone.xml || failed=$$?; \
 	exit $$failed
 

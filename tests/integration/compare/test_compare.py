@@ -65,7 +65,7 @@ RUNS = [
 ]
 
 
-pytestmark = [pytest.mark.alone, needs(*RUNS)]
+pytestmark = [pytest.mark.paced, needs(*RUNS)]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.fakes.recordings import RecordedRuns, Recording, needs
 from tests.scripts import SCRIPTS
 from tests.scripts.train_async_device import IDLE_W, WORK
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 
 def _record(folder: Path) -> None:

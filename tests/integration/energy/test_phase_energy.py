@@ -24,7 +24,7 @@ from tests.fakes.paced_run import (
 )
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 PROVE = bool(os.environ.get("PROVE"))
 SECONDS = 30.0 if PROVE else 20.0

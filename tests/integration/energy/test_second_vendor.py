@@ -14,7 +14,7 @@ from exporters.prometheus.live import live_families
 from probe.store.live import read_live
 from tests.fakes import processes
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 WATTS = {"hot": 300.0, "cool": 100.0}
 

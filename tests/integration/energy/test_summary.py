@@ -23,7 +23,7 @@ from tests.fakes.nvml import NvmlRig
 from tests.fakes.paced_run import PACED, agree, phases_add_up, report_of
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 
 def over_time(row: dict[str, Any]) -> list[float]:

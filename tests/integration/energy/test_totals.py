@@ -17,7 +17,7 @@ from tests.fakes.processes import PLAIN
 from tests.fakes.rapl import RaplRig
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 
 def _record_constant(period_s: float, folder: Path) -> None:
@@ -86,18 +86,18 @@ def test_a_card_that_the_job_cannot_see_is_not_counted(recorded_runs: RecordedRu
 
 def _record_command(folder: Path) -> None:
     rig = NvmlRig(folder, gpus=1, power_w=250.0, period_s=0.1)
-    out = processes.probe(folder, "run", "--", "sleep", "2", extra=rig.env())
+    out = processes.probe(folder, "run", "--", "sleep", "4", extra=rig.env())
     assert out.returncode == 0
     assert out.stdout == ""
 
 
-COMMAND = Recording("command", _record_command, seconds=2.0)
+COMMAND = Recording("command", _record_command, seconds=4.0)
 
 
 @needs(COMMAND)
 def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns) -> None:
     report = report_of(recorded_runs[COMMAND])
-    assert report["run"]["duration_s"] >= 2.0
+    assert report["run"]["duration_s"] >= 4.0
     assert_constant_power(report, 250.0)
     phases_add_up(report)
 

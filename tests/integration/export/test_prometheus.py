@@ -24,7 +24,7 @@ from tests.fakes.prometheus_server import (
     wait_for,
 )
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 # Two phases whose power the rig takes; the port is the first argument, seconds the second.
 TRAINING = f"""

@@ -13,7 +13,7 @@ from tests.fakes import processes
 from tests.fakes.prometheus_server import needs_prometheus, query, wait_for
 from tests.fakes.two_host_job import ended, job, needs_hosts
 
-pytestmark = [pytest.mark.alone, needs_hosts]
+pytestmark = [pytest.mark.paced, needs_hosts]
 LATE_S = 8
 FLEET = processes.ROOT / "examples/fleet"
 

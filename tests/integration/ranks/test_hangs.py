@@ -15,7 +15,7 @@ import pytest
 from probe.store import files
 from tests.fakes import processes
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 # Each step takes 1/8 from a weight of 1: exact in binary. What the ranks add up is 1 + 2.
 RANKS = """

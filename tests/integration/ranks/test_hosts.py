@@ -20,7 +20,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.two_host_job import AHEAD_S, NAMES, PERIOD_S, RANKS, ended, job, needs_hosts
 
-pytestmark = [pytest.mark.alone, needs_hosts]
+pytestmark = [pytest.mark.paced, needs_hosts]
 KILLS = 10 if os.environ.get("PROVE") else 1
 FLEET = processes.ROOT / "examples/fleet"
 

@@ -23,7 +23,7 @@ from tests.scripts import SCRIPTS
 
 MICROS, STEPS, FORWARD_S, BACKWARD_S, TRANSFER_S = 4, 12, 0.03, 0.06, 0.03
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 
 @dataclass(frozen=True)

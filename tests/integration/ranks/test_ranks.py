@@ -22,7 +22,7 @@ from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 RANKS, SECONDS, PERIOD_S = 4, 5.0, 0.1
 PROVE = bool(os.environ.get("PROVE"))

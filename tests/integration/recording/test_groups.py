@@ -14,7 +14,7 @@ import pytest
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 CORE = """
 import time, torch

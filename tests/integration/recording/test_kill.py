@@ -21,7 +21,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import MARKER, PLAIN, await_recorder, recorder_pid, sealed, wait_until
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 KILLS = 100 if os.environ.get("PROVE") else 4
 COUNTED = "work"

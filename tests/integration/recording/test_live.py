@@ -20,7 +20,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 TRAINING = """
 import sys, time
@@ -65,7 +65,7 @@ def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
     assert live.power_w() == pytest.approx(700.0, rel=0.05)
     assert 0 <= time.monotonic_ns() - live.time_ns < 3e9
     process.communicate(timeout=60)
-    assert read_live(run) is None
+    assert processes.wait_until(lambda: read_live(run) is None, 30)
     last = read_live(run, linger_s=60.0)
     assert last is not None and all(page.final for page in last.pages)
     later = sum(d.energy_j for d in last.devices if d.provenance == "measured")

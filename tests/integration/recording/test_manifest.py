@@ -14,7 +14,7 @@ from probe.recorder.manifest import code_of
 from probe.store.files import write_json
 from tests.fakes import processes
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 LOOP = """
 import sys, torch, probe

@@ -13,7 +13,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.paced_run import report_of
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.paced
 
 LOOP = """
 import os, signal, sys, time
