@@ -93,6 +93,7 @@ def environment(runs: Path, extra: Mapping[str, str] | None = None) -> dict[str,
         "PYTHONPATH": str(ROOT),
         "PROBE_DIR": str(runs),
         "OMP_NUM_THREADS": "1",
+        "PYTHONFAULTHANDLER": "1",  # a process that is aborted says where it was
         **(extra or {}),
     }
 
