@@ -20,7 +20,7 @@ from .job_end import Outcome
 from .machine_info import machine
 from .manifest import Manifest
 from .sensors.node_sensors import NodeSensors
-from .trainings import of_run, steps
+from .trainings import config_with, of_run, steps
 
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
 
@@ -92,6 +92,7 @@ class RunFile:
         }
         for member in ranks or members:
             value |= of_run(member.info)
+            value |= config_with(value, member.info)
         if end is not None:
             value |= end
         files.write_json(self._file, value, sync=end is not None, checked=True)
