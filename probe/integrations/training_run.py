@@ -72,10 +72,9 @@ class TrainingRun:
                 other.end(failed=True, error=_NEVER_ENDED)
         active = active_run()
         self._own = active is None
-        self._run = start(model, optimizer, **self._options) if active is None else active
-        self._subject = weakref.ref(subject)
-        self._nodes = current_job().nodes
+        self._subject, self._nodes = weakref.ref(subject), current_job().nodes
         self._numbers, self._read_ns, self._newest = LiveNumbers(), 0, {}
+        self._run = start(model, optimizer, **self._options) if active is None else active
         _open[id(self)] = self
         if self._own:
             atexit.unregister(self._run.close)  # ours knows whether it failed

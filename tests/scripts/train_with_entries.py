@@ -3,14 +3,18 @@
 python -m tests.scripts.train_with_entries FRAMEWORK FOLDER [WHAT …]
 
 WHAT: ``meter`` waits until a meter has been read, ``raise`` lets the second training fail,
-``caught`` catches that and trains again, ``planted`` makes all that an entry calls raise.
+``caught`` catches that and trains again, ``planted`` makes what an entry calls raise (with
+``begin`` its first call), ``registry`` names the entry in ``report_to``, ``alone`` leaves out the
+training without it, ``early``: the entry is imported before its framework.
 Prints as JSON what each training left.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import sys
 import time
 import warnings
@@ -67,7 +71,8 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     )
 
     def texts(rows: int) -> list[dict[str, Any]]:
-        return [{"input_ids": line, "labels": line} for line in torch.randint(0, 64, (rows, LENGTH))]
+        tokens = torch.randint(0, 64, (rows, LENGTH))
+        return [{"input_ids": line, "labels": line} for line in tokens]
 
     callbacks: list[Any] = [EarlyStoppingCallback(5)]
     seen: dict[str, float] = {}
@@ -184,7 +189,7 @@ def fitted(pl: Any, folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=folder,
-        **({"strategy": "ddp", "devices": 2} if "ranks" in WHAT else {}),
+        **({"strategy": "ddp", "devices": 2} if "RANK" in os.environ else {}),
     )
     trainer.fit(module, DataLoader(rows, BATCH), DataLoader(rows, BATCH))
     state: list[dict[str, str]] = []
@@ -235,16 +240,17 @@ def accelerate(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
 def plant() -> None:
     """All that entries call fails, each in its own hook."""
     from probe.integrations import training_run
+    from probe.session.run import Run
 
     def fail(*_args: Any, **_options: Any) -> Any:
         raise ValueError("planted in the entry")
 
-    training_run.TrainingRun.count = fail  # type: ignore[method-assign]
-    training_run.TrainingRun.numbers = fail  # type: ignore[method-assign]
     if "begin" in WHAT:
         training_run.start = fail
-    else:
-        training_run.current_job = fail
+        return
+    training_run.look_live = fail
+    training_run.LiveNumbers.count = fail  # type: ignore[method-assign]
+    Run.log = Run.configure = fail  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -253,14 +259,12 @@ def main() -> None:
     train = globals()[name]
     if "early" in WHAT:  # the entry is imported before the framework
         import probe.integrations.lightning as _entry  # noqa: F401
-    left = [] if "ranks" in WHAT else [train(folder, False, False)]
+    left = [] if "alone" in WHAT else [train(folder, False, False)]
     if "planted" in WHAT:
         plant()
     if "caught" in WHAT:
-        try:
+        with contextlib.suppress(Failure):
             train(folder, True, True)
-        except Failure:
-            pass
     left.append(train(folder, True, "raise" in WHAT))
     print("LEFT " + json.dumps(left), flush=True)
 
