@@ -118,7 +118,8 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
         callbacks=[*callbacks, Between()],
     )
     result = trainer.train()
-    state = json.loads(next(out.glob("checkpoint-6/trainer_state.json")).read_text())
+    saved = out / f"checkpoint-{trainer.state.global_step}/trainer_state.json"
+    state = json.loads(saved.read_text()) if trainer.is_world_process_zero() else {}
     return {
         "steps": trainer.state.global_step,
         "tokens": trainer.state.num_input_tokens_seen,

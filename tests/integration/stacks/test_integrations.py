@@ -142,8 +142,10 @@ def test_two_ranks_are_one_run(tmp_path: Path, framework: str) -> None:
     assert run["ranks"] == len(ranks) == 2
     assert ranks[0]["weights"] == ranks[1]["weights"]
     assert run["steps"] == ranks[0]["steps"] == 2 * EPOCHS  # 3 batches of a rank are 2 steps
-    rows = EPOCHS * (ROWS + 2)  # filled up, so that both ranks have as many batches
-    assert run["logged"]["samples"] == rows
+    # The Trainer fills up, so that both ranks have as many batches. In Accelerate's loop a batch is
+    # loaded ahead: of two steps an epoch the second loads none, and samples are not known.
+    rows = {"hf": EPOCHS * (ROWS + 2), "accelerate": None}.get(framework, EPOCHS * ROWS)
+    assert run["logged"].get("samples") == rows
     if framework == "hf":
         assert run["logged"]["tokens"] == ranks[0]["tokens"] == rows * LENGTH
 
