@@ -31,10 +31,9 @@ from .joining import continued, join
 from .messages import commands_for, say, say_to_a_person
 from .names import run_name
 from .options import WatchOptions
-from .process_info import cards_in_use, process_info
+from .process_info import cards_in_use, process_info, with_added
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
-from .settings import with_added
 
 if TYPE_CHECKING:
     from ..report.group_model import GroupReport
@@ -61,9 +60,8 @@ class Run:
         Raises:
             StoreError: the run cannot be recorded at all.
         """
-        self.depth = 0
+        self.depth, self.pid = 0, os.getpid()
         self._number, self._clock = number, clock
-        self.pid = os.getpid()
         self._options = options
         joined = os.environ.get("PROBE_RUN")
         self._job = current_job(joined=bool(joined))
@@ -135,8 +133,9 @@ class Run:
 
         For what is known only after the run has begun. Of the ranks of a job the last one counts.
         """
-        self._settings = with_added(self._settings, settings, self._engine.warn)
-        self._publish(info=self._info())
+        if not self._closed and os.getpid() == self.pid:
+            self._settings = with_added(self._settings, settings, self._engine.warn)
+            self._publish(info=self._info())
 
     def live(self) -> Live | None:
         """Joules so far and watts now, a second or two old; None before the first live page."""
