@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from .frameworks import imported
 from .guard import guarded
@@ -33,6 +33,9 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, **options: Any):
         self._training = TrainingRun(options)
+        self._loader: _Loader | None = None
+        self._rank, self._ranks = 0, 1
+        self._counts_tokens = False
         self._batches = 0  # of the step that goes on
         self._tokens = 0  # seen so far, of all ranks
 
@@ -44,8 +47,13 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
         control: Any,
         model: Any = None,
         optimizer: Any = None,
+        train_dataloader: Any = None,
         **_others: Any,
     ) -> None:
+        # Properties of `args` take microseconds, so none is asked for in a step.
+        self._rank, self._ranks = args.process_index, args.world_size
+        self._counts_tokens = args.include_num_input_tokens_seen not in (False, "no")
+        self._loader = _Loader.of(args, state, train_dataloader)
         self._batches, self._tokens = 0, state.num_input_tokens_seen
         config = {"trainer": args.to_dict()}
         if hasattr(getattr(model, "config", None), "to_dict"):
@@ -57,24 +65,18 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
         self._batches += 1
 
     @guarded
-    def on_step_end(
-        self, args: Any, state: Any, control: Any, train_dataloader: Any = None, **_others: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
         batches, self._batches = self._batches + 1, 0
-        if self._training.run is None:
+        if self._loader is None:
             return
-        of_rank: dict[str, int] = {}
-        of_all: dict[str, float] = {}
-        samples = _samples(batches, args, state, train_dataloader)
-        if samples is not None:
-            of_rank["samples"] = samples
-            of_all["sample"] = samples * args.world_size
-            if args.include_num_input_tokens_seen not in (False, "no"):
-                tokens = state.num_input_tokens_seen - self._tokens
-                of_rank["tokens"] = _part(tokens, args.process_index, args.world_size)
-                of_all["token"] = tokens
-        self._tokens = state.num_input_tokens_seen
-        self._training.count(of_rank, of_all)
+        samples = self._loader.samples(batches, state.epoch)
+        if not self._counts_tokens:
+            self._training.count({"samples": samples}, "sample", samples * self._ranks)
+            return
+        seen = state.num_input_tokens_seen
+        tokens, self._tokens = seen - self._tokens, seen
+        of_rank = _part(tokens, self._rank, self._ranks)
+        self._training.count({"samples": samples, "tokens": of_rank}, "token", tokens)
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_others: Any) -> None:
@@ -103,24 +105,35 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
         self._training.end()
 
 
-def _samples(batches: int, args: Any, state: Any, loader: Any) -> int | None:
-    """What this rank trained in a step of so many batches; None if the loader does not tell.
+class _Loader(NamedTuple):
+    """How many samples the batches of a rank have."""
 
-    The last batch of an epoch may be smaller, where ranks do not fill it up with further samples.
-    """
-    sampler = getattr(loader, "batch_sampler", None)
-    if sampler is None or getattr(sampler, "split_batches", False):
-        return None
-    size: int = getattr(state, "train_batch_size", None) or args.train_batch_size
-    if getattr(sampler, "batch_size", None) != size:
-        return None
-    try:
-        of_epoch, rows = len(loader), len(loader.dataset)
-    except TypeError:  # nobody knows how long an epoch is
-        return None
-    missing = max(0, of_epoch * size - rows) if args.world_size == 1 else 0
-    is_last = of_epoch > 0 and round(state.epoch * of_epoch) % of_epoch == 0
-    return batches * size - (missing if is_last else 0)
+    size: int
+    of_epoch: int  # batches
+    missing: int  # in the last batch of an epoch
+
+    @classmethod
+    def of(cls, args: Any, state: Any, loader: Any) -> _Loader | None:
+        """None if the loader does not tell, or nobody knows how long an epoch is.
+
+        The last batch of an epoch is smaller where one rank has no others to fill it up for.
+        """
+        sampler = getattr(loader, "batch_sampler", None)
+        if sampler is None or getattr(sampler, "split_batches", False):
+            return None
+        size: int = getattr(state, "train_batch_size", None) or args.train_batch_size
+        if getattr(sampler, "batch_size", None) != size:
+            return None
+        try:
+            of_epoch, rows = len(loader), len(loader.dataset)
+        except TypeError:
+            return None
+        return cls(size, of_epoch, max(0, of_epoch * size - rows) if args.world_size == 1 else 0)
+
+    def samples(self, batches: int, epoch: float) -> int:
+        """Of so many batches, after which so many epochs are over."""
+        is_last = self.missing and round(epoch * self.of_epoch) % self.of_epoch == 0
+        return batches * self.size - (self.missing if is_last else 0)
 
 
 def _part(number: int, rank: int, ranks: int) -> int:

@@ -44,11 +44,21 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         super().__init__()
         self._training = TrainingRun(options)
         self._logged_at = 0  # global step
+        self._ranks = 1
+        self._size: int | None = None  # of a batch, as the loader has it
+        self._batches: float = 0  # of an epoch
 
     @guarded
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        self._logged_at = trainer.global_step
+        self._logged_at, self._ranks = trainer.global_step, trainer.world_size
         self._training.begin(trainer, pl_module, config=_config(trainer, pl_module))
+
+    @guarded
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        # Properties of the trainer take microseconds, so few are asked for in a step.
+        size = getattr(trainer.train_dataloader, "batch_size", None)
+        self._size = size if type(size) is int else None
+        self._batches = trainer.num_training_batches
 
     @guarded
     def on_train_batch_end(
@@ -56,15 +66,14 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
     ) -> None:
         if self._training.run is None:
             return
-        samples = _samples(trainer, batch, batch_idx)
+        samples = self._samples(batch, batch_idx)
         if samples is not None:
-            of_rank, ranks = {"samples": samples}, trainer.world_size
-            of_all: dict[str, float] = {"sample": samples * ranks}
-            if (tokens := _tokens(batch)) is not None:
-                of_rank["tokens"] = tokens
-                if ranks == 1:  # another rank's texts may be longer
-                    of_all["token"] = tokens
-            self._training.count(of_rank, of_all)
+            tokens = _tokens(batch)
+            of_rank = {"samples": samples} | ({} if tokens is None else {"tokens": tokens})
+            if tokens is not None and self._ranks == 1:  # another rank's texts may be longer
+                self._training.count(of_rank, "token", tokens)
+            else:
+                self._training.count(of_rank, "sample", samples * self._ranks)
         steps = trainer.global_step
         if steps - self._logged_at >= trainer.log_every_n_steps and trainer.is_global_zero:
             self._logged_at = steps
@@ -85,6 +94,13 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._training.end()  # of a fit that its tuner ended; else it is over
 
+    def _samples(self, batch: Any, batch_idx: int) -> int | None:
+        """Samples of a batch; None where the loader's batch size does not agree with its shape."""
+        size, rows = self._size, _rows(batch)
+        if size is None or rows is None:
+            return None
+        return rows if rows == size or (rows < size and batch_idx + 1 == self._batches) else None
+
 
 def _config(trainer: Any, module: Any) -> dict[str, Any]:
     """The settings of a training, those that Lightning shows."""
@@ -95,16 +111,6 @@ def _config(trainer: Any, module: Any) -> dict[str, Any]:
     settings = {name: getattr(trainer, name, None) for name in names}
     settings["strategy"] = type(trainer.strategy).__name__
     return {"trainer": settings, "model": dict(getattr(module, "hparams", None) or {})}
-
-
-def _samples(trainer: Any, batch: Any, batch_idx: int) -> int | None:
-    """Samples of a batch; None where the loader's batch size does not agree with its shape."""
-    size = getattr(trainer.train_dataloader, "batch_size", None)
-    rows = _rows(batch)
-    is_last = batch_idx + 1 == trainer.num_training_batches
-    if type(size) is not int or rows is None:
-        return None
-    return rows if rows == size or (is_last and rows < size) else None
 
 
 def _rows(batch: Any) -> int | None:

@@ -82,19 +82,17 @@ class TrainingRun:
         if config is not None:
             self._run.configure(config)
 
-    def count(self, of_rank: dict[str, int], of_all: dict[str, float]) -> None:
+    def count(self, of_rank: dict[str, int], unit: str, of_all: float) -> None:
         """What was trained in a step.
 
         Args:
             of_rank: ``samples`` and ``tokens`` of this rank, those that are known.
-            of_all: ``sample`` and ``token`` of all ranks.
+            unit: ``token`` or ``sample``: what energy is divided by.
+            of_all: how many of them all ranks trained.
         """
-        if self._run is None:
-            return
-        if of_rank:
-            self._run.log(of_rank)
-        for name, number in of_all.items():
-            self._numbers.count(name, number)
+        if self._run is not None:
+            self._run.log(**of_rank)
+            self._numbers.count(unit, of_all)
 
     def numbers(self) -> dict[str, float]:
         """For the framework's log (:mod:`.live_numbers`), at most a second old."""
