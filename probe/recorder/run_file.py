@@ -22,7 +22,7 @@ from .job_end import Outcome
 from .machine_info import machine
 from .manifest import Manifest
 from .sensors.node_sensors import NodeSensors
-from .trainings import of_run, steps
+from .trainings import config_with, of_run, steps
 
 if TYPE_CHECKING:
     from ..report.model import JsonValue
@@ -98,6 +98,7 @@ class RunFile:
         }
         for member in ranks or members:
             value |= of_run(member.info)
+            value |= config_with(value, member.info)
         if end is not None:
             value |= end
         files.write_json(self._file, value, sync=end is not None, checked=True)

@@ -24,7 +24,7 @@ from .job_end import Ends, EndsOf, Outcome, has_ended, outcome_of, starts_again
 
 STATUS_NS = 5_000_000_000
 # Of what a process says: all warnings are in one list already; how it left is not the run's.
-_OF_PROCESS = ("warnings", "left", "ended_by_parent", "hang")
+_OF_PROCESS = ("warnings", "left", "ended_by_parent", "hang", "settings")
 
 
 def steps(drains: Iterable[RingDrain]) -> int:
@@ -41,6 +41,14 @@ def of_run(info: ProcessFields) -> RunFields:
     known = [name for name, value in info.items() if value not in (None, "", "unknown")]
     fields = cast("RunFields", info)
     return chosen(fields, [name for name in known if name not in _OF_PROCESS])
+
+
+def config_with(value: RunFields, info: ProcessFields) -> RunFields:
+    """The run's ``config`` with what a process has added to it; nothing if it added nothing."""
+    settings = info.get("settings")
+    if not isinstance(settings, Mapping) or not settings:
+        return {}
+    return {"config": {**(value.get("config") or {}), **settings}}
 
 
 class TrainingFiles:
@@ -127,6 +135,7 @@ class TrainingFiles:
         for member in own.members.values():
             warnings += member.info.get("warnings") or ()
             value |= of_run(member.info)
+            value |= config_with(value, member.info)
         value |= {
             "begin_ns": min(_began_ns(m) for m in own.members.values()),
             "ranks": len({m.rank for m in own.members.values()}),

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from ..clock import Clock
+from ..errors import StoreError
 from ..store.layout import node_name
 from ..store.run_fields import ProcessFields
-from .job import Job
+from .job import Job, agree
 
 ROUNDS = 32
 _WAIT_S = 3.0
@@ -46,6 +49,36 @@ def agreed_key(job: Job, prefix: str) -> str | None:
         return bytes(store.get("key")).decode()
     except Exception:  # of any kind of store
         return None
+
+
+def agreed_run_id(
+    directory: Path,
+    job: Job,
+    number: int,
+    proposal: str,
+    clock: Clock,
+    *,
+    warn: Callable[[str], None],
+) -> str:
+    """The run id that the first rank of the job proposed.
+
+    Args:
+        directory: of runs.
+        number: of this process's watches: each is a run of the job.
+        proposal: the id that this rank would give.
+        warn: hears in one line of what another user has put there.
+
+    Raises:
+        StoreError: nothing can be written there.
+    """
+    import hashlib  # 2 ms that only a job of several ranks needs
+
+    job_key = (agreed_key(job, f"key{number}") if job.local_key else None) or job.key
+    key = hashlib.sha256(f"{job_key}:{number}".encode()).hexdigest()[:12]
+    try:
+        return agree(directory, key, proposal, job.attempt, clock, warn=warn)
+    except OSError as error:
+        raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
 
 
 def meet(job: Job, run_id: str, prefix: str, clock: Clock) -> ProcessFields | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..instrument import PhaseEngine
 from ..redact import redact_config, redact_text
+from ..store.new_run_file import LARGEST_CONFIG_BYTES
+from .arguments import plain_config
 from .joining import ended_by_parent
 
 if TYPE_CHECKING:
@@ -63,6 +66,25 @@ def cards_in_use() -> tuple[str, ...]:
         return ()
     uuid = getattr(cuda.get_device_properties(cuda.current_device()), "uuid", None)
     return () if uuid is None else (f"GPU-{uuid}",)
+
+
+def with_added(kept: ProcessFields, settings: Any, warn: Callable[[str], None]) -> ProcessFields:
+    """The fields of a process with further settings, without secrets. Never raises.
+
+    Args:
+        kept: what was added before; a later value of the same name counts.
+        settings: a mapping, a dataclass or a namespace.
+        warn: hears why nothing was added.
+    """
+    try:
+        together = {**kept.get("settings", {}), **redact_config(plain_config(settings) or {})}
+        size = len(json.dumps(together))
+        if size <= LARGEST_CONFIG_BYTES:
+            return {"settings": together} if together else {}
+        warn(f"configure() was given too much to be kept: {size >> 10} KiB")
+    except Exception as error:
+        warn(f"configure: {type(error).__name__}: {error}")
+    return kept
 
 
 def _torch_state(torch: Any) -> dict[str, JsonValue]:

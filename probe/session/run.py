@@ -25,13 +25,13 @@ from ..store.processes import boot_id, process_began_ns, start_ticks
 from ..store.run_fields import ProcessFields, StartFields
 from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
-from .clock_sync import agreed_key, meet
-from .job import agree, current_job, device_request
+from .clock_sync import agreed_run_id, meet
+from .job import current_job, device_request
 from .joining import continued, join
 from .messages import commands_for, say, say_to_a_person
 from .names import run_name
 from .options import WatchOptions
-from .process_info import cards_in_use, process_info
+from .process_info import cards_in_use, process_info, with_added
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 
@@ -60,14 +60,14 @@ class Run:
         Raises:
             StoreError: the run cannot be recorded at all.
         """
-        self.depth = 0
+        self.depth, self.pid = 0, os.getpid()
         self._number, self._clock = number, clock
-        self.pid = os.getpid()
         self._options = options
         joined = os.environ.get("PROBE_RUN")
         self._job = current_job(joined=bool(joined))
         self._closed, self._next_check = False, 0
         self._declared: tuple[str, ...] = ()
+        self._settings: ProcessFields = {}  # its config since it began
         self._met: ProcessFields = {}  # what :func:`meet` returned about the job's other hosts
         self._joined = join(Path(joined), self._job, options) if joined else None
         self._training = self._joined.number if self._joined is not None else 1
@@ -127,6 +127,15 @@ class Run:
     def note(self, line: str) -> None:
         """Add a line to the report's notes; for the same line twice nothing happens."""
         self._engine.warn(line)
+
+    def configure(self, settings: Any) -> None:
+        """Add to the run's ``config``, secrets hidden: a mapping, a dataclass or a namespace.
+
+        For what is known only after the run has begun. Of the ranks of a job the last one counts.
+        """
+        if not self._closed and os.getpid() == self.pid:
+            self._settings = with_added(self._settings, settings, self._engine.warn)
+            self._publish(info=self._info())
 
     def live(self) -> Live | None:
         """Joules so far and watts now, a second or two old; None before the first live page."""
@@ -194,14 +203,7 @@ class Run:
             say(line)
         run_id = new_run_id(options.name, self._clock.wall_s())
         if job.key is not None:
-            import hashlib  # 2 ms that only a job of several ranks needs
-
-            job_key = (agreed_key(job, f"key{self._number}") if job.local_key else None) or job.key
-            key = hashlib.sha256(f"{job_key}:{self._number}".encode()).hexdigest()[:12]
-            try:
-                run_id = agree(directory, key, run_id, job.attempt, self._clock, warn=say)
-            except OSError as error:
-                raise StoreError(f"cannot write runs to {directory}: {error.strerror}") from None
+            run_id = agreed_run_id(directory, job, self._number, run_id, self._clock, warn=say)
         dashboard = options.dashboard and port_for(directory, options.dashboard)
         fields: StartFields = {
             "name": options.name or run_name(sys.argv[0]),
@@ -251,7 +253,7 @@ class Run:
 
     def _info(self) -> ProcessFields:
         asked: ProcessFields = {"hang": self._stacks.fields} if self._stacks is not None else {}
-        return process_info(self._engine) | self._met | asked
+        return process_info(self._engine) | self._met | self._settings | asked
 
     def _stack_dumps(self) -> StackDumps | None:
         """Writes stacks if this process hangs; None without ``hang_after``."""

@@ -32,6 +32,9 @@ class WatchedRun(Protocol):
     def note(self, line: str) -> None:
         """Add a line to the report's notes."""
 
+    def configure(self, settings: Any) -> None:
+        """Add to the run's config."""
+
     def live(self) -> Live | None:
         """Joules so far and watts now; None before the first live page."""
 
@@ -62,6 +65,9 @@ class UnwatchedRun:
         """Do nothing."""
 
     def note(self, line: str) -> None:
+        """Do nothing."""
+
+    def configure(self, settings: Any) -> None:
         """Do nothing."""
 
     def live(self) -> None:

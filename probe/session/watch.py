@@ -200,6 +200,13 @@ class watch:  # noqa: N801 (a context manager and decorator that reads as a verb
         return watched  # type: ignore[return-value]
 
 
+def active_run() -> Run | None:
+    """The run that is recorded in this process now; None without one."""
+    run = _active
+    usable = run is not None and run.pid == os.getpid() and not run.closed
+    return run if usable else None
+
+
 def phase(name: str) -> contextlib.AbstractContextManager[None]:
     """``run.phase(name)`` of the active run; does nothing when no run is active."""
     run = _active

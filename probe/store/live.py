@@ -45,6 +45,7 @@ class LivePhase:
 
     ``given_j`` never falls; over a device's phases it adds up to the device's energy. ``energy_j``
     is the best estimate now with its 95 % interval; None while the phase cannot be resolved.
+    ``total_j``: of the device when that was estimated.
     """
 
     phase: str
@@ -54,6 +55,7 @@ class LivePhase:
     low_j: float | None = None
     high_j: float | None = None
     status: str = "not_identifiable"
+    total_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from . import files, layout
 from .processes import boot_id, pid_namespace
 from .run_fields import RunFields, StartFields
 
-_LARGEST_BYTES = files.JSON_BYTES // 2  # the recorder adds to run.json
+LARGEST_CONFIG_BYTES = files.JSON_BYTES // 2  # the recorder adds to run.json
 
 
 def new_run_file(fields: StartFields) -> RunFields:
@@ -44,9 +44,9 @@ def new_run_file(fields: StartFields) -> RunFields:
     value["command"] = redact_command(value["command"])
     value["config"] = redact_config(value.get("config"))
     size = len(json.dumps(value))
-    if size > _LARGEST_BYTES:
+    if size > LARGEST_CONFIG_BYTES:
         raise StoreError(
-            f"config=… is too large to be kept ({size >> 10} KiB, at most {_LARGEST_BYTES >> 10}): "
-            "give the settings that matter"
+            f"config=… is too large to be kept ({size >> 10} KiB, at most "
+            f"{LARGEST_CONFIG_BYTES >> 10}): give the settings that matter"
         )
     return value

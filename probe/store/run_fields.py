@@ -78,6 +78,7 @@ class ProcessFields(TypedDict, total=False):
     ``torch_state``: seed, determinism and precision flags; ``environment``: variables that change
     what torch and CUDA do.
 
+    ``settings`` is added to the run's ``config``: what was known only after it began.
     ``job`` is the id of the run of the job's first host. ``error`` is why it failed, in one line;
     ``left``: it left the watched block by itself; ``ended_by_parent``: its parent terminates it;
     ``beside_computing``: it waited for a collective or a transfer that was begun in a call before.
@@ -93,6 +94,7 @@ class ProcessFields(TypedDict, total=False):
     overhead: Mapping[str, JsonValue]
     roofline: Mapping[str, JsonValue] | None
     stack: str
+    settings: Mapping[str, JsonValue]
     ended_by_parent: bool | None
     job: str
     clock: ClockFields

@@ -4,6 +4,7 @@ protocol which its class implements.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -13,6 +14,8 @@ from types import ModuleType
 
 import pytest
 
+from probe.integrations.frameworks import FrameworkError
+
 PACKAGES = ("probe", "optimizers", "exporters", "dashboard")
 NOT_IMPORTED = {"__main__", "sitecustomize"}  # they act when they are imported
 
@@ -21,10 +24,12 @@ NOT_IMPORTED = {"__main__", "sitecustomize"}  # they act when they are imported
 def modules(package: str) -> tuple[ModuleType, ...]:
     root = importlib.import_module(package)
     names = (module.name for module in pkgutil.walk_packages(root.__path__, f"{package}."))
-    return (
-        root,
-        *(importlib.import_module(n) for n in names if NOT_IMPORTED.isdisjoint(n.split("."))),
-    )
+    found = [root]
+    for name in names:
+        if NOT_IMPORTED.isdisjoint(name.split(".")):
+            with contextlib.suppress(FrameworkError):  # of an entry whose framework is not here
+                found.append(importlib.import_module(name))
+    return tuple(found)
 
 
 def classes(module: ModuleType) -> Iterator[type]:

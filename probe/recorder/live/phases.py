@@ -25,10 +25,11 @@ from ...timeline.span_table import SpanTable
 
 @dataclass(frozen=True, slots=True)
 class _StatedPhase:
-    """A phase's estimate, and how long the phase had run by then."""
+    """A phase's estimate, how long the phase had run by then, and its device's joules."""
 
     estimate: PhaseEstimate
     seconds: float
+    total_j: float
 
     def by(self, seconds: float) -> float:
         """Joules once it has run so long, if it goes on as before."""
@@ -113,7 +114,7 @@ class LivePhases:
         phases = {code: solution.of(code) for code in solution.codes}
         self._shares.setdefault(device, _Shares()).state(
             {
-                code: _StatedPhase(phase, seconds.get(code, 0.0))
+                code: _StatedPhase(phase, seconds.get(code, 0.0), total_j)
                 for code, phase in phases.items()
                 if phase.status is not Status.NOT_IDENTIFIABLE
             },
@@ -147,6 +148,7 @@ class LivePhases:
                         best.low_j,
                         best.high_j,
                         str(best.status),
+                        stated.total_j,
                     )
 
     def times(self, names: Mapping[int, Mapping[int, str]]) -> Iterable[LiveTime]:

@@ -35,6 +35,7 @@ def drive(shares, *, seconds=600, first_s=45, every_s=10, error=0.0, seed=0):
                         Status.RESOLVED,
                     ),
                     spent[code],
+                    total,
                 )
                 for code, watts in POWERS.items()
             }
@@ -67,12 +68,14 @@ def test_what_was_used_before_the_first_estimate_is_nobodys():
 def test_an_estimate_that_falls_takes_nothing_back():
     shares = _Shares()
     spent = {1: 10.0}
-    shares.state({1: _StatedPhase(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0)}, spent)
+    shares.state({1: _StatedPhase(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0, 0.0)}, spent)
     shares.hand_out(1000.0, spent)
     shares.hand_out(2000.0, {1: 20.0})
     given = shares.given[1]
     assert given == pytest.approx(1000.0)
-    shares.state({1: _StatedPhase(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0)}, {1: 20.0})
+    shares.state(
+        {1: _StatedPhase(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0, 0.0)}, {1: 20.0}
+    )
     shares.hand_out(2100.0, {1: 21.0})
     assert shares.given[1] == given
     assert shares.given[UNATTRIBUTED] == pytest.approx(1100.0)

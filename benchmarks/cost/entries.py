@@ -1,0 +1,177 @@
+"""µs per step that an entry costs beside `probe.watch()` alone.
+
+    python -m benchmarks.cost.entries [--turns 8] [--steps 200]
+
+A tiny model under transformers' Trainer and Lightning, in one process and one watched run, in
+turns with and without the entry; every tenth step is logged. Two figures: how long the entry's own
+hooks take, all steps and logs together (what is promised: at most 20 µs), and by how much CPU time
+of a step differs between the turns, in the median over steps, whose 95 % interval is that of the
+difference of the pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import probe
+
+BATCH, LOG_EVERY, SETTLE = 8, 10, 20
+
+
+class Hooks:
+    """Adds up the time in an entry's hooks."""
+
+    def __init__(self, entry: Any, names: tuple[str, ...]):
+        self.ns = dict.fromkeys(names, 0)
+        for name in names:
+            setattr(entry, name, self._timed(name, getattr(entry, name)))
+
+    def _timed(self, name: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **named: Any) -> Any:
+            began = time.perf_counter_ns()
+            result = hook(*args, **named)
+            self.ns[name] += time.perf_counter_ns() - began
+            return result
+
+        return timed
+
+
+def trainer(folder: Path, steps: int, with_entry: bool) -> tuple[list[float], dict[str, int]]:
+    """CPU seconds of each step, and ns in each hook, of transformers' Trainer."""
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        PrinterCallback,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
+
+    from probe.integrations.hf import PhasewattCallback
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, *_args: Any, **_named: Any) -> None:
+            marks.append(time.process_time())
+
+    marks: list[float] = []
+    entry = PhasewattCallback()
+    hooks = Hooks(entry, ("on_substep_end", "on_step_end", "on_log"))
+    sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64}
+    lines = torch.randint(0, 64, (steps * BATCH, 16))
+    arguments = TrainingArguments(
+        str(folder),
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        logging_steps=LOG_EVERY,
+        save_strategy="no",
+        use_cpu=True,
+        include_num_input_tokens_seen="all",
+        disable_tqdm=True,
+    )
+    training = Trainer(
+        LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, num_attention_heads=2, **sizes)),
+        arguments,
+        train_dataset=[{"input_ids": line, "labels": line} for line in lines],
+        callbacks=[Clock(), *([entry] if with_entry else [])],
+    )
+    training.remove_callback(PrinterCallback)
+    training.train()
+    return _steps(marks), hooks.ns
+
+
+def lightning(folder: Path, steps: int, with_entry: bool) -> tuple[list[float], dict[str, int]]:
+    """The same of Lightning."""
+    import lightning.pytorch as pl
+
+    from probe.integrations.lightning import PhasewattCallback
+
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+
+        def training_step(self, batch: Any, _i: int) -> Any:
+            loss = self.net(batch[0]).square().mean()
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+    class Clock(pl.Callback):
+        def on_train_batch_start(self, *_args: Any) -> None:
+            marks.append(time.process_time())
+
+    marks: list[float] = []
+    entry = PhasewattCallback()
+    hooks = Hooks(entry, ("on_train_batch_end",))
+    training = pl.Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        logger=pl.loggers.CSVLogger(folder),
+        callbacks=[Clock(), *([entry] if with_entry else [])],
+        log_every_n_steps=LOG_EVERY,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    rows = TensorDataset(torch.randn(steps * BATCH, 64))
+    training.fit(Module(), DataLoader(rows, BATCH))
+    return _steps(marks), hooks.ns
+
+
+def _steps(marks: list[float]) -> list[float]:
+    pairs = zip(marks[SETTLE:], marks[SETTLE + 1 :], strict=False)
+    return [after - before for before, after in pairs]
+
+
+def main() -> None:
+    """Print one line for each framework."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=200)
+    asked = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        with probe.watch(dir=folder / "runs"):
+            for framework in (trainer, lightning):
+                differences, step = [], 0.0
+                hooks: dict[str, float] = {}
+                framework(folder, SETTLE * 2, True)
+                for turn in range(asked.turns):
+                    medians = {}
+                    for with_entry in (turn % 2 == 0, turn % 2 == 1):
+                        spent, in_hooks = framework(folder, asked.steps, with_entry)
+                        medians[with_entry] = statistics.median(spent)
+                        if with_entry:
+                            for name, ns in in_hooks.items():
+                                hooks[name] = (
+                                    hooks.get(name, 0.0) + ns / 1e3 / asked.steps / asked.turns
+                                )
+                    differences.append(medians[True] - medians[False])
+                    step = medians[False]
+                mean = statistics.mean(differences)
+                bound = 2.4 * statistics.stdev(differences) / len(differences) ** 0.5
+                each = ", ".join(f"{name} {us:.1f}" for name, us in hooks.items())
+                print(
+                    f"{framework.__name__}: {sum(hooks.values()):.1f} µs in hooks a step ({each}), "
+                    f"CPU {mean * 1e6:+.0f} ± {bound * 1e6:.0f} µs on {step * 1e3:.1f} ms"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Entries in frameworks: the training stays the same, counts are the framework's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from tests.fakes import processes  # noqa: E402
+from tests.fakes.nvml import NvmlRig  # noqa: E402
+from tests.fakes.packages import need  # noqa: E402
+
+STEPS, ROWS, EPOCHS, LENGTH = 6, 22, 2, 16
+FRAMEWORKS = ["hf", "lightning", "pytorch_lightning", "accelerate"]
+PATHS = {"best_model_checkpoint"}
+TIMES = re.compile("phasewatt/|runtime|per_second")
+
+
+def train(
+    tmp_path: Path, framework: str, *what: str, rig: NvmlRig | None = None, ranks: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Without the entry, then with it; in two ranks only with it."""
+    need({"hf": "transformers"}.get(framework, framework))
+    command = [sys.executable]
+    if ranks:
+        command += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+        command += ["--master-port", str(processes.free_port())]
+        what = (*what, "alone")
+    return subprocess.run(
+        [*command, "-m", "tests.scripts.train_with_entries", framework, str(tmp_path), *what],
+        env=processes.environment(tmp_path / "runs", rig.env() if rig else None)
+        | {"DS_ACCELERATOR": "cpu"},  # else deepspeed looks for a device when it is imported
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def left(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """What each training left."""
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return [one for text in re.findall(r"LEFT (\[.*\])", done.stdout) for one in json.loads(text)]
+
+
+def ended(run: Path) -> dict[str, Any]:
+    assert processes.wait_until(lambda: processes.sealed(run), 30)
+    assert processes.wait_until(lambda: not processes.has_recorder(run), 30)
+    fields: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return fields
+
+
+def without_ours(value: Any) -> Any:
+    """What a framework left, without our keys and without its own clock."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if not TIMES.search(k) and k not in PATHS}
+        return {k: without_ours(v) for k, v in kept.items()}
+    if isinstance(value, list):  # of names, or of what was logged at a time
+        rows = [
+            (row, without_ours(row))
+            for row in value
+            if not (isinstance(row, str) and TIMES.search(row))
+        ]
+        return [kept for row, kept in rows if kept == row or set(kept) - {"epoch", "step"}]
+    return value
+
+
+def same(plain: dict[str, Any], watched: dict[str, Any]) -> None:
+    """Losses, weights and all that the framework kept are equal to the last bit."""
+    assert without_ours(plain) == without_ours(watched)
+    assert plain["weights"] == watched["weights"]
+
+
+def test_the_trainer_logs_energy_and_nothing_else_changes(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
+    plain, watched = left(train(tmp_path, "hf", "meter", rig=rig))
+    same(plain, watched)
+    assert plain["returned"] == watched["returned"]
+    trained = [row for row in watched["state"]["log_history"] if "loss" in row]
+    assert trained[-1]["phasewatt/energy_j"] > 100
+    assert trained[-1]["phasewatt/watts"] == pytest.approx(200, rel=0.1)
+    # It was read while the training waited after its second step, and again after its fourth.
+    tokens = trained[3]["num_input_tokens_seen"] - trained[1]["num_input_tokens_seen"]
+    most_j = trained[-1]["phasewatt/energy_j"]
+    least_j = most_j - trained[1]["phasewatt/energy_j"]
+    assert least_j <= trained[-1]["phasewatt/j_per_token"] * tokens <= most_j
+    assert "phasewatt/energy_j" in watched["seen"]  # by callbacks that come after
+    evaluated = [row for row in watched["state"]["log_history"] if "eval_loss" in row]
+    assert len(evaluated) == EPOCHS and not any("phasewatt" in key for key in evaluated[0])
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["logged"] == {"samples": EPOCHS * ROWS, "tokens": watched["tokens"]}
+    assert run["config"]["trainer"]["gradient_accumulation_steps"] == 2
+    assert run["config"]["model"]["hidden_size"] == 32
+    assert "hf_aaaa" not in json.dumps(run)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", ["lightning", "pytorch_lightning"])
+def test_lightnings_loggers_get_energy(tmp_path: Path, framework: str) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
+    early = ["early"] if framework == "pytorch_lightning" else []  # its base is the other's
+    plain, watched = left(train(tmp_path, framework, "meter", *early, rig=rig))
+    same(plain, watched)
+    ours = [row for row in watched["state"] if "phasewatt/energy_j" in row]
+    assert float(ours[-1]["phasewatt/energy_j"]) > 100
+    assert float(ours[-1]["phasewatt/watts"]) == pytest.approx(200, rel=0.1)
+    assert float(ours[-1]["phasewatt/j_per_token"]) > 0
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["logged"] == {"samples": EPOCHS * ROWS, "tokens": watched["tokens"]}
+    assert run["config"]["model"] == {"rate": 0.01}
+    assert run["config"]["trainer"]["accumulate_grad_batches"] == 2
+
+
+@pytest.mark.full
+def test_the_tracker_of_accelerate(tmp_path: Path) -> None:
+    plain, watched = left(train(tmp_path, "accelerate"))
+    same(plain, watched)
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["logged"] == {"samples": EPOCHS * ROWS}
+    assert run["config"] == {"rate": 0.01, "hub_token": "***"}
+    assert run["warnings"] == []  # a text among the numbers is no mistake
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    assert "loss" in json.dumps(report)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_two_ranks_are_one_run(tmp_path: Path, framework: str) -> None:
+    ranks = left(train(tmp_path, framework, ranks=2))
+    run = ended(processes.only_run(tmp_path))
+    assert run["ranks"] == len(ranks) == 2
+    assert ranks[0]["weights"] == ranks[1]["weights"]
+    assert run["steps"] == ranks[0]["steps"] == 2 * EPOCHS  # 3 batches of a rank are 2 steps
+    # The Trainer fills up, so that both ranks have as many batches. In Accelerate's loop a batch is
+    # loaded ahead: of two steps an epoch the second loads none, and samples are not known.
+    rows = {"hf": EPOCHS * (ROWS + 2), "accelerate": None}.get(framework, EPOCHS * ROWS)
+    assert run["logged"].get("samples") == rows
+    if framework == "hf":
+        assert run["logged"]["tokens"] == ranks[0]["tokens"] == rows * LENGTH
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_training_that_raises_has_failed(tmp_path: Path, framework: str) -> None:
+    done = train(tmp_path, framework, "raise")
+    assert done.returncode == 1 and "Failure: planted in the training" in done.stderr
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "failed" and run["error"] == "Failure: planted in the training"
+    assert run["steps"] == 4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", ["hf", "lightning"])
+def test_what_was_caught_has_failed_and_the_next_is_a_run_of_its_own(
+    tmp_path: Path, framework: str
+) -> None:
+    assert len(left(train(tmp_path, framework, "caught"))) == 2
+    runs = sorted((tmp_path / "runs").glob("*/run.json"))
+    fields = sorted((ended(run.parent) for run in runs), key=lambda run: run["begin_ns"])
+    assert [run["status"] for run in fields] == ["failed", "finished"]
+    assert [run["steps"] for run in fields] == [4, STEPS]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("begin", [(), ("begin",)])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_entry_that_fails_is_one_line(
+    tmp_path: Path, framework: str, begin: tuple[str, ...]
+) -> None:
+    done = train(tmp_path, framework, "planted", *begin)
+    same(*left(done))
+    lines = [line for line in done.stderr.splitlines() if "planted in the entry" in line]
+    assert len(lines) == 1 and lines[0].startswith("phasewatt: Phasewatt")
+
+
+@pytest.mark.full
+def test_two_entries_of_one_trainer_count_once(tmp_path: Path) -> None:
+    """``report_to`` has the name, and the list of callbacks the object."""
+    plain, watched = left(train(tmp_path, "hf", "registry"))
+    same(plain, watched)
+    run = ended(processes.only_run(tmp_path))
+    assert run["steps"] == STEPS and run["logged"]["tokens"] == watched["tokens"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
+    need({"hf": "transformers"}.get(framework, framework))
+    script = ["-m", "tests.scripts.train_with_entries", framework, str(tmp_path), "alone"]
+    done = subprocess.run(
+        [sys.executable, "-m", "probe", "run", "--", sys.executable, *script],
+        env=processes.environment(tmp_path / "runs") | {"DS_ACCELERATOR": "cpu"},
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    (watched,) = left(done)
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["config"]
