@@ -21,7 +21,7 @@ except ImportError:
     from ...ring import pure as cython
 
 from ...ring.stale_check import refuse_stale
-from ..batch_sizes import remember, samples_in
+from ..batch_sizes import position_of, remember
 
 if cython.compiled:
     from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, version_of
@@ -50,32 +50,39 @@ FLAG = "_is_compiling_flag"  # of torch.compiler
 class BatchCounter:
     """How many samples each batch of a DataLoader holds.
 
-    The iteration that began last is counted here: to ask an iterator takes microseconds.
+    Batches of one iterator in a row are counted here: to ask it takes microseconds.
     """
 
     cython.declare(_iterator=cython.ulonglong, _size=cython.longlong, _left=cython.longlong)
 
     def __init__(self) -> None:
-        self._iterator = 0  # its id
+        self._iterator = 0  # the id of the last one; 0: it has to be asked
         self._size = self._left = 0
 
     def begin(self, iterator: Any, loader: Any) -> None:
         """An iteration over ``loader`` begins."""
-        self._size, self._left = remember(iterator, loader)
-        # An iterator whose workers stay goes on in the next epoch without a word of its beginning.
-        stays = vars(iterator).get("_persistent_workers", True)
-        self._iterator = 0 if stays else id(iterator)
+        remember(iterator, loader)
+        self._iterator = 0  # what ended may have had the same id
 
     @cython.ccall
     def samples(self, iterator: Any) -> cython.longlong:
         """Samples of the batch that ``iterator`` gave last; 0 if that is not known."""
         if address(iterator) != self._iterator:
-            return samples_in(iterator)
+            return self._ask(iterator)
         if self._left < 0:
             return self._size  # of an epoch without a known end
         given: cython.longlong = min(self._size, self._left)
         self._left -= given
         return given
+
+    @cython.final
+    @cython.cfunc
+    def _ask(self, iterator: Any) -> cython.longlong:
+        position = position_of(iterator)
+        self._size, self._left = position.size, position.left
+        self._iterator = id(iterator) if position.counts else 0
+        last: cython.longlong = position.last
+        return last
 
 
 @cython.cclass
