@@ -190,7 +190,7 @@ def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
     """Power over a run as a word-sized line; the alternative text has the figures."""
     if len(watts) < 2:
         return ""
-    top, width, height = max(*watts, 1e-9), 96.0, 22.0
+    top, width, height = max(*watts, 1e-9), 72.0, 22.0
     across = width / (len(watts) - 1)
     points = " ".join(
         f"{i * across:.1f},{height - 2 - (height - 4) * w / top:.1f}" for i, w in enumerate(watts)
@@ -202,7 +202,7 @@ def sparkline(watts: Sequence[float], *, modelled: bool = False) -> Any:
         "</svg>"
     )
     text = f"power {'(a model) ' if modelled else ''}from {min(watts):.0f} to {max(watts):.0f} W"
-    return html.Img(src="data:image/svg+xml," + quote(svg), alt=text, width=96, height=22)
+    return html.Img(src="data:image/svg+xml," + quote(svg), alt=text, width=72, height=22)
 
 
 def with_code(text: str) -> list[Any]:
