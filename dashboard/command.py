@@ -6,15 +6,14 @@ import argparse
 import contextlib
 import ctypes
 import os
-import signal
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from probe.errors import UsageError
 from probe.small_process import RefusePandas
 from probe.store.layout import runs_dir
+from probe.until_interrupted import until_interrupted
 
 if TYPE_CHECKING:
     from .server import Serving
@@ -36,17 +35,14 @@ def dashboard(options: argparse.Namespace) -> int:
         ) from None
     access = Access(options.host, options.port, options.token, tuple(options.allow_host))
     serving = Serving(directory, access, _base(options.base_path))
-    with contextlib.ExitStack() as open_:
+    with until_interrupted(), contextlib.ExitStack() as open_:
         open_.callback(serving.close)
         if not options.quiet:
             # With the token for who sits before it; a log is no place for it.
             url = serving.url if sys.stdout.isatty() else serving.address
             asks = "  (visitors need the token)" if options.token and url != serving.url else ""
             print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
-        done = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: done.set())
-        with contextlib.suppress(KeyboardInterrupt):
-            _wait(done, serving, options.idle)
+        _wait(serving, options.idle)
     return 0
 
 
@@ -70,15 +66,10 @@ def _stay_small() -> None:
     pa.set_io_thread_count(2)
 
 
-def _wait(done: threading.Event, serving: Serving, idle_s: float | None) -> None:
-    """Wait for SIGTERM, or until no run is live and no request came for ``idle_s``."""
-    while not done.wait(1.0):
-        if (
-            idle_s is not None
-            and time.monotonic() - serving.asked_at() > idle_s
-            and not serving.live()
-        ):
-            return
+def _wait(serving: Serving, idle_s: float | None) -> None:
+    """Wait until no run is live and no request came for ``idle_s``; for ever without one."""
+    while idle_s is None or time.monotonic() - serving.asked_at() <= idle_s or serving.live():
+        time.sleep(1.0)
 
 
 def _base(path: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 import threading
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from probe.model import RunStatus
 from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 from probe.store.trainings import single
+from probe.until_interrupted import until_interrupted
 
 from . import exporter_of, exporters
 from ._shared.live_runs import live_runs, runs_below
@@ -49,7 +49,7 @@ def serve(options: argparse.Namespace) -> int:
     directory = runs_dir(options.dir)
     allowed = tuple(options.allow_host)
     address = Address(options.host, options.port, options.token, options.cert, options.key, allowed)
-    with contextlib.ExitStack() as open_:
+    with until_interrupted(), contextlib.ExitStack() as open_:
         endpoint = begin(directory, address)
         open_.callback(endpoint.close)
         scheme = "https" if options.cert else "http"
@@ -62,10 +62,7 @@ def serve(options: argparse.Namespace) -> int:
             open_.callback(pusher.close)
             lines.append(f"sent to {pusher.url} every {EVERY_S:g} s")
         print(", ".join([*lines, "Ctrl-C ends it"]), flush=True)
-        done = threading.Event()
-        signal.signal(signal.SIGTERM, lambda *_: done.set())
-        with contextlib.suppress(KeyboardInterrupt):
-            done.wait()
+        threading.Event().wait()
     return 0
 
 
