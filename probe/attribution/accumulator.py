@@ -61,6 +61,7 @@ class Accumulator:
         finder: UpdateFinder | None = None,
         *,
         exact: bool = False,
+        polled: bool = False,
         begin_s: float = -np.inf,
     ):
         """An accumulator without any data.
@@ -70,10 +71,11 @@ class Accumulator:
                 from the first part of the run.
             finder: makes dated updates of what is read; None: a :class:`CounterUpdateFinder`.
             exact: the response is known without any error (our own windows, RAPL).
+            polled: what is read are means of power over some window, not a counter.
             begin_s: of the run; what the counter did before is not the run's.
         """
         self.statistics = Statistics()
-        self._response, self._exact = response, exact
+        self._response, self._exact, self._polled = response, exact, polled
         self._begin_s = begin_s
         self._finder: UpdateFinder = finder or CounterUpdateFinder()
         self._updates = UpdateQueue()
@@ -223,6 +225,7 @@ class Accumulator:
             self._spans.until(float(updates.time_s[-1]) + _REACH_S),
             self.statistics.columns,
             float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
+            self._polled,
         )
 
     def _open(self, likely: LikelyLanes) -> None:

@@ -155,6 +155,18 @@ class Counter:
         return (trace.energy_integral(late) - trace.energy_integral(begin)) / self.average_s
 
 
+@dataclass(frozen=True, slots=True)
+class PolledPower(Counter):
+    """A power reading: at each update the mean over a window that ended a delay ago, in W."""
+
+    window_s: float = 0.1
+    grain_j: float = 0.001  # of the reading, W
+
+    def shown(self, trace: Trace, at_s: Floats, period_s: float) -> Floats:
+        energy = self.seen_energy(trace, at_s) - self.seen_energy(trace, at_s - self.window_s)
+        return np.asarray(self.gain * energy / self.window_s + self.offset_w)
+
+
 def _wander(count: int, period_s: float, rng: np.random.Generator) -> Floats:
     """A smooth random walk about 0 with an sd of 1, a value for each update."""
     keep = float(np.exp(-period_s / WANDER_S))

@@ -28,6 +28,7 @@ ALTERNATIVES = tuple(range(DERIVATIVES, EXTRAS))
 LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
 
 _STEP_S, _LEAST_SPREAD_S = 0.0005, 0.003  # of the derivatives' finite differences
+_LONGEST_STEP_S = 0.006  # of a window's
 _MEAN_MS = 4.0  # how far the mean delay may be from where it was found
 _TAU_MS = 10.0
 _LEAST_VARIANCE_MS2 = 25.0
@@ -103,7 +104,7 @@ def response_columns(
     wider, narrower = response.moved(mean, variance + wide), response.moved(mean, narrow)
     out[:, 1] = (energies(wider) - energies(narrower)) / (1e6 * (variance + wide - narrow))
     if response.kind is Kind.PART_TIME:
-        step_s = 0.06 * response.part_s
+        step_s = min(0.06 * response.part_s, _LONGEST_STEP_S)
         more, less = (response.part_s + sign * step_s for sign in (1, -1))
         # The window's end stays where it is.
         out[:, 2] = (

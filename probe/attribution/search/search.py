@@ -28,6 +28,12 @@ _DELAY_STEP_S = (0.002, 0.004)
 _DELAYS_A_CYCLE, _MOST_DELAYS = 12, 50
 _PARTS = (0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
 _PART_GRID = ((0.0, 0.002), (0.008, 0.006))  # lag, step of the delay
+# Windows of power readings: shares of the period, and the mean of a second. With a long lag a reading
+# is as good as its value at an instant.
+_POLLED_PARTS = (1.3, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
+_POLLED_SECOND_S = 1.0
+_POLLED_GRID = ((0.0, 0.003), (0.008, 0.006), (0.03, 0.008), (0.06, 0.008))
+_POLLED_DELAY_S = 0.045
 _WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
 _FEWEST = 8
 _SCAN_GAIN = 0.25
@@ -52,6 +58,9 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         yield LikelyLanes([(USUAL, Tie.FREE, _mean_powers(stretch))], GAINS[1:3])
         return
     slim = Slices.of(stretch, _slim(stretch))
+    if stretch.polled:
+        yield from _search_windows(stretch, slim)
+        return
     points: list[tuple[float, Response]] = []
     for tau_s in _TAUS_S:
         points += _scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
@@ -80,6 +89,33 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         starts.append((Tie.AVERAGE, _best(averages)[1]))
         starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
         starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
+    yield from _refine(stretch, slim, starts)
+
+
+def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | None]:
+    """The same of power readings: each a mean over a window, at a delay, perhaps after a lag."""
+    period_s = stretch.period_s
+    windows = [part * period_s for part in _POLLED_PARTS]
+    if period_s < _POLLED_SECOND_S / 1.5:
+        windows.insert(0, _POLLED_SECOND_S)
+    points: list[tuple[float, Response]] = []
+    for window_s in windows:
+        last_s = max(period_s - window_s + 0.012, _POLLED_DELAY_S)
+        for tau_s, step_s in _POLLED_GRID:
+            delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
+            points += _scan(slim, [Response.part_time(window_s, d, tau_s) for d in delays])
+            yield None
+    starts = [(Tie.PART_TIME, p) for p in _basins(points)]
+    sharp = [p for p in points if p[1].variance_s2 == 0]
+    in_time = [p for p in sharp if p[1].delay_s < 0.0035]
+    starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
+    yield from _refine(stretch, slim, starts)
+
+
+def _refine(
+    stretch: Stretch, slim: Slices, starts: Sequence[tuple[Tie, Response]]
+) -> Iterator[LikelyLanes | None]:
+    """Go from starts to the optima, with few slices and then with all."""
     trials = []
     for tie, response in starts:
         trials.append(refined(Trial(slim, response, tie, _SCAN_GAIN), _STEPS))

@@ -25,6 +25,7 @@ from ..response.shown import ShownTime
 from ..spans import Spans, cut
 
 LONGEST_TAU_S, LONGEST_MEAN_S = 0.09, 0.16
+LONGEST_WINDOW_S = 1.2  # of a power reading
 _LONGEST_STEP_MS, _TAU_STEP_MS, _LEAST_STEP_MS2 = 4.0, 20.0, 100.0
 
 
@@ -38,6 +39,7 @@ class Stretch:
     spans: Spans  # around them
     columns: Columns
     period_s: float
+    polled: bool = False  # readings of power: means over a window of any length
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class Trial:
         if now.kind is Kind.PART_TIME:
             period_s = self.slices.stretch.period_s
             wider_s = np.clip(self.step[2] / 1e3, -0.03 * period_s, 0.03 * period_s) * scale
-            part_s = float(np.clip(part_s + wider_s, 0.03 * period_s, 0.97 * period_s))
+            widest_s = LONGEST_WINDOW_S if self.slices.stretch.polled else 0.97 * period_s
+            part_s = float(np.clip(part_s + wider_s, 0.03 * period_s, widest_s))
         return now.moved(
             float(np.clip(now.mean_s + mean, -0.006, LONGEST_MEAN_S)),
             float(np.clip(now.variance_s2 + variance, 0.0, LONGEST_TAU_S**2)),
