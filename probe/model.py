@@ -161,6 +161,7 @@ class Source:
     in_total: bool = False  # counts into the run's measured energy
     note: str = ""  # what a reader must know: "1 s average", "whole module", …
     model: str = ""  # of the device, as its maker calls it
+    tracked: bool = False  # a power reading that is read closely around its refreshes if it counts
     simulated: bool = False  # the device does not exist (`probe demo`): no sum counts its joules
 
     def __post_init__(self) -> None:

@@ -206,7 +206,11 @@ def _with_visits(
     """
     seconds = by_time.time_ns / NS_PER_S
     about = estimated.statistics
-    if estimated.part_time or not visits or seconds < _LONG_PERIODS * about.period_s * visits:
+    if (
+        estimated.solution.windowed
+        or not visits
+        or seconds < _LONG_PERIODS * about.period_s * visits
+    ):
         return energy
     if visits >= _MANY_VISITS and energy.status is Status.RESOLVED:
         return energy

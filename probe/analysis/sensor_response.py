@@ -6,7 +6,7 @@ whether the readings are those of such a sensor; the words are the source's note
 
 from __future__ import annotations
 
-from ..attribution.estimate import WIDENED_P, Estimate
+from ..attribution.estimate import LONGER, WIDENED_P, Estimate
 from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.response.response import Kind, Response
 from ..report.model import SensorFit, SensorResponse
@@ -51,7 +51,7 @@ _WIDENED = "all intervals are 1.5 times as wide; a longer run, or `probe calibra
 def sampling_error_j(estimated: Estimate) -> float:
     """By how much a part-time meter's total is off because it is a sample; else 0."""
     solution = estimated.solution
-    return 2 * abs(PhaseEnergies(solution).missed_j) if solution.part_time else 0.0
+    return 2 * abs(PhaseEnergies(solution).missed_j) if solution.windowed else 0.0
 
 
 def note(estimated: Estimate) -> str:
@@ -82,9 +82,9 @@ def _words(estimated: Estimate) -> list[str]:
     response, about = estimated.solution.response, estimated.statistics
     delay_error_s, lag_error_s = estimated.solution.response_error_s
     words = []
-    if response.kind is Kind.PART_TIME:
+    if estimated.part_time:
         words.append("part-time")
-    if _is_averaging(response):
+    if _is_averaging(response, about.period_s):
         words.append("averaging")
     if response.delay_s > max(_LATE_S, _SURE * delay_error_s):
         words.append("late")
@@ -95,7 +95,10 @@ def _words(estimated: Estimate) -> list[str]:
     return words
 
 
-def _is_averaging(response: Response) -> bool:
+def _is_averaging(response: Response, period_s: float) -> bool:
+    """True if it shows more than the time since the update before."""
+    if response.kind is Kind.PART_TIME:
+        return response.part_s > LONGER * period_s
     return response.kind is Kind.AVERAGE and response.window_s > _SLOW_S
 
 

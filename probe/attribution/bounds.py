@@ -73,7 +73,7 @@ def _least_and_most(
 
     time_s = estimate.solution.slices.time_s
     # The total of a meter that looks at a part of each period is no constraint: it is a sample.
-    total = {} if estimate.part_time else {"A_eq": time_s[None], "b_eq": [estimate.mixed_j]}
+    total = {} if estimate.solution.windowed else {"A_eq": time_s[None], "b_eq": [estimate.mixed_j]}
     extremes = []
     for sign in (1.0, -1.0):
         answer = linprog(

@@ -23,6 +23,7 @@ REFUSED_P = 0.001  # and than this refuses all phases
 # A part-time sensor's rows hang on the dates of updates, whose errors go on from block to block:
 # smaller probabilities are met by chance.
 REFUSED_PART_TIME_P = 1e-5
+SHORTER, LONGER = 0.93, 1.07  # than the period, of a window that is not all of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class Estimate:
     @property
     def part_time(self) -> bool:
         """True if the meter looks at a part of each period only."""
-        return self.solution.part_time
+        share = self.solution.response.part_s / max(self.statistics.period_s, 1e-9)
+        return self.solution.windowed and share < SHORTER
 
     @property
     def misfit(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model import DeviceKind, Kind, Provenance, Source
 from .accumulator import Accumulator
+from .meter.power_updates import PowerUpdateFinder
 from .meter.update_times import CounterUpdateFinder
 from .meter.windows import WindowUpdateFinder
 from .response.response import Response
@@ -37,9 +38,16 @@ def is_sampled_power(source: Source) -> bool:
     return source.attributable and source.quantity == "power_samples"
 
 
+def is_polled_power(source: Source) -> bool:
+    """True for a power reading that is the device's energy and whose refreshes can be dated."""
+    return source.attributable and source.tracked and source.in_total
+
+
 def is_attributed(source: Source) -> bool:
     """True if the estimator attributes this source to phases."""
-    return is_energy(source) or is_rate(source) or is_sampled_power(source)
+    return (
+        is_energy(source) or is_rate(source) or is_sampled_power(source) or is_polled_power(source)
+    )
 
 
 def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
@@ -54,6 +62,9 @@ def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
         return Accumulator(Response(), windows, exact=True, begin_s=begin_s)
     if is_sampled_power(source):
         return Accumulator(None, WindowUpdateFinder(source.resolution_s), begin_s=begin_s)
+    if is_polled_power(source):
+        finder = PowerUpdateFinder()
+        return Accumulator(_calibrated(source), finder, polled=True, begin_s=begin_s)
     fine = source.resolution_s is not None and source.resolution_s <= FINE_S
     response = _calibrated(source)
     exact = fine and response is None

@@ -17,6 +17,7 @@ NVML energy counter, new    every 10 ms, after 2 s every 20 ms         ``update_
   it fails                  after a pause that grows to 1 s            ``energy_counter``
 NVML gauges                 every 0.1–10 s; 50 ms and slower: 1 ms     :func:`on_grid`
                             after the grid of 50 ms
+NVML power that counts       as a counter; else every 0.5 s             ``tracked_power``
 NVML power and utilisation  before the driver's buffer is full,        ``sample_buffer``
                             every 2 s at most
 rank_process                every 50 ms, after a minute every 200 ms;  ``rank_process``

@@ -1,10 +1,11 @@
 """Updates of a power reading that is refreshed at regular instants: what it shows is a mean.
 
-A reading is the mean over some window that ends, perhaps late, when it is refreshed. It becomes what
-a counter would have added since the refresh before: the reading times the usual period, whatever the
-window is; which window it is belongs to the response (a window shorter than the period looks at a
-part of the time, a longer one at some of it several times). Reads are dated as a counter's are. A
-refresh that was not read says nothing: unlike a counter, no later value makes up for it.
+A reading is the mean over some window that ends, perhaps late, when it is refreshed. It becomes
+what a counter would have added since the refresh before: the reading times the usual period,
+whatever the window is; which window it is belongs to the response (a window shorter than the
+period looks at a part of the time, a longer one at some of it several times). Reads are dated as
+a counter's are. A refresh that was not read says nothing: unlike a counter, no later value makes
+up for it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class PowerUpdateFinder:
         self._number = 0
         self._anew = True  # the next read follows an interruption
         self._before: tuple[float, int] | None = None  # the last update: time, number
-        self._period_s: float | None = None  # as it was when updates were first dated
+        self._steps_s, self._steps = 0.0, 0  # of the steps of one period so far
         self._joules = 0.0
 
     @property
@@ -47,11 +48,10 @@ class PowerUpdateFinder:
         """
         numbers = np.empty(len(watts))
         for place, value in enumerate(watts.tolist()):
+            # What changed over an interruption is no change to the finder.
             if self._value is None or (value != self._value and not self._anew):
                 self._number += 1
                 self._watts.append(value)
-            elif self._anew:  # the finder does not look at what changed meanwhile
-                self._watts[-1] = value
             self._value, self._anew = value, False
             numbers[place] = self._number
         return self._powers(self._finder.feed(time_s, span_s, numbers))
@@ -70,8 +70,6 @@ class PowerUpdateFinder:
         count = len(updates)
         if not count:
             return updates
-        if self._period_s is None:
-            self._period_s = self._finder.period_s
         # The finder's first change is its zero, and ours is number 2: number 1 is the first read.
         number = np.round(updates.joules).astype(np.int64) + 2
         watts = np.array(self._watts)[number - 1 - self._first]
@@ -80,7 +78,12 @@ class PowerUpdateFinder:
         fresh = updates.fresh | (np.diff(number, prepend=last) != 1)
         fresh |= steps > _ONE_PERIOD * self.period_s
         fresh |= self._finder.common_error_s > 0  # it moves at every read: no refresh is dated
-        added = np.where(fresh, 0.0, watts * self._period_s)
+        # The usual period is the mean of all steps so far: what comes out does not depend on how
+        # the reads were cut.
+        usual_s = self._steps_s + np.cumsum(np.where(fresh, 0.0, steps))
+        count = self._steps + np.cumsum(~fresh)
+        self._steps_s, self._steps = float(usual_s[-1]), int(count[-1])
+        added = np.where(fresh, 0.0, watts * usual_s / np.maximum(count, 1))
         joules = self._joules + np.cumsum(added)
         self._joules = float(joules[-1])
         self._before = float(updates.time_s[-1]), int(number[-1])

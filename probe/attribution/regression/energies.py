@@ -88,7 +88,7 @@ class PhaseEnergies:
 
         It follows their covariance. What a part-time meter missed it missed of all phases.
         """
-        if self.solution.part_time:
+        if self.solution.windowed:
             return np.asarray(self.open_j / max(float(self.open_j.sum()), 1e-30))
         return along(self.open_cov)
 
@@ -104,7 +104,7 @@ class PhaseEnergies:
 
     def closed(self, cov: Floats) -> Floats:
         """A covariance (k, k) of open energies after closing."""
-        if self.solution.part_time:
+        if self.solution.windowed:
             return cov
         keep = np.eye(len(cov)) - np.outer(self.share, np.ones(len(cov)))
         return np.asarray(keep @ cov @ keep.T)
@@ -113,7 +113,7 @@ class PhaseEnergies:
     def cov(self) -> Floats:
         """Covariance of :attr:`energy_j`, (k, k)."""
         cov = self.closed(self.open_cov)
-        if self.solution.part_time:  # closing moves them by the error of the meter's own sample
+        if self.solution.windowed:  # closing moves them by the error of the meter's own sample
             shift = self.share * self.missed_j
             cov = cov + np.outer(shift, shift)
         return cov
@@ -126,7 +126,7 @@ class PhaseEnergies:
     def shifted(self, change: Floats) -> Floats:
         """Energies' change (k,), closed, if the right-hand side of the solve changes, (p,)."""
         shift = self.spread @ np.linalg.solve(self.solution.fitted.matrix, change)
-        if not self.solution.part_time:
+        if not self.solution.windowed:
             shift = shift - self.share * float(shift.sum())
         return np.asarray(shift)
 
@@ -151,7 +151,7 @@ class PhaseEnergies:
         slope = np.zeros((len(matrix), 2))  # of what is solved for along mean and variance
         slope[rest] = -np.linalg.solve(matrix[np.ix_(rest, rest)], matrix[np.ix_(rest, where)])
         energy = self.spread @ slope
-        if not self.solution.part_time:
+        if not self.solution.windowed:
             energy = energy - np.outer(self.share, energy.sum(0))
         tau_ms = 1e3 * max(lane.response.tau_s, 0.002)
         along_delay = 1e3 * delay_s * energy[:, 0]

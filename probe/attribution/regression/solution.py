@@ -99,8 +99,8 @@ class Solution:
         return len(self._sums)
 
     @property
-    def part_time(self) -> bool:
-        """True if the meter looks at a part of each period: its own total is a sample then."""
+    def windowed(self) -> bool:
+        """True if an update shows a window, of part of the period or more: a total is a sample."""
         return self.model.lane.response.kind is Kind.PART_TIME
 
     @cached_property
@@ -192,7 +192,7 @@ class Solution:
         tested[1 + np.array(ALTERNATIVES), np.arange(len(ALTERNATIVES))] = 1.0
         solved = self.unknowns.fold[:, 1:]
         sums = self._sums
-        if self.part_time:
+        if self.windowed:
             # Its rows hang on the dates of updates, whose errors go on for longer than a block.
             even = len(sums) // 2 * 2
             sums = np.concatenate([sums[:even:2] + sums[1:even:2], sums[even:]])

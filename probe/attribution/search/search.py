@@ -28,8 +28,7 @@ _DELAY_STEP_S = (0.002, 0.004)
 _DELAYS_A_CYCLE, _MOST_DELAYS = 12, 50
 _PARTS = (0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
 _PART_GRID = ((0.0, 0.002), (0.008, 0.006))  # lag, step of the delay
-# Windows of power readings: shares of the period, and the mean of a second. With a long lag a reading
-# is as good as its value at an instant.
+# Windows of power readings: shares of the period, and the mean of a second.
 _POLLED_PARTS = (1.3, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
 _POLLED_SECOND_S = 1.0
 _POLLED_GRID = ((0.0, 0.003), (0.008, 0.006), (0.03, 0.008), (0.06, 0.008))

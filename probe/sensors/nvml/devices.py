@@ -79,7 +79,7 @@ class DeviceHandle:
     """NVML's handle of one device, renewed when a lost device is asked again."""
 
     def __init__(self, session: Session, device: Device) -> None:
-        self._session, self._index = session, device.index
+        self._session, self.index = session, device.index
         self._renewed_ns = 0
         self.value: Any = device.handle
 
@@ -90,7 +90,7 @@ class DeviceHandle:
         self._renewed_ns = now_ns
         if why.code == 1:
             self._session.revive()
-        handle = self._session.fetch_handle(self._index)
+        handle = self._session.fetch_handle(self.index)
         if not isinstance(handle, Failed):
             self.value = handle
 

@@ -43,7 +43,7 @@ class EnergyCounter:
         warnings: list[str],
     ) -> None:
         self.source = source
-        self._nvml, self._handle = session.nvml, handle
+        self._session, self._nvml, self._handle = session, session.nvml, handle
         self._function: Any = session.function("nvmlDeviceGetTotalEnergyConsumption")
         self._value = ctypes.c_ulonglong()
         self._reference = ctypes.byref(self._value)
@@ -195,6 +195,7 @@ class EnergyCounter:
                 self._warn("slow", finding)
                 now_ns = clock.now_ns()
                 out.append(Gap(self.source, now_ns, now_ns, f"{TRUSTED_AGAIN}: {finding}"))
+                self._session.distrust(self._handle.index, again=True)
             return
         finding = (
             f"the counter's slope ({verdict.counter_w:.1f} W) differs from sampled power "
@@ -203,6 +204,7 @@ class EnergyCounter:
         # At once: a run that ends before the second comparison must not count wrong joules.
         reason = f"{DISTRUSTED}: {finding}"
         out.append(Gap(self.source, verdict.begin_ns, clock.now_ns(), reason))
+        self._session.distrust(self._handle.index)  # its power is read closely from now on
         if not self._slow:  # does it agree when it is left alone?
             self._slow_down()
             self._warn("differs", f"{finding}: its joules are not used; read once a second now")

@@ -47,6 +47,10 @@ class PowerCalls:
             return answer, answer
         return self._field(answer[0]), self._field(answer[1])
 
+    def instantaneous(self) -> Milliwatts:
+        """Field 186."""
+        return self.fields()[0]
+
     def _field(self, field: Any) -> Milliwatts:
         if field.nvmlReturn:
             code = int(field.nvmlReturn)

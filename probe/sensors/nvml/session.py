@@ -65,6 +65,7 @@ class Session:
     _users = 0
     _inits = 0
     _counters: ClassVar[dict[int, int | Failed]] = {}  # answers of probe_counter
+    _distrusted: ClassVar[set[int]] = set()  # devices whose counter disagrees with their power
 
     def __init__(self, nvml: ModuleType) -> None:
         self.nvml: Any = nvml
@@ -99,6 +100,7 @@ class Session:
                 Session._users -= 1
                 if not Session._users:
                     Session._counters.clear()
+                    Session._distrusted.clear()
                     for _ in range(Session._inits):  # NVML counts them too
                         attempt(self.nvml.nvmlShutdown)
 
@@ -140,6 +142,15 @@ class Session:
             if index not in Session._counters:
                 Session._counters[index] = self._probe_counter(handle, clock)
             return Session._counters[index]
+
+    def distrust(self, index: int, *, again: bool = False) -> None:
+        """Tell the other sensors that a device's counter is not to be used, or is ``again``."""
+        with Session._lock:
+            (Session._distrusted.discard if again else Session._distrusted.add)(index)
+
+    def is_distrusted(self, index: int) -> bool:
+        """True if a device's counter disagrees with its power."""
+        return index in Session._distrusted
 
     def _probe_counter(self, handle: Any, clock: Clock) -> int | Failed:
         call = self.nvml.nvmlDeviceGetTotalEnergyConsumption

@@ -291,3 +291,35 @@ def lower_bound(held: int, of: int) -> float:
     from scipy.stats import beta
 
     return float(beta.ppf(0.05, held, of - held + 1)) if held else 0.0
+
+
+def _without_counter(window_s: float, rig: NvmlRig) -> None:
+    rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    rig.gpu(0).power_window_ns = round(window_s * 1e9)
+
+
+def _distrusted(rig: NvmlRig) -> None:
+    rig.set_response(0, gain=1 / 6)
+    rig.gpu(0).power_window_ns = 100_000_000
+
+
+POLLED = paced("paced-polled", 17, 30.0, functools.partial(_without_counter, 0.1))
+DISTRUSTED = paced("paced-distrusted", 19, 45.0, _distrusted)
+
+
+@needs(POLLED, DISTRUSTED)
+@pytest.mark.parametrize("recording", [POLLED, DISTRUSTED], ids=["no counter", "distrusted"])
+def test_polled_power_tells_phases_apart(recording: Recording, recorded_runs: RecordedRuns) -> None:
+    """A card without a counter that can be used, whose power is the mean of its last period."""
+    report = report_with_truth(recorded_runs[recording])
+    phases_add_up(report)
+    (source,) = (s for s in report["sources"] if s["in_total"])
+    assert source["source"].endswith(":power")
+    assert source["response"]["window_s"] == pytest.approx(0.1, abs=0.01)
+    rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
+    for name in ("data", "forward", "backward", "optimizer"):
+        row, truth = rows[name], report["truth"][name]
+        if row["energy_j_interval"]:
+            low, high = twice_as_wide(row["energy_j_interval"])
+            assert low <= truth <= high, (name, truth, row)
+    assert rows["forward"]["status"] == rows["backward"]["status"] == "resolved"

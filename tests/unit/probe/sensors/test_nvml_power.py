@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from probe.model import DeviceRequest, Gap, Reading, Sample, Source
+from probe.model import DISTRUSTED, DeviceRequest, Gap, Reading, Sample, Source
 from probe.sensors import SensorContext
+from probe.sensors.nvml.energy import NvmlEnergySensor
 from probe.sensors.nvml.power import NvmlPowerSensor
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import drive, in_child
@@ -78,8 +79,77 @@ def test_without_a_counter_power_is_the_total(tmp_path: Path) -> None:
     assert not sources["power_average"].in_total
     readings = drive(sensor, rig.clock(), 10.0)
     found = values(readings, sources["power"])
-    assert 99 <= len(found) <= 101  # 10 Hz
+    assert 9 <= len(found) <= 12  # power that stands still is told once a second
     assert set(found) == {80.0}
+
+
+def swing(rig: NvmlRig, seconds: float) -> None:
+    """Power that is another in each 70 ms, from now on."""
+    for turn in range(round(seconds / 0.07)):
+        at_ns = rig.now_ns() + 70_000_000 * turn
+        rig.set_power(0, 100.0 + 37.0 * (turn * 7 % 11), at_ns)
+
+
+def refreshes(readings: list[Reading], source: Source) -> tuple[list[int], list[float]]:
+    """(widths of the brackets in which a reading was seen to change, ns; the values)."""
+    samples = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
+    changes = [
+        (b.time_ns - a.time_ns, b.value)
+        for a, b in itertools.pairwise(samples)
+        if a.value != b.value
+    ]
+    return [width for width, _ in changes], [value for _, value in changes]
+
+
+@in_child
+def test_power_that_counts_is_read_around_its_refreshes(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, power_w=80.0, virtual=True)
+    rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    sensor, sources = opened(rig)
+    swing(rig, 40.0)
+    before = rig.calls("nvmlDeviceGetFieldValues")
+    readings = drive(sensor, rig.clock(), 30.0)
+    assert (rig.calls("nvmlDeviceGetFieldValues") - before) / 30 < 60
+    widths, _ = refreshes(readings, sources["power"])
+    assert len(widths) >= 290  # all of some 300
+    assert sorted(widths)[len(widths) // 10] < 5_000_000
+
+
+@in_child
+def test_power_is_read_closely_once_the_counter_is_distrusted(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    rig.set_response(0, gain=1 / 6)  # a known fault
+    sensor, sources = opened(rig)
+    counter = NvmlEnergySensor(SensorContext(requests=(DeviceRequest(),), clock=rig.clock()))
+    counter.open()
+    assert sources["power"].tracked and not sources["power"].in_total
+    swing(rig, 60.0)
+    readings = drive([sensor, counter], rig.clock(), 55.0)
+    distrusted = [
+        r.end_ns for r in readings if isinstance(r, Gap) and r.reason.startswith(DISTRUSTED)
+    ]
+    early = [r for r in readings if isinstance(r, Sample) and r.time_ns < distrusted[0]]
+    late = [r for r in readings if isinstance(r, Sample) and r.time_ns > distrusted[0]]
+    seconds = (late[-1].time_ns - late[0].time_ns) / 1e9
+    assert len(refreshes(early, sources["power"])[0]) < 3 * 55
+    assert len(refreshes(late, sources["power"])[0]) > 9 * seconds
+    counter.close()
+    sensor.close()
+    assert rig.initialised == 0
+
+
+@in_child
+def test_a_card_that_is_lost_is_a_gap_and_power_comes_back(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, virtual=True)
+    rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    sensor, sources = opened(rig)
+    swing(rig, 30.0)
+    drive(sensor, rig.clock(), 5.0)
+    rig.lose(0, back_ns=rig.now_ns() + 4_000_000_000)
+    readings = drive(sensor, rig.clock(), 12.0)
+    gaps = [r for r in readings if isinstance(r, Gap) and r.what == sources["power"].id]
+    assert gaps and "lost" in gaps[0].reason.lower()
+    assert isinstance(readings[-1], Sample)
 
 
 @in_child
