@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -209,6 +210,8 @@ class AnalysisFromSamples(RunAnalysis):
             series = next(
                 candidate for candidate in self.series if candidate.source.id == source.id
             )
+            # Whether its joules count, as the analysis has it, decides how it is attributed.
+            series = replace(series, source=source)
             return replay(series, self._timeline(source, rank), self.run, self.whole[0], restarts)
         if self.run == self.whole:
             return statistics

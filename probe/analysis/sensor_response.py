@@ -6,8 +6,9 @@ whether the readings are those of such a sensor; the words are the source's note
 
 from __future__ import annotations
 
-from ..attribution.estimate import LONGER, WIDENED_P, Estimate
+from ..attribution.estimate import WIDENED_P, Estimate
 from ..attribution.regression.energies import PhaseEnergies
+from ..attribution.regression.solution import LONGER
 from ..attribution.response.response import Kind, Response
 from ..report.model import SensorFit, SensorResponse
 

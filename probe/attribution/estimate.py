@@ -23,7 +23,6 @@ REFUSED_P = 0.001  # and than this refuses all phases
 # A part-time sensor's rows hang on the dates of updates, whose errors go on from block to block:
 # smaller probabilities are met by chance.
 REFUSED_PART_TIME_P = 1e-5
-SHORTER, LONGER = 0.93, 1.07  # than the period, of a window that is not all of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,13 @@ class Estimate:
     @property
     def part_time(self) -> bool:
         """True if the meter looks at a part of each period only."""
-        share = self.solution.response.part_s / max(self.statistics.period_s, 1e-9)
-        return self.solution.windowed and share < SHORTER
+        return self.solution.part_time
 
     @property
     def misfit(self) -> bool:
         """True if the readings are not those of a sensor of the family."""
-        return self.fit_p < (REFUSED_PART_TIME_P if self.part_time else REFUSED_P)
+        unlikely = REFUSED_PART_TIME_P if self.part_time else REFUSED_P
+        return self.fit_p < unlikely or self.solution.beyond
 
     @property
     def dates_waver(self) -> bool:
@@ -107,6 +106,7 @@ class Estimate:
                 occupancy=min(seen, default=None),
                 misfit=self.misfit,
                 dates_waver=self.dates_waver,
+                shape_unknown=self.solution.lags_before_window,
                 floor_j=float(pick @ self.floor_j),
             )
         )
@@ -139,7 +139,7 @@ def estimate(
     timing = mode.timing_shift()
     cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
     fit_p = mode.solution.fit_p()
-    if fit_p < WIDENED_P:
+    if fit_p < WIDENED_P or mode.solution.lags_before_window:
         cov = WIDER**2 * cov
     energy = averaged.energy_j
     used_s = statistics.used_s()

@@ -51,11 +51,16 @@ def is_attributed(source: Source) -> bool:
 
 
 def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
-    """Make the accumulator for an :func:`is_attributed` source.
+    """Make the accumulator for a source.
 
     Args:
         begin_s: where the run begins, on the clock of the reads.
+
+    Raises:
+        ValueError: the source is not attributed to phases.
     """
+    if not is_attributed(source):
+        raise ValueError(f"{source.id} is not attributed to phases")
     if is_rate(source):
         gauge = source.kind is Kind.GAUGE
         windows = WindowUpdateFinder(source.resolution_s if gauge else None)

@@ -67,8 +67,7 @@ class PowerUpdateFinder:
 
     def _powers(self, updates: Updates) -> Updates:
         """The same updates with the joules that their readings stand for."""
-        count = len(updates)
-        if not count:
+        if not len(updates):
             return updates
         # The finder's first change is its zero, and ours is number 2: number 1 is the first read.
         number = np.round(updates.joules).astype(np.int64) + 2

@@ -52,7 +52,7 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     special = []
     if lane.extras:
         special.append(solve(replace(base, borders=True)))
-        if lane.tie is not Tie.KNOWN and not mode.windowed:
+        if lane.tie is not Tie.KNOWN and not mode.part_time:
             special.append(solve(replace(base, free=True)))
     # The other lanes under the durations that this one asks for.
     others = [

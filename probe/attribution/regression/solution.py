@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import Floats, Ints
 from ..response.lack_of_fit import p_value
-from ..response.nuisance import ALTERNATIVES, DERIVATIVES, LAG_PLACES, ODDS, free_spread, prior
+from ..response.nuisance import ALTERNATIVES, DERIVATIVES, LAG_PLACES, ODDS, Tie, free_spread, prior
 from ..response.response import Kind, Response
 from .lanes import Lane
 from .solve import (
@@ -30,6 +30,9 @@ from .solve import (
 )
 from .statistics import Statistics
 
+SHORTER, LONGER = 0.93, 1.07  # than the period, of a window that is not all of the time
+MOST_TAU_S, MOST_WINDOW_S, MOST_EARLY_S = 0.08, 1.15, 0.010
+_CLEAR_LAG_S, _SURE = 0.004, 1.5  # standard errors
 _LENGTHS_ODDS, _FREE_ODDS = 2.0, 6.0  # as ODDS, of dependence on durations, of a free kernel
 _BORDER_ODDS = -6.0  # real loads are 0.2–0.3 ms shorter than their marks: exact ones are the rarer
 
@@ -103,6 +106,12 @@ class Solution:
         """True if an update shows a window, of part of the period or more: a total is a sample."""
         return self.model.lane.response.kind is Kind.PART_TIME
 
+    @property
+    def part_time(self) -> bool:
+        """True if that window is a part of the period only."""
+        window_s = self.model.lane.response.part_s
+        return self.windowed and window_s < SHORTER * self.statistics.period_s
+
     @cached_property
     def response(self) -> Response:
         """The lane's response, moved to where all of the run puts it."""
@@ -127,6 +136,23 @@ class Solution:
         if self.response.kind is Kind.AVERAGE:
             spread_ms *= 12**0.5
         return float(np.hypot(mean_ms, spread_ms)) / 1e3, spread_ms / 1e3
+
+    @property
+    def beyond(self) -> bool:
+        """True if the response lies where the family ends: another one was meant."""
+        if not self.model.lane.extras or self.model.lane.tie is Tie.KNOWN:
+            return False
+        response = self.response
+        too_long = response.tau_s > MOST_TAU_S or response.part_s > MOST_WINDOW_S
+        return too_long or response.delay_s < -MOST_EARLY_S
+
+    @property
+    def lags_before_window(self) -> bool:
+        """True if a lag was found before a window: of what shape it is, nothing tells."""
+        response = self.response
+        lag_error_s = self.response_error_s[1]
+        clear = response.tau_s > max(_CLEAR_LAG_S, _SURE * lag_error_s)
+        return self.windowed and clear and self.model.lane.tie is not Tie.KNOWN
 
     @property
     def _derivatives(self) -> Ints:

@@ -23,6 +23,7 @@ from .shown import ShownTime
 DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
 LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
 PARTS = (0.5, 0.25, 0.1)  # of the period, integrated
+WINDOWS = (1.0, 2.0, 4.0)  # periods: of a window, others that it might be; as many as PARTS
 EXTRAS = DERIVATIVES + len(LAGS_S) + len(PARTS)
 ALTERNATIVES = tuple(range(DERIVATIVES, EXTRAS))
 LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
@@ -91,9 +92,8 @@ def response_columns(
     out[:, 0] = (same[1] - same[2]) / (2e3 * _STEP_S)
     if not derivatives_only:
         out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
-        if response.kind is not Kind.PART_TIME:
-            parts = _part_time(shown, watts, ends_s, response)
-            out[:, DERIVATIVES + len(LAGS_S) :] = (parts - base).T
+        parts = _windows if response.kind is Kind.PART_TIME else _part_time
+        out[:, DERIVATIVES + len(LAGS_S) :] = (parts(shown, watts, ends_s, response) - base).T
 
     def energies(other: Response) -> Floats:
         return shown.energies(watts, ends_s, other)
@@ -141,6 +141,13 @@ def _part_time(shown: ShownTime, watts: Floats, ends_s: Floats, response: Respon
     ends = windows.ends_s - response.delay_s
     until = shown.energy_until(watts, np.concatenate([ends[None], ends - lengths_s]), response)
     return np.stack([windows.summed(gap) for gap in (until[0] - until[1:]) / lengths_s])
+
+
+def _windows(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+    """What other windows show, at the same delay and after the same lag, (WINDOWS, n)."""
+    mean, variance = response.mean_s, response.variance_s2
+    others = [response.moved(mean, variance, share * shown.period_s) for share in WINDOWS]
+    return np.stack([shown.energies(watts, ends_s, other) for other in others])
 
 
 def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats]:

@@ -30,6 +30,9 @@ _PARTS = (0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
 _PART_GRID = ((0.0, 0.002), (0.008, 0.006))  # lag, step of the delay
 # Windows of power readings: shares of the period, and the mean of a second.
 _POLLED_PARTS = (1.3, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
+_LONGER_S, _LONGER_STEP_S = 0.99, 0.012  # nothing known has a window between: no lag, few delays
+_AT_ONCE = 30
+_LONGER_DELAYS_S = (0.0, 0.01, 0.02, 0.035)
 _POLLED_SECOND_S = 1.0
 _POLLED_GRID = ((0.0, 0.003), (0.008, 0.006), (0.03, 0.008), (0.06, 0.008))
 _POLLED_DELAY_S = 0.045
@@ -96,13 +99,19 @@ def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | No
     period_s = stretch.period_s
     windows = [part * period_s for part in _POLLED_PARTS]
     if period_s < _POLLED_SECOND_S / 1.5:
-        windows.insert(0, _POLLED_SECOND_S)
+        windows.append(_POLLED_SECOND_S)
     points: list[tuple[float, Response]] = []
     for window_s in windows:
         last_s = max(period_s - window_s + 0.012, _POLLED_DELAY_S)
         for tau_s, step_s in _POLLED_GRID:
             delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
             points += _scan(slim, [Response.part_time(window_s, d, tau_s) for d in delays])
+            yield None
+    for delay_s in _LONGER_DELAYS_S:
+        longer = np.arange(_POLLED_PARTS[0] * period_s, _LONGER_S, _LONGER_STEP_S).tolist()
+        for first in range(0, len(longer), _AT_ONCE):
+            some = longer[first : first + _AT_ONCE]
+            points += _scan(slim, [Response.part_time(w, delay_s) for w in some])
             yield None
     starts = [(Tie.PART_TIME, p) for p in _basins(points)]
     sharp = [p for p in points if p[1].variance_s2 == 0]
