@@ -7,7 +7,11 @@ times a second (`meter_s`, `meter_w10` in tenths of a watt), and when the load's
 load began and ended (`on_s`, `off_s`). Training steps are cut out of it cycle by cycle, at those
 logged marks: forward and backward of the load, communication of the fall behind it, data of what
 follows. So edges are as late, as slow and as uneven as they were. A counter of 100 ms is made of
-that power, and read when the product's own scheduler says so.
+that power, and read when the product's own scheduler says so; so is a power reading (mean of its
+last 100 ms, and of the last 25 ms of each 100), of a card that has no counter.
+
+Then the card's own readings, as they were recorded beside the meter: a square wave whose period is
+near that of the readings is locked, and must be refused.
 
 Without a FILE: every 5050_*.npz in the folder that PHASEWATT_POWER_DATA names. The project itself
 holds no recording; such files are made by GPU_Power_Benchmark (Yang et al.).
@@ -31,10 +35,14 @@ import numpy as np
 
 from benchmarks.energy.attribution import accumulated, metered
 from benchmarks.harness.results import save
+from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import estimate
+from probe.attribution.meter.power_updates import PowerUpdateFinder
+from probe.attribution.regression.statistics import Statistics
 from probe.attribution.response.response import Response
+from probe.attribution.spans import Spans
 from probe.model import Status
-from tests.fakes.power_sensors import Counter, Floats, Reads, scheduled_reads
+from tests.fakes.power_sensors import Counter, Floats, PolledPower, Reads, scheduled_reads
 from tests.fakes.power_traces import Trace
 
 NAMES = ("forward", "backward", "communication", "data")
@@ -43,10 +51,17 @@ COMMUNICATION_S = 0.003  # of what follows the load
 DATA_S = (0.003, 0.018)  # then so long, drawn for each step
 COLD = 4  # cycles at first, in which the card has not reached its clock yet: left out
 COUNTER = Counter(0.1, skew=0.012, jitter_s=0.0002)
-RESPONSES = ("inferred", "given")
+POLLED = {
+    "polled": PolledPower(0.1, skew=0.012, jitter_s=0.0002, window_s=0.1),
+    "25 of 100": PolledPower(0.1, skew=0.012, jitter_s=0.0002, window_s=0.025),
+}
+RESPONSES = ("inferred", "given", *POLLED)
 #       misattributed, median
-BARS = {"inferred": 0.5, "given": 0.3}
+BARS = {"inferred": 0.5, "given": 0.3, "polled": 0.8, "25 of 100": 0.8}
 HELD = 91.0
+GAIN = 0.10  # by which a card's readings may differ from an external meter
+FEWEST_CYCLES = 20
+READINGS = ("power_draw_instant", "power_draw")
 
 
 def recordings(given: Sequence[str]) -> list[Path]:
@@ -89,9 +104,57 @@ def steps_of(path: Path, seconds: float, rng: np.random.Generator) -> Trace:
     return Trace(NAMES, edges, np.concatenate(powers), borders, code, ((1.0, 0.0),), borders)
 
 
+def polled(trace: Trace, reads: Reads) -> Statistics:
+    """The statistics of a trace and the reads of a power reading, in W."""
+    accumulator = Accumulator(None, PowerUpdateFinder(), polled=True)
+    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
+    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
+    return accumulator.finish()
+
+
+def as_recorded(path: Path) -> list[dict[str, Any]]:
+    """What the card's own readings say of the square wave's two turns; empty of other files."""
+    with np.load(path) as fields:
+        on, off = fields["on_s"], fields["off_s"]
+        name = next((name for name in READINGS if name in fields.files), None)
+        if len(on) < FEWEST_CYCLES or name is None:
+            return []
+        meter_s, meter_w = fields["meter_s"], fields["meter_w10"] / 10.0
+        read_s, watts = fields["read_s"], fields[name].astype(np.float64)
+    border_s = np.sort(np.concatenate([on[: len(off)], off]))
+    code = np.arange(len(border_s) - 1) % 2
+    edges = np.append(meter_s, meter_s[-1] + (meter_s[-1] - meter_s[-2]))
+    trace = Trace(("on", "off"), edges, meter_w, border_s, code, ((1.0, 0.0),), border_s)
+    inside = (read_s > border_s[0] - 1) & (read_s < border_s[-1])
+    reads = Reads(read_s[inside], np.zeros(int(inside.sum())), watts[inside])
+    statistics = polled(trace, reads)
+    truth, lengths = metered(trace, statistics.begin_s, statistics.end_s)
+    fit = estimate(statistics, None, lengths)
+    rows = []
+    for place, turn in enumerate(trace.names):
+        phase = None if fit is None else fit.of(place)
+        resolved = phase is not None and phase.status is Status.RESOLVED
+        missed = phase is not None and (
+            phase.high_j < truth[place] * (1 - GAIN) or phase.low_j > truth[place] * (1 + GAIN)
+        )
+        rows.append(
+            {
+                "turn": turn,
+                "truth_j": round(float(truth[place]), 1),
+                "status": "no estimate" if phase is None else str(phase.status),
+                "why": "" if phase is None else phase.why,
+                "resolved_and_missing": resolved and missed,
+            }
+        )
+    return rows
+
+
 def estimated(trace: Trace, reads: Reads, response: str) -> tuple[Any, Floats]:
-    """(the estimate of each phase, its true joules) with the sensor's response given or not."""
-    statistics = accumulated(trace, reads, Response() if response == "given" else None)
+    """(the estimate of each phase, its true joules) of one of RESPONSES."""
+    if response in POLLED:
+        statistics = polled(trace, reads)
+    else:
+        statistics = accumulated(trace, reads, Response() if response == "given" else None)
     truth, lengths = metered(trace, statistics.begin_s, statistics.end_s)
     total = statistics.mixed_j + float(statistics.direct()[0].sum())
     fit = estimate(statistics, total, lengths)
@@ -104,9 +167,13 @@ def of_run(seed: int, path: Path, seconds: float) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     trace = steps_of(path, seconds, rng)
     at, value = COUNTER.updates(trace, rng)
-    reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
+    end_s = float(trace.edges_s[-1])
+    counter = scheduled_reads(at, value, end_s, rng)
     result = {}
     for response in RESPONSES:
+        reads = counter
+        if response in POLLED:
+            reads = scheduled_reads(*POLLED[response].updates(trace, rng), end_s, rng)
         phases, truth = estimated(trace, reads, response)
         energy = np.array([phase.energy_j for phase in phases])
         result[response] = {
@@ -170,8 +237,8 @@ def main() -> None:
         return
     result: dict[str, Any] = {"runs": args.runs, "seconds": args.seconds, "recordings": {}}
     ok = True
-    print(f"counter every 100 ms ± 1.2 %, {args.seconds:g} s, {args.runs} runs; shares in %")
-    print(f"  {'recording':14}{'response':10}{'median':>8}{'p95':>7}{'resolved':>12}{'held':>8}")
+    print(f"every 100 ms ± 1.2 %, {args.seconds:g} s, {args.runs} runs; shares in %")
+    print(f"  {'recording':14}{'meter':10}{'median':>8}{'p95':>7}{'resolved':>12}{'held':>8}")
     with multiprocessing.Pool(args.workers) as pool:
         for path in files:
             job = partial(of_run, path=path, seconds=args.seconds)
@@ -184,6 +251,12 @@ def main() -> None:
                     "missed": missed
                 }
                 say(path.stem, response, figures, missed)
+            for row in (rows := as_recorded(path)):
+                ok &= not row["resolved_and_missing"]
+                why = f" ({row['why']})" if row["why"] else ""
+                missed = "  MISSED: resolved and wrong" if row["resolved_and_missing"] else ""
+                print(f"    own readings, {row['turn']:4}{row['status']}{why}{missed}", flush=True)
+            result["recordings"][path.stem]["own readings"] = rows
     save("energy/recorded", result)
     sys.exit(not ok)
 

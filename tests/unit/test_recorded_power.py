@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.energy import recorded
+from probe.model import Status
+from tests.fakes.power_sensors import scheduled_reads
 
 
 def square_wave(folder: Path) -> Path:
@@ -19,7 +21,19 @@ def square_wave(folder: Path) -> Path:
     watts = np.where(inside & (meter_s > 0) & (meter_s < on[-1] + 0.05), 400, 100)
     path = folder / "5050_wave.npz"
     tenths = (watts * 10).astype(np.uint16)
-    np.savez(path, meter_s=meter_s, meter_w10=tenths, on_s=on, off_s=off)
+    # The card's own readings: the mean of each 98 ms, so that every one sees the wave alike.
+    read_s = np.arange(0.0, 5.9, 0.013)
+    refresh_s = np.floor(read_s / 0.098) * 0.098 + 0.03 * (read_s > 3)
+    own_w = np.round(250 + 20 * np.sin(refresh_s), 2)
+    np.savez(
+        path,
+        meter_s=meter_s,
+        meter_w10=tenths,
+        on_s=on,
+        off_s=off,
+        read_s=read_s,
+        power_draw_instant=own_w,
+    )
     return path
 
 
@@ -50,3 +64,21 @@ def test_without_a_recording_it_says_so(
     assert capsys.readouterr().out.count("\n") == 1
     path = square_wave(tmp_path)
     assert recorded.recordings([]) == [path] and recorded.recordings(["x.npz"]) == [Path("x.npz")]
+
+
+def test_polled_power_of_a_recording_tells_its_phases_apart(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    trace = recorded.steps_of(square_wave(tmp_path), 45.0, rng)
+    updates = recorded.POLLED["polled"].updates(trace, rng)
+    reads = scheduled_reads(*updates, float(trace.edges_s[-1]), rng)
+    phases, truth = recorded.estimated(trace, reads, "polled")
+    for phase, true in zip(phases[:2], truth, strict=False):  # forward and backward
+        assert phase.status is Status.RESOLVED
+        assert phase.low_j <= true <= phase.high_j
+        assert phase.energy_j == pytest.approx(true, rel=0.05)
+
+
+def test_a_cards_own_readings_in_step_with_the_wave_are_refused(tmp_path: Path) -> None:
+    rows = recorded.as_recorded(square_wave(tmp_path))
+    assert [row["turn"] for row in rows] == ["on", "off"]
+    assert not [row for row in rows if row["resolved_and_missing"] or row["status"] == "resolved"]
