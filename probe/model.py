@@ -152,9 +152,9 @@ class Source:
     method: str = ""  # counter, field 186, field 185, usage, samples, gpm, rapl, model:…
     resolution_s: float | None = None  # update period or averaging window, where known
     lag_s: float | None = None  # calibrated time constant between power and meter
-    delay_s: float | None = None  # how late it is besides, calibrated with it
+    delay_s: float | None = None  # how late it is besides; without a lag: published, not calibrated
     average_s: float | None = None  # calibrated window of a moving average, in the lag's place
-    part_s: float | None = None  # calibrated: what it integrates of each period, if not all of it
+    part_s: float | None = None  # what it integrates of each period, calibrated or published
     limit: float | None = None  # the most that the device has of it (memory), in the unit
     wrap_raw: float | None = None  # raw value at which a counter starts again from 0
     attributable: bool = True  # False: shared or partitioned device; no number is derived

@@ -43,7 +43,7 @@ from probe.attribution.estimate import estimate
 from probe.attribution.response.response import Response
 from probe.attribution.spans import Spans
 from probe.model import Kind, Provenance, Source, Status
-from probe.sensors.known_meters import systematic
+from probe.sensors.cards import systematic
 from tests.fakes.power_sensors import Counter, scheduled_reads
 from tests.fakes.power_traces import STEPS, Trace, make_trace
 

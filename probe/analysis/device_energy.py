@@ -14,7 +14,7 @@ from ..attribution.meter.energy_knots import CounterKnots, EnergyKnots, PowerKno
 from ..attribution.meter.summary import MeterSummary
 from ..model import Gap, Provenance, Source, device_kind
 from ..report.model import PowerRow, SourceRow, SystematicError
-from ..sensors.known_meters import systematic
+from ..sensors.cards import systematic
 from ..store.run_fields import PowerFields
 from .meter_choice import POWERS
 

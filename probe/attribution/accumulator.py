@@ -62,6 +62,7 @@ class Accumulator:
         *,
         exact: bool = False,
         polled: bool = False,
+        hint: Response | None = None,
         begin_s: float = -np.inf,
     ):
         """An accumulator without any data.
@@ -72,10 +73,12 @@ class Accumulator:
             finder: makes dated updates of what is read; None: a :class:`CounterUpdateFinder`.
             exact: the response is known without any error (our own windows, RAPL).
             polled: what is read are means of power over some window, not a counter.
+            hint: a response from which the search begins, too; data decide.
             begin_s: of the run; what the counter did before is not the run's.
         """
         self.statistics = Statistics()
-        self._response, self._exact, self._polled = response, exact, polled
+        self._response, self._exact = response, exact
+        self._polled, self._hint = polled, hint
         self._begin_s = begin_s
         self._finder: UpdateFinder = finder or CounterUpdateFinder()
         self._updates = UpdateQueue()
@@ -226,6 +229,7 @@ class Accumulator:
             self.statistics.columns,
             float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
             self._polled,
+            self._hint,
         )
 
     def _open(self, likely: LikelyLanes) -> None:

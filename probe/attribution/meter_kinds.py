@@ -69,7 +69,9 @@ def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
         return Accumulator(None, WindowUpdateFinder(source.resolution_s), begin_s=begin_s)
     if is_polled_power(source):
         finder = PowerUpdateFinder()
-        return Accumulator(_calibrated(source), finder, polled=True, begin_s=begin_s)
+        return Accumulator(
+            _calibrated(source), finder, polled=True, hint=_published(source), begin_s=begin_s
+        )
     fine = source.resolution_s is not None and source.resolution_s <= FINE_S
     response = _calibrated(source)
     exact = fine and response is None
@@ -79,7 +81,7 @@ def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
     )
     if exact:
         response = Response()
-    return Accumulator(response, lattice, exact=exact, begin_s=begin_s)
+    return Accumulator(response, lattice, exact=exact, hint=_published(source), begin_s=begin_s)
 
 
 def _calibrated(source: Source) -> Response | None:
@@ -91,3 +93,12 @@ def _calibrated(source: Source) -> Response | None:
     if source.average_s:
         return Response.averaging(delay_s, source.average_s)
     return Response.of(delay_s, source.lag_s)
+
+
+def _published(source: Source) -> Response | None:
+    """What is published of such a card: where the search begins, too. None without any."""
+    if source.lag_s is not None:
+        return None
+    if source.part_s:
+        return Response.part_time(source.part_s, source.delay_s or 0.0)
+    return Response.of(source.delay_s) if source.delay_s else None

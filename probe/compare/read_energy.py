@@ -12,7 +12,7 @@ from ..analysis.from_samples import AnalysisFromSamples
 from ..analysis.open import open_samples
 from ..analysis.rates import rates
 from ..model import Phase, Provenance, Status
-from ..sensors.known_meters import systematic
+from ..sensors.cards import systematic
 from ..store.reader import RunReader
 from ..units import NS_PER_S
 from .phase_classes import limited

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..model import Phase, Provenance, Status
-from ..sensors.known_meters import VENDOR_GAIN
+from ..sensors.cards import VENDOR_GAIN
 
 EARLY, LATE = "early", "late"
 STAGES = (EARLY, LATE)

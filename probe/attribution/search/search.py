@@ -91,6 +91,8 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         starts.append((Tie.AVERAGE, _best(averages)[1]))
         starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
         starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
+        if stretch.hint is not None:
+            starts.append((Tie.FREE, stretch.hint))
     yield from _refine(stretch, slim, starts)
 
 
@@ -117,6 +119,8 @@ def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | No
     sharp = [p for p in points if p[1].variance_s2 == 0]
     in_time = [p for p in sharp if p[1].delay_s < 0.0035]
     starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
+    if stretch.hint is not None:
+        starts.append((Tie.PART_SHARP, stretch.hint))
     yield from _refine(stretch, slim, starts)
 
 

@@ -40,6 +40,7 @@ class Stretch:
     columns: Columns
     period_s: float
     polled: bool = False  # readings of power: means over a window of any length
+    hint: Response | None = None  # a start that is worth a look, whatever the grid says
 
 
 @dataclass(frozen=True, slots=True)

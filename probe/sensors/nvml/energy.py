@@ -7,6 +7,7 @@ from typing import ClassVar
 from ...model import Absence, Kind
 from ...simulated_card import is_simulated
 from ...units import J_PER_MJ, NS_PER_MS
+from ..cards import published
 from .calibration import load
 from .devices import Device, DeviceHandle
 from .energy_counter import EnergyCounter
@@ -42,7 +43,7 @@ class NvmlEnergySensor(NvmlSensor):
             in_total=not device.shared,
             note=device.shared or device.scope_note,
             model=device.name,
-            **_response(device.uuid, session.driver()),
+            **_response(device, session.driver()),
         )
         handle = DeviceHandle(session, device)
         counter = EnergyCounter(
@@ -56,13 +57,15 @@ class NvmlEnergySensor(NvmlSensor):
         return dict(line.split(": ", 1) for line in self.warnings if line.startswith("nvml:"))
 
 
-def _response(uuid: str, driver: str) -> dict[str, float | None]:
+def _response(device: Device, driver: str) -> dict[str, float | None]:
     """How the counter follows power, in a source's fields; empty if that is not known."""
+    uuid = device.uuid
     if is_simulated(uuid):
         return {"lag_s": 0.0, "delay_s": 0.0}  # by construction; no calibration is kept of it
     calibration = load(uuid, driver)
-    if calibration is None:
-        return {}
+    if calibration is None:  # a delay without a lag is where a search begins
+        card = published(device.name, "energy", driver)
+        return {"delay_s": card.delay_s} if card and card.delay_s else {}
     return {
         "lag_s": calibration.lag_s,
         "delay_s": calibration.delay_s,

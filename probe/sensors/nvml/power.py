@@ -8,10 +8,12 @@ are a third source. All values are mW (:mod:`.power_readings`, :mod:`.sample_buf
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from ...model import Absence, Source
 from ...units import NS_PER_MS, NS_PER_S, W_PER_MW
+from ..cards import problems, published
 from .devices import Device, DeviceHandle
 from .polling import Gauge, NvmlSensor, OpenMeter, open_gauge
 from .power_readings import Milliwatts, PowerCalls, power_of
@@ -22,6 +24,7 @@ from .tracked_power import TrackedPower
 WITH_COUNTER_NS = NS_PER_S // 2
 _INSTANT = "instant: a window of tens of ms"
 _AVERAGE = "1 s average"
+_INSTANT_DRIVER = "530."  # under which the usage of Ampere and newer is instant, too
 # NVML_TOTAL_POWER_SAMPLES; a coarser buffer says no more than direct reads.
 _SAMPLES = SampledQuantity(0, "power samples", power_of, 25 * NS_PER_MS)
 
@@ -72,6 +75,8 @@ class NvmlPowerSensor(NvmlSensor):
     ) -> list[OpenMeter]:
         """The reading that can stand in for a counter: field 186, else the usage."""
         index, average = device.index, device.usage_is_average
+        if average and session.driver().startswith(_INSTANT_DRIVER):
+            average = False
         method, about, resolution_s = "field 186", _INSTANT, None
         call = calls.instantaneous
         if isinstance(calls.instant, Failed):
@@ -86,7 +91,13 @@ class NvmlPowerSensor(NvmlSensor):
                 about, resolution_s = (_AVERAGE, 1.0) if average else (_INSTANT, None)
         counter = session.probe_counter(index, device.handle, self.context.clock)
         alone = isinstance(counter, Failed) and not device.shared
-        source = _source(device, "power", method, about, resolution_s, alone=alone)
+        card = published(device.name, "power", session.driver())
+        self.warnings += [line for line in problems() if line not in self.warnings]
+        source = replace(
+            _source(device, "power", method, about, resolution_s, alone=alone),
+            part_s=card.window_s if card else None,  # without a lag: where a search begins
+            delay_s=card.delay_s if card else None,
+        )
         now_ns = self.context.clock.now_ns()
 
         def counts() -> bool:

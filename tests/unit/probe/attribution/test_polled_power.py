@@ -12,6 +12,7 @@ from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import Estimate, estimate
 from probe.attribution.meter.power_updates import PowerUpdateFinder
 from probe.attribution.meter.updates import Updates
+from probe.attribution.response.response import Response
 from probe.attribution.spans import Spans
 from probe.model import Status
 from tests.fakes.power_sensors import Floats, PolledPower, Reads, scheduled_reads
@@ -79,10 +80,12 @@ def test_a_reading_that_moves_at_every_read_dates_nothing() -> None:
     assert updates.fresh.all() or not len(updates)
 
 
-def watched(seed: int, sensor: PolledPower, **more: object) -> tuple[Estimate, Floats, Floats]:
+def watched(
+    seed: int, sensor: PolledPower, hint: Response | None = None, **more: object
+) -> tuple[Estimate, Floats, Floats]:
     """(estimate, true joules, joules by time)."""
     trace, reads, _, _ = scene(seed, sensor, **more)  # type: ignore[arg-type]
-    accumulator = Accumulator(None, PowerUpdateFinder(), polled=True)
+    accumulator = Accumulator(None, PowerUpdateFinder(), polled=True, hint=hint)
     accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
     accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
     statistics = accumulator.finish()
@@ -134,3 +137,20 @@ def test_steps_that_are_locked_to_the_refresh_are_refused() -> None:
     phases = [estimated.of(j) for j in range(len(truth))]
     assert not [phase for phase in phases if phase.status is Status.RESOLVED]
     assert "locked" in {phase.why for phase in phases}
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [Response.part_time(0.1), Response.part_time(0.025), Response.part_time(1.0, 0.04)],
+    ids=["right", "part-time", "average"],
+)
+def test_a_wrong_entry_of_the_database_costs_next_to_nothing(hint: Response) -> None:
+    sensor = SENSORS["all of the time"][0]
+    errors = []
+    for given in (None, hint):
+        estimated, truth, _ = watched(11, sensor, given)
+        energy = np.array([estimated.of(j).energy_j for j in range(len(truth))])
+        errors.append(float(np.abs(energy - truth).sum() / truth.sum()) / 2)
+        assert response_row(estimated).window_s == pytest.approx(0.1, abs=0.003)
+    # A tenth of the accuracy, and a tenth of a per mille where there is next to nothing to lose.
+    assert errors[1] <= 1.1 * errors[0] + 1e-4
